@@ -1,0 +1,100 @@
+"""Every error Thresher raises, in one tree.
+
+    ThresherError                 code, message, hint
+    ├── InvalidSetting            a setting is missing, of the wrong kind or out of range   (also a ValueError)
+    ├── Unreachable               no sampling rate and threshold can meet the target
+    ├── BudgetExceeded            the ledger has not enough left; nothing was drawn
+    ├── NotReleased               a bucket that this release does not contain               (also a KeyError)
+    ├── VerificationFailed        a release does not have the guarantee it claims
+    ├── InvalidFormat             a stored plan or release cannot be read
+    └── MissingExtra              an optional dependency is not installed                   (also an ImportError)
+
+Messages name settings and columns, never a person's value.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+
+class ThresherError(Exception):
+    """Base of all errors: a stable `code`, what happened, and a `hint` that says what to do."""
+
+    code = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.message, self.hint, self.__dict__))
+
+
+def _rebuild(kind: type[ThresherError], message: str, hint: str, state: dict[str, object]) -> ThresherError:
+    """Recreate an error on the other side of a process boundary."""
+    error = kind.__new__(kind)
+    ThresherError.__init__(error, message, hint=hint)
+    error.__dict__.update(state)
+    return error
+
+
+class InvalidSetting(ThresherError, ValueError):
+    """A setting is missing, of the wrong kind or out of range; `setting` names it."""
+
+    code = "invalid-setting"
+
+    def __init__(self, setting: str, problem: str, *, hint: str = "") -> None:
+        super().__init__(f"{setting} {problem}.", hint=hint)
+        self.setting = setting
+
+
+class Unreachable(ThresherError):
+    """No sampling rate and threshold can meet the target."""
+
+    code = "unreachable"
+
+
+class BudgetExceeded(ThresherError):
+    """The ledger has not enough left. Raised before anything is drawn."""
+
+    code = "budget-exceeded"
+
+
+class NotReleased(ThresherError, KeyError):
+    """The release has no such bucket: it was below the threshold, or nobody holds it; the two look the same."""
+
+    code = "not-released"
+
+
+class VerificationFailed(ThresherError):
+    """A release or certificate does not have the guarantee that it claims."""
+
+    code = "verification-failed"
+
+
+class InvalidFormat(ThresherError):
+    """A stored plan or release cannot be read."""
+
+    code = "invalid-format"
+
+
+class MissingExtra(ThresherError, ImportError):
+    """An optional dependency is not installed."""
+
+    code = "missing-extra"
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import an optional module, or say which extra brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtra(
+            f"This needs the package {module.partition('.')[0]}, which is not installed.",
+            hint=f"Install it with: pip install 'thresher[{extra}]'",
+        ) from error
