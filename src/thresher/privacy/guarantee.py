@@ -1,0 +1,89 @@
+"""What a sampling rate and a threshold guarantee: the front door to the exact numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from thresher.privacy import composition, exact
+from thresher.privacy.settings import (
+    Adjacency,
+    check_adjacency,
+    check_delta,
+    check_epsilon,
+    check_rounds,
+    check_threshold,
+    upper_float,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """An (epsilon, delta) differential-privacy guarantee, and against which change it protects."""
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    rounds: int = 1
+
+    def __str__(self) -> str:
+        rounds = "one round" if self.rounds == 1 else f"all {self.rounds} rounds together"
+        return f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency}, over {rounds}"
+
+    def in_words(self) -> str:
+        """The promise in sentences that need no mathematics."""
+        change = {
+            "replace": "had one person held any other value",
+            "add-remove": "had one person not taken part at all",
+        }[self.adjacency]
+        return (
+            f"Whatever is released would have been almost as likely {change}: no outcome's probability "
+            f"changes by more than a factor of {math.exp(self.epsilon):.3g} (epsilon = {self.epsilon:g}), "
+            f"apart from events with a total probability of at most {self.delta:g} (delta)."
+        )
+
+
+def delta(
+    *,
+    sampling_rate: float,
+    threshold: int,
+    epsilon: float,
+    adjacency: Adjacency = "replace",
+    rounds: int = 1,
+) -> float:
+    """The delta that sampling at `sampling_rate` with `threshold` guarantees at `epsilon`.
+
+    Guarantee: an upper bound, rounded outward. One round, add-remove: exact to a relative error of 1e-6. One round,
+    replace: a proved bound within a few per cent of the supremum. Several rounds, each with fresh coins: the smallest
+    of composed privacy losses (about 1e-4 above exact), basic and advanced composition.
+    Edge cases: a result too small for a float is given as the smallest positive one, never as zero.
+    Reference: docs/privacy.md, sections 4 to 6.
+    """
+    rate, threshold = upper_float(sampling_rate), check_threshold(threshold)
+    epsilon, adjacency = check_epsilon(epsilon), check_adjacency(adjacency)
+    if check_rounds(rounds) == 1:
+        return exact.delta_from_log(exact.log_delta(rate, threshold, epsilon, adjacency))
+    rounds_as_one = [composition.Rounds(rate, threshold, rounds)]
+    return composition.compose(rounds_as_one, epsilon=epsilon, adjacency=adjacency).delta
+
+
+def epsilon(
+    *,
+    sampling_rate: float,
+    threshold: int,
+    delta: float,
+    adjacency: Adjacency = "replace",
+    rounds: int = 1,
+) -> float:
+    """The smallest epsilon at which sampling at `sampling_rate` with `threshold` guarantees `delta`.
+
+    Guarantee: an upper bound, as for `delta`.
+    Edge cases: infinite where delta is below the probability that a bucket of exactly τ units is sampled whole (p^τ in
+    one round): no finite epsilon covers that event. Zero where delta alone already covers everything.
+    """
+    rate, threshold = upper_float(sampling_rate), check_threshold(threshold)
+    delta, adjacency = check_delta(delta), check_adjacency(adjacency)
+    if check_rounds(rounds) == 1:
+        return composition.epsilon_of_round(rate, threshold, delta, adjacency)
+    rounds_as_one = [composition.Rounds(rate, threshold, rounds)]
+    return composition.compose(rounds_as_one, delta=delta, adjacency=adjacency).epsilon

@@ -1,0 +1,306 @@
+"""Many rounds: privacy losses of one round as atoms, composed on a grid by Fourier transforms.
+
+One round, unit removed: the loss is ℓ_j = ln[(1−p)(j−1)/(j−τ)] with probability Pr[T = j], j ≥ τ+1, and infinite with
+probability p^τ. Unit added: −ℓ_j with probability Pr[T = j−1]. Replacing a unit is both at once.
+
+Two things keep the result an upper bound with small *relative* error, however small delta is:
+
+* an atom between two grid points is split between them so that its mass under both datasets is kept
+  ("connect the dots", Doroshenko et al. 2022), which can only raise delta and does so in second order;
+* before the transform, masses are tilted by e^{θℓ}, with θ chosen so that the composed loss is centred at ε:
+  floating-point noise of the transform is then small against what is being summed, not against 1. A bound on
+  that noise is added; where it would matter, the convolution is done directly, in positive terms.
+
+Reference: docs/privacy.md, section 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from thresher.privacy.binomial import Floats, log_point, miss
+from thresher.privacy.exact import between, longest_wait
+
+_DENSE_ATOMS = 50_000
+_GROUPS = 6_000
+_LONGEST_TRANSFORM = 1 << 22
+_LONGEST_DIRECT = 1 << 14
+_MANY_ROUNDS = 32
+_NEGLIGIBLE = 1e-12
+_OUTWARD = math.log1p(1e-9)
+
+FINE = 1e-4
+"""By how much discretisation may raise delta, relatively, in a number that is reported."""
+COARSE = 1e-2
+"""The same for a search, whose result is then checked finely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Privacy losses of one round in one direction: values, their masses, and the mass of an infinite loss."""
+
+    values: Floats
+    masses: Floats
+    infinite: float
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The same losses, drawn afresh `times` times."""
+
+    losses: Losses
+    times: int
+
+
+def losses_remove(rate: float, threshold: int) -> Losses:
+    """Losses when a unit is removed: T against T+1."""
+    first, last, mass, shifted = _groups(rate, threshold)
+    values, masses = _at_ends(_loss(rate, threshold, first), _loss(rate, threshold, last), mass, shifted)
+    beyond = float(miss(last[-1], threshold, rate))  # smaller losses, rounded up to the last one listed
+    values, masses = np.append(values, _loss(rate, threshold, last[-1:])), np.append(masses, beyond)
+    return Losses(values, masses, math.exp(threshold * math.log(rate)))
+
+
+def losses_add(rate: float, threshold: int) -> Losses:
+    """Losses when a unit is added: T+1 against T."""
+    first, last, mass, shifted = _groups(rate, threshold)
+    values, masses = _at_ends(-_loss(rate, threshold, last), -_loss(rate, threshold, first), shifted, mass)
+    beyond = float(miss(last[-1] - 1, threshold, rate))
+    return Losses(np.append(values, -math.log1p(-rate)), np.append(masses, beyond), 0.0)
+
+
+def _loss(rate: float, threshold: int, wait: Floats) -> Floats:
+    return np.log1p((threshold - 1 - rate * (wait - 1)) / (wait - threshold))
+
+
+def _groups(rate: float, threshold: int) -> tuple[Floats, Floats, Floats, Floats]:
+    """Values j = τ+1 … of T in groups (of one where that is few): first, last, Pr[T in group], Pr[T+1 in group]."""
+    longest = longest_wait(rate, threshold)
+    if longest - threshold <= _DENSE_ATOMS:
+        wait = np.arange(threshold + 1, longest + 1, dtype=np.float64)
+        log_mass = log_point(np.append(wait[0] - 1, wait) - 1, threshold - 1, rate) + math.log(rate)
+        mass = np.exp(log_mass)
+        return wait, wait, mass[1:], mass[:-1]
+    spread = math.sqrt(threshold * (1 - rate)) / rate
+    edges = np.concatenate(
+        [
+            threshold + np.geomspace(1, longest - threshold, _GROUPS // 3),
+            threshold / rate + spread * np.linspace(-14, 14, _GROUPS),
+        ]
+    )
+    edges = np.unique(np.rint(np.clip(edges, threshold + 1, longest)))
+    first, last = edges[:-1], edges[1:] - 1
+    return (
+        first,
+        last,
+        between(rate, threshold, first - 1, last),
+        between(rate, threshold, first - 2, last - 1),
+    )
+
+
+def _at_ends(high: Floats, low: Floats, mass: Floats, other: Floats) -> tuple[Floats, Floats]:
+    """Put each group's mass on its two extreme losses, keeping its mass under both datasets (`mass`, `other`)."""
+    if np.array_equal(high, low):
+        return high, mass
+    high, low = np.maximum(high, low), np.minimum(high, low)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = -np.log(other / mass)  # the loss of the group taken as one atom
+    share = _upper_share(np.nan_to_num(mean, nan=0.0), low, high)
+    return np.concatenate([high, low]), np.concatenate([mass * share, mass * (1 - share)])
+
+
+def _upper_share(value: Floats, low: Floats, high: Floats) -> Floats:
+    """The part of an atom at `value` that goes to `high` so that Σ mass and Σ mass·e^−loss are both kept."""
+    width = np.where(high > low, high - low, 1.0)
+    share = np.expm1(low - np.clip(value, low, high)) / np.expm1(-width)
+    return np.where(high > low, share, 1.0)
+
+
+def log_delta_composed(parts: Sequence[Repeated], epsilon: float, *, tolerance: float = FINE) -> float:
+    """ln of an upper bound of delta at `epsilon` for all parts together, about `tolerance` above it."""
+    log_infinite = _log_infinite(parts)
+    log_guess = max(_tilt(parts, epsilon)[1], log_infinite)
+    while True:
+        trimmed, log_moved = _trim_high(parts, log_guess)
+        log_finite = _log_delta_finite(trimmed, epsilon, tolerance)
+        log_kept = float(np.logaddexp(log_finite, log_infinite))
+        if log_moved <= log_kept + math.log(tolerance / 10):
+            return float(np.logaddexp(log_kept, log_moved)) + _OUTWARD
+        log_guess = min(log_kept, log_guess - 10)  # the guess was too high: what was moved must weigh less
+
+
+def _log_delta_finite(parts: Sequence[Repeated], epsilon: float, tolerance: float) -> float:
+    tilt, _ = _tilt(parts, epsilon)
+    if tilt == 0.0:
+        return -math.inf
+    raised = [Repeated(_raise_low(part.losses, tilt, tolerance), part.times) for part in parts]
+    for longest, convolve in ((_LONGEST_TRANSFORM, _fourier), (_LONGEST_DIRECT, _direct)):
+        step = max(_step(raised, tilt, tolerance), _reach(raised) / longest)
+        grid, composed, log_scale = _compose(raised, tilt, step, convolve)
+        above = grid > epsilon
+        distance = grid[above] - epsilon
+        kernel = np.exp(-tilt * distance) * -np.expm1(-distance)
+        total = float((composed.weights[above] * kernel).sum())
+        margin = composed.noise * float(kernel.sum()) + composed.lost
+        if margin <= tolerance * total:  # else the transform's rounding noise drowns it: convolve directly
+            break
+    return log_scale - tilt * epsilon + math.log(total + margin) if total > 0 else -math.inf
+
+
+def _log_infinite(parts: Sequence[Repeated]) -> float:
+    log_none = sum(part.times * math.log1p(-part.losses.infinite) for part in parts)
+    return math.log(-math.expm1(log_none)) if log_none < 0 else -math.inf
+
+
+def _moments(parts: Sequence[Repeated], tilt: float) -> tuple[float, float, float]:
+    """Log moment generating function of the composed finite loss at `tilt`, and its two derivatives."""
+    log_moment = mean = variance = 0.0
+    for part in parts:
+        exponent = tilt * part.losses.values
+        peak = float(exponent.max())
+        weight = part.losses.masses * np.exp(exponent - peak)
+        total = float(weight.sum())
+        first = float((weight * part.losses.values).sum()) / total
+        second = float((weight * (part.losses.values - first) ** 2).sum()) / total
+        log_moment += part.times * (peak + math.log(total))
+        mean += part.times * first
+        variance += part.times * second
+    return log_moment, mean, variance
+
+
+def _tilt(parts: Sequence[Repeated], epsilon: float) -> tuple[float, float]:
+    """The θ at which the tilted loss has mean ε, and the Chernoff bound there, as a logarithm.
+
+    Edge cases: θ = 0 and −inf where finite losses cannot add up to more than ε.
+    """
+    if sum(part.times * float(part.losses.values.max()) for part in parts) <= epsilon:
+        return 0.0, -math.inf
+    tilt, low, high = 1.0, 0.0, math.inf
+    for _ in range(100):
+        log_moment, mean, variance = _moments(parts, tilt)
+        if abs(mean - epsilon) < 0.02 * math.sqrt(variance) or tilt > 1e9 or high < 1e-6:
+            break
+        low, high = (tilt, high) if mean < epsilon else (low, tilt)
+        newton = tilt + (epsilon - mean) / max(variance, 1e-300)
+        middle = 0.5 * (low + high) if high < math.inf else 4 * tilt
+        tilt = newton if low < newton < min(high, 4 * tilt) else middle
+    return tilt, log_moment - tilt * epsilon
+
+
+def _trim_high(parts: Sequence[Repeated], log_guess: float) -> tuple[list[Repeated], float]:
+    """Move high losses whose mass is negligible against a guess of delta to infinity: a shorter grid, outward."""
+    allowed = 1e-8 * math.exp(min(log_guess, 0.0)) / sum(part.times for part in parts)
+    moved = 0.0
+    trimmed = []
+    for part in parts:
+        order = np.argsort(part.losses.values)
+        values, masses = part.losses.values[order], part.losses.masses[order]
+        keep = np.cumsum(masses[::-1])[::-1] > allowed
+        moved += part.times * float(masses[~keep].sum())
+        trimmed.append(Repeated(Losses(values[keep], masses[keep], 0.0), part.times))
+    return trimmed, math.log(moved) if moved > 0 else -math.inf
+
+
+def _raise_low(losses: Losses, tilt: float, tolerance: float) -> Losses:
+    """Raise low losses (values are sorted) whose tilted mass is negligible: a shorter grid, outward."""
+    log_total, _, _ = _moments([Repeated(losses, 1)], tilt)
+    raised = np.log(np.maximum(np.cumsum(losses.masses), 1e-320)) + tilt * losses.values
+    lowest = np.searchsorted(raised > log_total + math.log(tolerance * 1e-4), True)
+    values = np.maximum(losses.values, losses.values[min(int(lowest), len(losses.values) - 1)])
+    return Losses(values, losses.masses, 0.0)
+
+
+def _step(parts: Sequence[Repeated], tilt: float, tolerance: float) -> float:
+    """Splitting an atom over a step h raises the moment at θ by at most a factor 1 + (θh)²/8 a round."""
+    rounds = sum(part.times for part in parts)
+    spread = math.sqrt(max(_moments(parts, tilt)[2], 1e-24) / rounds)
+    return min(math.sqrt(8 * tolerance / rounds) / tilt, spread / 20)
+
+
+def _reach(parts: Sequence[Repeated]) -> float:
+    return sum(part.times * float(part.losses.values.max() - part.losses.values.min()) for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Composed:
+    """Tilted weights from grid index `first` on; each is off by at most `noise`, all together by at most `lost`."""
+
+    weights: Floats
+    first: int
+    noise: float = 0.0
+    lost: float = 0.0
+
+
+Convolve = Callable[[Sequence[tuple[Floats, int]]], _Composed]
+
+
+def _compose(
+    parts: Sequence[Repeated], tilt: float, step: float, convolve: Convolve
+) -> tuple[Floats, _Composed, float]:
+    """Grid points, the composed weights on them, and the log of the factor taken out of the weights."""
+    offset, log_scale = 0, 0.0
+    weights = []
+    for part in parts:
+        lowest, once, log_factor = _on_grid(part.losses, tilt, step)
+        weights.append((once, part.times))
+        offset += lowest * part.times
+        log_scale += log_factor * part.times
+    composed = convolve(weights)
+    grid = (offset + composed.first + np.arange(len(composed.weights), dtype=np.float64)) * step
+    return grid, composed, log_scale
+
+
+def _fourier(weights: Sequence[tuple[Floats, int]]) -> _Composed:
+    """All convolutions by fast Fourier transform; many rounds only on the window that holds nearly all weight."""
+    from dp_accounting.pld import common
+    from scipy import signal
+
+    composed: Floats = np.ones(1)
+    first, lost = 0, 0.0
+    for once, times in weights:
+        cut = _NEGLIGIBLE if times >= _MANY_ROUNDS else 0.0
+        start, repeated = common.self_convolve(once, times, cut)
+        composed = signal.fftconvolve(composed, repeated) if len(composed) > 1 else np.asarray(repeated)
+        first, lost = first + start, lost + 2 * cut
+    rounds = sum(times for _, times in weights)
+    unit = float(np.finfo(np.float64).eps)
+    norm = math.sqrt(float((composed * composed).sum()))
+    noise = unit * math.log2(len(composed) + 1) * rounds * norm
+    return _Composed(np.maximum(composed, 0.0), first, noise, lost)
+
+
+def _direct(weights: Sequence[tuple[Floats, int]]) -> _Composed:
+    """All convolutions as sums of positive products: slower, and precise in every entry."""
+    composed: Floats = np.ones(1)
+    for once, times in weights:
+        power, remaining = once, times
+        while remaining:
+            if remaining & 1:
+                composed = np.convolve(composed, power)
+            remaining >>= 1
+            if remaining:
+                power = np.convolve(power, power)
+    return _Composed(composed, 0)
+
+
+def _on_grid(losses: Losses, tilt: float, step: float) -> tuple[int, Floats, float]:
+    """Split every atom between its two neighbours on the grid, then tilt and scale to a total of one."""
+    position = np.floor(losses.values / step)
+    lowest = int(position.min())
+    index = (position - lowest).astype(np.int64)
+    low = position * step
+    share = _upper_share(losses.values, low, low + step)
+    size = int(index.max()) + 2
+    masses = np.bincount(index, losses.masses * (1 - share), size)
+    masses += np.bincount(index + 1, losses.masses * share, size)
+    exponent = tilt * step * (lowest + np.arange(size))
+    with np.errstate(divide="ignore"):
+        logs = np.log(masses) + exponent
+    peak = float(logs.max())
+    weights = np.exp(logs - peak)
+    total = float(weights.sum())
+    return lowest, weights / total, peak + math.log(total)

@@ -1,0 +1,299 @@
+"""Targets in, the best sampling rate and threshold out.
+
+For each threshold there is a largest rate that meets the target, and larger thresholds allow larger rates. What is
+"best" along this frontier is the objective. Searches go from proved brackets; what is returned has been checked
+against the target with the same numbers that a verifier will use.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Literal, get_args
+
+from thresher.errors import InvalidSetting, Unreachable
+from thresher.privacy import composition, exact, guarantee
+from thresher.privacy.losses import COARSE, FINE
+from thresher.privacy.plans import Plan
+from thresher.privacy.settings import (
+    MAX_THRESHOLD,
+    RATE_BITS,
+    Adjacency,
+    check_adjacency,
+    check_count,
+    check_delta,
+    check_epsilon,
+    check_probability,
+    check_rounds,
+    check_threshold,
+    dyadic,
+)
+from thresher.privacy.visibility import relative_error, visible_size
+
+Objective = Literal["visible", "error", "sample"]
+
+_PLANNED_BITS = 32
+"""Significant bits of a rate that the planner chooses: fine enough to waste nothing, short for the sampler."""
+
+_SMALLEST_RATE = 2.0 ** (1 - RATE_BITS)
+_SEARCH_PRECISION = 1e-3
+_FINAL_PRECISION = 1e-6
+
+
+def plan(
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    sampling_rate: float | None = None,
+    threshold: int | None = None,
+    rounds: int = 1,
+    adjacency: Adjacency = "replace",
+    objective: Objective = "visible",
+    count: int | None = None,
+    frequency: float | None = None,
+    population: int | None = None,
+    probability: float = 0.95,
+) -> Plan:
+    """The best sampling rate and threshold for a total of (epsilon, delta) over `rounds` rounds.
+
+    Fix nothing, `sampling_rate` (then: the smallest threshold), `threshold` (then: the largest rate), or both (then: a
+    check; epsilon or delta may be left out and is computed).
+
+    Objectives, where both are free: "visible", the smallest bucket seen with `probability`; "error", the smallest
+    relative error of a bucket of `count` units; "sample", the largest rate at which a bucket of `count` units is still
+    seen with `probability`. A count may be given as `frequency` of a `population`.
+
+    Guarantee: the returned plan meets the target, for the exact dyadic rate that it names.
+    Edge cases: `Unreachable` where no rate of at least 2^-64, or no threshold up to ten million, meets the target.
+    """
+    adjacency, rounds = check_adjacency(adjacency), check_rounds(rounds)
+    probability = check_probability(probability)
+    if sampling_rate is not None and threshold is not None:
+        return _both_fixed(dyadic(sampling_rate), check_threshold(threshold), epsilon, delta, adjacency, rounds)
+    target = Target(_needed("epsilon", check_epsilon, epsilon), _needed("delta", check_delta, delta), adjacency, rounds)
+    if sampling_rate is not None:
+        rate = dyadic(sampling_rate)
+        return target.plan(rate, target.smallest_threshold(rate))
+    if threshold is not None:
+        threshold = check_threshold(threshold)
+        return target.plan(target.largest_rate(threshold), threshold)
+    count = _bucket_size(objective, count, frequency, population)
+    best = _best_threshold(target, objective, count, probability)
+    return target.plan(target.largest_rate(best), best)
+
+
+def _needed(setting: str, check: Callable[[object], float], value: object) -> float:
+    if value is None:
+        raise InvalidSetting(
+            setting,
+            "is missing",
+            hint=f"Give {setting}=…, for example th.plan(epsilon=1.0, delta=1e-8).",
+        )
+    return check(value)
+
+
+def _bucket_size(
+    objective: Objective, count: int | None, frequency: float | None, population: int | None
+) -> int | None:
+    if objective not in get_args(Objective):
+        raise InvalidSetting("objective", "must be 'visible', 'error' or 'sample'")
+    if (frequency is None) != (population is None) and count is None and frequency is not None:
+        raise InvalidSetting("population", "is missing", hint="A frequency needs the population it is part of.")
+    if count is None and frequency is not None:
+        share = check_probability(frequency, setting="frequency")
+        count = max(1, round(share * check_count(population, setting="population", least=1)))
+    if objective == "visible":
+        return None
+    if count is None:
+        raise InvalidSetting(
+            "count",
+            f"is missing for the objective {objective!r}",
+            hint="Give the size of the bucket that matters: count=…, or frequency=… and population=….",
+        )
+    return check_count(count, least=1)
+
+
+def _both_fixed(
+    rate: float, threshold: int, epsilon: float | None, delta: float | None, adjacency: Adjacency, rounds: int
+) -> Plan:
+    settings = {"sampling_rate": rate, "threshold": threshold, "adjacency": adjacency, "rounds": rounds}
+    if epsilon is None and delta is None:
+        raise InvalidSetting("epsilon", "and delta are both missing", hint="Give at least one of them.")
+    if epsilon is None:
+        epsilon = guarantee.epsilon(delta=delta, **settings)  # type: ignore[arg-type]
+        if not 0 < epsilon < math.inf:
+            raise Unreachable(
+                "No finite epsilon above 0 fits this sampling_rate, threshold and delta.",
+                hint="Raise delta or the threshold, or state the epsilon you want.",
+            )
+        delta = check_delta(delta)
+    elif delta is None:
+        delta = guarantee.delta(epsilon=epsilon, **settings)  # type: ignore[arg-type]
+    target = Target(check_epsilon(epsilon), check_delta(delta), adjacency, rounds)
+    if not target.holds(rate, threshold):
+        raise Unreachable(
+            "This sampling_rate and threshold do not guarantee the given epsilon and delta.",
+            hint="Leave one of them out to have it chosen, or leave out delta to have it computed.",
+        )
+    return target.plan(rate, threshold)
+
+
+class Target:
+    """A total (epsilon, delta) over some rounds, and what meets it."""
+
+    def __init__(self, epsilon: float, delta: float, adjacency: Adjacency, rounds: int) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.rounds = rounds
+        self._rates: dict[int, float] = {}
+        self._share = rounds**-0.25
+
+    def plan(self, rate: float, threshold: int) -> Plan:
+        """The plan with this rate and threshold."""
+        return Plan(rate, threshold, self.epsilon, self.delta, self.adjacency, self.rounds)
+
+    def _log_delta(self, rate: float, threshold: int, tolerance: float = FINE) -> float:
+        rounds = [composition.Rounds(rate, threshold, self.rounds)]
+        return composition.log_delta_of_rounds(rounds, self.epsilon, self.adjacency, tolerance=tolerance)
+
+    def holds(self, rate: float, threshold: int) -> bool:
+        """Whether the guarantee, as it would be reported, is within the target."""
+        if exact.delta_from_log(self._log_delta(rate, threshold)) <= self.delta:
+            return True
+        return self.rounds > 1 and self._by_sums(rate, threshold) <= self.delta
+
+    def _by_sums(self, rate: float, threshold: int) -> float:
+        rounds = [composition.Rounds(rate, threshold, self.rounds)]
+        return composition.compose(rounds, epsilon=self.epsilon, adjacency=self.adjacency).delta
+
+    def smallest_threshold(self, rate: float) -> int:
+        """The smallest threshold that meets the target at this rate."""
+        low, high = 0, 8
+        while not self.holds(rate, high):
+            low, high = high, high * 2
+            if high > MAX_THRESHOLD:
+                raise Unreachable(
+                    f"No threshold up to {MAX_THRESHOLD:,} meets the target at this sampling_rate.",
+                    hint="Lower the sampling_rate, or raise epsilon or delta.",
+                )
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.holds(rate, middle) else (middle, high)
+        return high
+
+    def largest_rate(self, threshold: int) -> float:
+        """The largest dyadic rate that meets the target with this threshold."""
+        rate = self.approximate_rate(threshold)
+        rate = self._solve(threshold, rate * 0.998, rate * 1.003, FINE, _FINAL_PRECISION)
+        while not self.holds(rounded := dyadic(rate, significant_bits=_PLANNED_BITS), threshold):
+            rate *= 1 - _FINAL_PRECISION
+        return rounded
+
+    def approximate_rate(self, threshold: int) -> float:
+        """The largest rate, to a precision that is enough to compare thresholds."""
+        if threshold not in self._rates:
+            if self.rounds == 1:
+                lowest = _valid_rate(self.epsilon, self.delta, threshold)
+                highest = min(math.exp(math.log(self.delta) / threshold), 1 - 1e-12)
+                rate = self._solve(threshold, lowest, highest, COARSE, _FINAL_PRECISION)
+            else:
+                # More rounds allow less than one; by how much changes slowly from threshold to threshold.
+                one_round = Target(self.epsilon, self.delta, self.adjacency, 1).approximate_rate(threshold)
+                guess = one_round * self._share
+                rate = self._solve(threshold, guess / 1.2, min(guess * 1.2, one_round), COARSE, _SEARCH_PRECISION)
+                self._share = rate / one_round
+            self._rates[threshold] = rate
+        return self._rates[threshold]
+
+    def _solve(self, threshold: int, low: float, high: float, tolerance: float, precision: float) -> float:
+        """The rate at which delta meets the target, searched for between low and high and, if need be, beyond."""
+        from scipy import optimize
+
+        goal = math.log(self.delta)
+
+        @functools.cache
+        def excess(logit: float) -> float:
+            rate = 1 / (1 + math.exp(-logit))
+            return min(max(self._log_delta(rate, threshold, tolerance) - goal, -30.0), 30.0)
+
+        lower, upper = _logit(max(low, _SMALLEST_RATE)), _logit(min(high, 1 - 1e-12))
+        while excess(lower) > 0:
+            if lower <= _logit(_SMALLEST_RATE):
+                raise Unreachable(
+                    f"No sampling rate above 2^-{RATE_BITS} meets the target with a threshold of {threshold}.",
+                    hint="Raise the threshold or delta.",
+                )
+            lower, upper = max(lower - 0.5, _logit(_SMALLEST_RATE)), lower
+        while excess(upper) < 0 and upper < 27:
+            lower, upper = upper, upper + 0.5
+        if excess(upper) <= 0 or lower >= upper:
+            return 1 / (1 + math.exp(-upper))
+        root = optimize.brentq(excess, lower, upper, xtol=precision / 4, rtol=1e-13)
+        return float(1 / (1 + math.exp(-root)))
+
+
+def _logit(rate: float) -> float:
+    return math.log(rate) - math.log1p(-rate)
+
+
+def _valid_rate(epsilon: float, delta: float, threshold: int) -> float:
+    """A rate that surely meets the target: the paper's p = α(1 − e^−ε) with ln(1/α) = 1 + ln(1/δ)/τ."""
+    return math.exp(math.log(delta) / threshold - 1) * -math.expm1(-epsilon)
+
+
+def _best_threshold(target: Target, objective: Objective, count: int | None, probability: float) -> int:
+    def visible(threshold: int) -> float:
+        return visible_size(target.approximate_rate(threshold), threshold, probability)
+
+    start = max(1, round(1.2 * math.log(target.rounds / target.delta)))
+    if objective == "visible":
+        return _descend(visible, start)
+    assert count is not None
+    if objective == "error":
+        return _descend(lambda tau: relative_error(target.approximate_rate(tau), tau, count), start)
+    best = _descend(visible, start)
+    if visible(best) > count:
+        raise Unreachable(
+            f"No plan for this target sees a bucket of {count:,} units with probability {probability:g}; "
+            f"the smallest one that can be seen has {math.ceil(visible(best)):,}.",
+            hint="Raise count, epsilon or delta, or lower the probability.",
+        )
+    low, high = best, 2 * best
+    while high < count and visible(high) <= count:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if visible(middle) <= count else (low, middle)
+    return low
+
+
+def _descend(value: Callable[[int], float], start: int) -> int:
+    """The whole number ≥ 1 at the bottom of a valley: widen from `start`, then narrow by golden sections."""
+    value = functools.cache(value)
+    best = start
+    step = 1.35
+    left, right = max(1, int(start / step)), max(start + 1, math.ceil(start * step))
+    while value(right) < value(best) and right < MAX_THRESHOLD:
+        left, best, right = best, right, math.ceil(right * step)
+    while best > 1 and left < best and value(left) < value(best):
+        left, best, right = max(1, int(left / step)), left, best
+    while right - left > 2:
+        if right - best > best - left:
+            probe = best + max(1, round(0.38 * (right - best)))
+            if value(probe) < value(best):
+                left, best = best, probe
+            else:
+                right = probe
+        else:
+            probe = best - max(1, round(0.38 * (best - left)))
+            if probe < left:
+                break
+            if value(probe) <= value(best):
+                right, best = best, probe
+            else:
+                left = probe
+        if right - left <= 2 or (right - best <= 1 and best - left <= 1):
+            break
+    return best

@@ -1,0 +1,188 @@
+"""A plan: sampling rate, threshold, and what they guarantee over how many rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from thresher.errors import InvalidFormat, InvalidSetting, VerificationFailed
+from thresher.privacy import binomial, guarantee, paper, visibility
+from thresher.privacy.guarantee import Guarantee
+from thresher.privacy.settings import (
+    Adjacency,
+    check_adjacency,
+    check_count,
+    check_delta,
+    check_epsilon,
+    check_probability,
+    check_rounds,
+    check_threshold,
+    rate_numerator,
+)
+
+if TYPE_CHECKING:
+    from thresher.privacy.frontier import Frontier
+
+FORMAT = "thresher-plan"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PaperComparison:
+    """A plan beside the paper's rule for the same total target: p = α(1−e^−ε), τ = ln(1/δ)/C_α with its α = 1/6.
+
+    `best_alpha_visible` is what the rule could see at most, with α tuned to the target; the paper leaves that open.
+    """
+
+    sampling_rate: float
+    threshold: int
+    smallest_visible: int
+    rate_factor: float
+    visible_factor: float
+    best_alpha_visible: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to sample and what to drop, with the total guarantee over all rounds. Made by `thresher.plan`.
+
+    Guarantee: `rounds` rounds, each a fresh sample at `sampling_rate` (a whole number of 2^-64) of which counts below
+    `threshold` are dropped, are together (epsilon, delta)-differentially private under `adjacency`; `verify` recomputes
+    it.
+    """
+
+    sampling_rate: float
+    threshold: int
+    epsilon: float
+    delta: float
+    adjacency: Adjacency = "replace"
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        rate_numerator(self.sampling_rate)
+        check_threshold(self.threshold)
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)
+        check_adjacency(self.adjacency)
+        check_rounds(self.rounds)
+
+    @property
+    def exact_rate(self) -> Fraction:
+        """The sampling rate as an exact fraction."""
+        return Fraction(self.sampling_rate)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What all rounds together guarantee."""
+        return Guarantee(self.epsilon, self.delta, self.adjacency, self.rounds)
+
+    def verify(self) -> float:
+        """Recompute delta at this epsilon from the rate and the threshold alone, and return it.
+
+        Raises `VerificationFailed` if it is above what the plan states.
+        """
+        reached = guarantee.delta(
+            sampling_rate=self.sampling_rate,
+            threshold=self.threshold,
+            epsilon=self.epsilon,
+            adjacency=self.adjacency,
+            rounds=self.rounds,
+        )
+        if not reached <= self.delta:
+            raise VerificationFailed(
+                f"At epsilon = {self.epsilon:g}, this sampling_rate and threshold guarantee delta = {reached:.3g}, "
+                f"not {self.delta:g}.",
+                hint="Make the plan again with thresher.plan.",
+            )
+        return reached
+
+    def sees(self, count: ArrayLike) -> Any:
+        """Probability that a bucket held by `count` units is released in a round; arrays give arrays."""
+        values = np.asarray(count)
+        if values.ndim == 0:
+            return visibility.seen_probability(self.sampling_rate, self.threshold, check_count(values.item()))
+        if not (np.issubdtype(values.dtype, np.number) and np.all(values >= 0)):
+            raise InvalidSetting("count", "must hold whole numbers, 0 or more")
+        return binomial.reach(values, self.threshold, self.sampling_rate)
+
+    def smallest_visible(self, probability: float = 0.95) -> int:
+        """The smallest bucket that is released in a round with at least this probability."""
+        return visibility.smallest_visible(self.sampling_rate, self.threshold, check_probability(probability))
+
+    def relative_error(self, count: int) -> float:
+        """Root mean square relative error of the estimate for a bucket of `count` units; dropping it counts as zero."""
+        return visibility.relative_error(self.sampling_rate, self.threshold, check_count(count, least=1))
+
+    def interval(self, sampled: int, confidence: float = 0.95) -> tuple[int, int]:
+        """How many units may hold a bucket that was released with this sampled count.
+
+        Guarantee: covers the truth with at least `confidence`, given that the bucket was released.
+        """
+        sampled = check_count(sampled, setting="sampled", least=1)
+        if sampled < self.threshold:
+            raise InvalidSetting(
+                "sampled",
+                "is below the threshold",
+                hint="Only counts of at least the threshold are released.",
+            )
+        lower, upper = self.intervals([sampled], confidence)
+        return int(lower[0]), int(upper[0])
+
+    def intervals(
+        self, sampled: ArrayLike, confidence: float = 0.95
+    ) -> tuple[visibility.Integers, visibility.Integers]:
+        """The same for many released counts at once."""
+        check_probability(confidence, setting="confidence")
+        return visibility.intervals(self.sampling_rate, self.threshold, sampled, confidence)
+
+    def frontier(self, probability: float = 0.95) -> Frontier:
+        """Every threshold worth considering for the same target, with its largest rate and what is seen."""
+        from thresher.privacy.frontier import frontier
+
+        return frontier(self, probability)
+
+    def versus_paper(self, probability: float = 0.95) -> PaperComparison:
+        """How far this plan is ahead of the paper's rule for the same total (epsilon, delta) and rounds."""
+        rule = paper.rule(self.epsilon, self.delta, rounds=self.rounds)
+        tuned = paper.best_rule(self.epsilon, self.delta, rounds=self.rounds, probability=probability)
+        needs = rule.visible_count(probability)
+        return PaperComparison(
+            sampling_rate=rule.sampling_rate,
+            threshold=rule.threshold,
+            smallest_visible=needs,
+            rate_factor=self.sampling_rate / rule.sampling_rate,
+            visible_factor=needs / self.smallest_visible(probability),
+            best_alpha_visible=tuned.visible_count(probability),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """A dictionary of plain values that `from_dict` and any JSON library read back exactly."""
+        return {"format": FORMAT, "version": VERSION, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Plan:
+        """Read what `to_dict` wrote. Anything unknown, missing or out of range is an error."""
+        if content.get("format") != FORMAT:
+            raise InvalidFormat("This is not a Thresher plan.", hint="Give what Plan.to_dict returned.")
+        if content.get("version") != VERSION:
+            raise InvalidFormat(
+                f"This plan has a version that this Thresher does not read; it reads version {VERSION}.",
+                hint="Upgrade Thresher, or make the plan again.",
+            )
+        fields = {key: value for key, value in content.items() if key not in ("format", "version")}
+        if set(fields) != set(cls.__slots__):
+            raise InvalidFormat(
+                "This plan has missing or unknown fields.",
+                hint=f"It needs exactly: {', '.join(cls.__slots__)}.",
+            )
+        return cls(**fields)
+
+    def __str__(self) -> str:
+        from thresher.privacy.card import card
+
+        return card(self)

@@ -1,0 +1,113 @@
+"""What will be seen: exact probabilities, errors, and intervals that hold given that a bucket was released."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import thresher as th
+from thresher.errors import InvalidSetting
+
+PLAN = th.plan(epsilon=1.0, delta=1e-8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 100_000))
+def test_sees_is_the_binomial_tail(count):
+    expected = stats.binom.sf(PLAN.threshold - 1, count, PLAN.sampling_rate)
+    assert PLAN.sees(count) == pytest.approx(expected, rel=1e-9, abs=1e-300)
+
+
+def test_sees_takes_arrays_and_is_zero_below_the_threshold():
+    counts = np.array([0, 1, PLAN.threshold - 1, PLAN.threshold, 10_000])
+    seen = PLAN.sees(counts)
+    assert list(seen[:3]) == [0, 0, 0]
+    assert seen[3] == pytest.approx(PLAN.sampling_rate**PLAN.threshold, rel=1e-9)
+    assert seen[4] == pytest.approx(1.0)
+    with pytest.raises(InvalidSetting):
+        PLAN.sees(-1)
+    with pytest.raises(InvalidSetting):
+        PLAN.sees(["a"])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(0.001, 0.999))
+def test_smallest_visible_is_the_first_that_is_seen_often_enough(probability):
+    size = PLAN.smallest_visible(probability)
+    assert PLAN.sees(size) >= probability
+    assert PLAN.sees(size - 1) < probability
+
+
+@pytest.mark.parametrize("count", [30, 80, 106, 300, 5_000])
+def test_relative_error_is_the_mean_over_all_outcomes(count):
+    sampled = np.arange(count + 1)
+    mass = stats.binom.pmf(sampled, count, PLAN.sampling_rate)
+    estimate = np.where(sampled >= PLAN.threshold, sampled / PLAN.sampling_rate, 0.0)
+    expected = math.sqrt(float((mass * (estimate - count) ** 2).sum())) / count
+    assert PLAN.relative_error(count) == pytest.approx(expected, rel=1e-7)
+
+
+def coverage(plan: th.Plan, count: int, confidence: float, *, naive: bool = False) -> float:
+    """Exact probability, given release, that the interval contains the truth."""
+    sampled = np.arange(plan.threshold, count + 1)
+    mass = stats.binom.pmf(sampled, count, plan.sampling_rate)
+    if naive:
+        lower, upper = naive_intervals(plan, sampled, confidence)
+    else:
+        lower, upper = plan.intervals(sampled, confidence)
+    inside = (lower <= count) & (count <= upper)
+    return float(mass[inside].sum() / mass.sum())
+
+
+def naive_intervals(plan: th.Plan, sampled: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    """What one would do without thinking of the threshold: count/p ± z·sqrt(count(1−p))/p."""
+    z = stats.norm.ppf(0.5 + confidence / 2)
+    spread = z * np.sqrt(sampled * (1 - plan.sampling_rate)) / plan.sampling_rate
+    return sampled / plan.sampling_rate - spread, sampled / plan.sampling_rate + spread
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.999])
+@pytest.mark.parametrize("count", [25, 26, 30, 50, 70, 82, 100, 150, 1_000, 3_000])
+def test_intervals_cover_given_release(count, confidence):
+    assert coverage(PLAN, count, confidence) >= confidence
+
+
+def test_the_naive_interval_is_wrong_near_the_threshold():
+    """The negative control: without conditioning on release, small buckets are covered far too rarely."""
+    assert coverage(PLAN, 40, 0.95, naive=True) < 0.2
+    assert coverage(PLAN, 40, 0.95) >= 0.95
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(0.01, 0.99), st.integers(1, 60), st.integers(0, 400), st.sampled_from([0.8, 0.95]))
+def test_intervals_cover_for_any_plan(rate, threshold, more, confidence):
+    plan = th.Plan(th.privacy.settings.dyadic(rate), threshold, 100.0, 0.999999, "add-remove")
+    assert coverage(plan, threshold + more, confidence) >= confidence - 1e-12
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(PLAN.threshold, 10**7))
+def test_intervals_are_ordered_and_contain_what_is_certain(sampled):
+    lower, upper = PLAN.interval(sampled)
+    assert sampled <= lower + (0 if sampled > PLAN.threshold else sampled)
+    assert lower <= sampled / PLAN.sampling_rate + 1
+    assert upper >= sampled
+    wider_low, wider_high = PLAN.interval(sampled, confidence=0.999)
+    assert wider_low <= lower <= upper <= wider_high
+
+
+def test_interval_at_the_threshold_starts_there():
+    assert PLAN.interval(PLAN.threshold)[0] == PLAN.threshold
+    with pytest.raises(InvalidSetting, match="below the threshold"):
+        PLAN.interval(PLAN.threshold - 1)
+    with pytest.raises(InvalidSetting):
+        PLAN.interval(100, confidence=1.0)
+
+
+def test_large_counts_have_the_textbook_width():
+    lower, upper = PLAN.interval(1_000_000)
+    width = 2 * 1.96 * math.sqrt(1_000_000 * (1 - PLAN.sampling_rate)) / PLAN.sampling_rate
+    assert upper - lower == pytest.approx(width, rel=0.01)
