@@ -1,0 +1,251 @@
+"""A release: what survives the threshold, with its guarantee. The only thing an analyst sees."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from thresher.errors import InvalidSetting, NotReleased, VerificationFailed, require
+from thresher.mechanism import release_format
+from thresher.privacy.guarantee import Guarantee
+from thresher.privacy.plans import Plan
+from thresher.privacy.settings import Adjacency, check_probability
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NUMBERS = ("count", "estimate", "lower", "upper")
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedBucket:
+    """One row of a release."""
+
+    bucket: Any
+    count: int
+    estimate: float
+    interval: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Release:
+    """Released buckets with sampled counts, estimates and intervals, and what was guaranteed. Made by `Release.of`.
+
+    `table` has the bucket's columns, then `count` (in the sample), `estimate` (count ÷ p) and `lower`, `upper` (how
+    many units may hold the bucket, given that it was released, with probability `confidence`). Rows are sorted by
+    count, largest first, then by bucket; nothing about dropped buckets is kept, not even how many there were.
+
+    Guarantee: see `guarantee`; it covers the plan's rounds together. `private` is False where a seeded source drew it,
+    and then nothing is guaranteed.
+    """
+
+    table: pa.Table
+    plan: Plan
+    private: bool
+    confidence: float = 0.95
+
+    @classmethod
+    def of(
+        cls,
+        buckets: Any,
+        counts: ArrayLike,
+        plan: Plan,
+        *,
+        private: bool,
+        columns: tuple[str, ...] = ("bucket",),
+        confidence: float = 0.95,
+    ) -> Release:
+        """A release of these buckets with these *sampled* counts, all of which have reached the threshold."""
+        import pyarrow as pa
+
+        confidence = check_probability(confidence, setting="confidence")
+        sampled = np.asarray(counts, dtype=np.int64)
+        if np.any(sampled < plan.threshold):
+            raise InvalidSetting(
+                "counts",
+                "must all be at least the threshold",
+                hint="Use sample_and_threshold, which drops the rest.",
+            )
+        if taken := set(columns) & set(NUMBERS):
+            raise InvalidSetting("columns", f"must not be called {', '.join(sorted(taken))}", hint="Rename the column.")
+        lower, upper = plan.intervals(sampled, confidence)
+        keys = release_format.bucket_columns(buckets, columns)
+        numbers = (pa.array(values) for values in (sampled, sampled / plan.sampling_rate, lower, upper))
+        table = pa.table([*keys, *numbers], names=[*columns, *NUMBERS])
+        order = [("count", "descending"), *((name, "ascending") for name in columns)]
+        return cls(table.sort_by(order).combine_chunks(), plan, private, confidence)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns that make up a bucket."""
+        return tuple(self.table.column_names[: -len(NUMBERS)])
+
+    @property
+    def buckets(self) -> list[Any]:
+        """The released buckets: values, or tuples of values where a bucket has several columns."""
+        parts = [self.table[name].to_pylist() for name in self.columns]
+        return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Counts in the sample, at least the threshold each."""
+        return self._numbers("count")
+
+    @property
+    def estimates(self) -> NDArray[np.float64]:
+        """Estimated numbers of units: count ÷ p."""
+        return self._numbers("estimate")
+
+    @property
+    def intervals(self) -> NDArray[np.int64]:
+        """Lower and upper ends, a row a bucket."""
+        return np.column_stack([self._numbers("lower"), self._numbers("upper")])
+
+    def _numbers(self, name: str) -> NDArray[Any]:
+        values: NDArray[Any] = self.table[name].to_numpy()
+        return values
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Against which change the guarantee protects."""
+        return self.plan.adjacency
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the plan's rounds together guarantee; raises for a release that a seeded source drew."""
+        if not self.private:
+            raise VerificationFailed(
+                "This release was drawn from a seeded source and guarantees nothing.",
+                hint="Draw without thresher.testing.",
+            )
+        return self.plan.guarantee
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __iter__(self) -> Iterator[ReleasedBucket]:
+        rows = zip(self.buckets, self.counts.tolist(), self.estimates.tolist(), self.intervals.tolist(), strict=True)
+        for bucket, count, estimate, (lower, upper) in rows:
+            yield ReleasedBucket(bucket, count, estimate, (lower, upper))
+
+    def __contains__(self, bucket: object) -> bool:
+        return bucket in self.buckets
+
+    def __getitem__(self, bucket: Any) -> ReleasedBucket:
+        for row in self:
+            if row.bucket == bucket:
+                return row
+        raise NotReleased(
+            "This bucket was not released.",
+            hint="It was below the threshold, or nobody holds it; a release does not tell which.",
+        )
+
+    def verify(self) -> Guarantee:
+        """Recompute the guarantee from p and τ, and check that every row follows from its count.
+
+        Raises `VerificationFailed` at the first thing that does not hold.
+        """
+        guarantee = self.guarantee
+        self.plan.verify()
+        if len(self) and int(self.counts.min()) < self.plan.threshold:
+            raise VerificationFailed("A released count is below the threshold.")
+        again = Release.of(
+            self.table.select(list(self.columns)),
+            self.counts,
+            self.plan,
+            private=True,
+            columns=self.columns,
+            confidence=self.confidence,
+        )
+        if not again.table.equals(self.table):
+            raise VerificationFailed("An estimate, an interval or the order of rows does not follow from the counts.")
+        return guarantee
+
+    def certificate(self) -> dict[str, Any]:
+        """What was guaranteed and how, as plain values, with a digest of the released rows."""
+        return release_format.certificate(self.table, self.plan, private=self.private, confidence=self.confidence)
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return self.table
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas frame."""
+        require("pandas", "pandas")
+        return self.table.to_pandas()
+
+    def to_polars(self) -> Any:
+        """The rows as a Polars frame."""
+        return require("polars", "polars").from_arrow(self.table)
+
+    def to_dict(self) -> dict[Any, float]:
+        """Bucket to estimate."""
+        return dict(zip(self.buckets, self.estimates.tolist(), strict=True))
+
+    def to_json(self) -> str:
+        """Rows, plan and certificate as JSON; `from_json` reads it back."""
+        content = release_format.to_content(self.table, self.plan, private=self.private, confidence=self.confidence)
+        return json.dumps(content, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Release:
+        """Read what `to_json` wrote; anything altered since then is an error."""
+        table, plan, private, confidence = release_format.from_content(text)
+        return cls(table, plan, private, confidence)
+
+    def save(self, path: str | Path) -> None:
+        """Write the release to a file, whole or not at all."""
+        release_format.write_whole(Path(path), self.to_json() + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Release:
+        """Read a file that `save` wrote."""
+        return cls.from_json(release_format.read_text(Path(path)))
+
+    def plot(self, path: str | Path | None = None, *, most: int = 40) -> Any:
+        """A picture of the largest buckets with their intervals and the threshold, shown in notebooks or saved.
+
+        `path` ends in .png, .svg or .html. Needs the extra `plot`.
+        """
+        from thresher import charts
+
+        rows = self.table.slice(0, most)
+        chart = charts.histogram(
+            [_label(bucket) for bucket in self.buckets[:most]],
+            rows["estimate"].to_pylist(),
+            rows["lower"].to_pylist(),
+            rows["upper"].to_pylist(),
+            threshold=self.plan.threshold / self.plan.sampling_rate,
+            title=", ".join(self.columns),
+            subtitle=self._subtitle(len(rows)),
+        )
+        return charts.show(chart, path)
+
+    def _subtitle(self, shown: int) -> str:
+        part = "" if shown == len(self) else f"the largest {shown} of {len(self):,} released buckets; "
+        return part + (str(self.plan.guarantee) if self.private else "seeded, not private")
+
+    def __repr__(self) -> str:
+        what = self.plan.guarantee if self.private else "seeded, not private"
+        return f"<Release of {len(self):,} buckets, {what}>"
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.table.column_names)
+        body = []
+        for row in self.table.slice(0, 20).to_pylist():
+            cells = [f"{value:,.0f}" if isinstance(value, float) else str(value) for value in row.values()]
+            body.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+        more = f"<p>… {len(self) - 20:,} more rows</p>" if len(self) > 20 else ""
+        note = f"<p>{html.escape(repr(self)[1:-1])}. Everything below the threshold is left out.</p>"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{more}{note}"
+
+
+def _label(bucket: Any) -> str:
+    return " · ".join(map(str, bucket)) if isinstance(bucket, tuple) else str(bucket)
