@@ -1,0 +1,48 @@
+"""One look for all pictures, and how they are written to files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from thresher.errors import InvalidSetting, require
+
+# Okabe and Ito's colours, which people with any colour vision can tell apart.
+BLUE, ORANGE, GREEN, RED, GREY, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#8A8A8A", "#222222"
+
+_FORMATS = (".png", ".svg", ".html")
+
+
+def altair() -> Any:
+    """Altair, or the error that says how to install it."""
+    require("vl_convert", "plot")
+    return require("altair", "plot")
+
+
+def styled(chart: Any, title: str, subtitle: str | list[str]) -> Any:
+    """The chart with its title and the common look."""
+    return (
+        chart.properties(title={"text": title, "subtitle": subtitle, "anchor": "start"})
+        .configure_view(stroke=None)
+        .configure_axis(labelFontSize=12, titleFontSize=12, gridColor="#E6E6E6", domainColor=GREY, tickColor=GREY)
+        .configure_title(fontSize=15, subtitleFontSize=12, subtitleColor="#555555", offset=12)
+        .configure_legend(labelFontSize=12, titleFontSize=12)
+    )
+
+
+def show(chart: Any, path: str | Path | None) -> Any:
+    """The chart itself, for a notebook; or write it to a .png, .svg or .html file."""
+    if path is None:
+        return chart
+    file = Path(path)
+    if file.suffix.lower() not in _FORMATS:
+        raise InvalidSetting(
+            "plot", f"must be a file ending in {', '.join(_FORMATS)}", hint="For example: histogram.png"
+        )
+    if file.suffix.lower() == ".html":
+        chart.save(str(file), inline=True)
+    elif file.suffix.lower() == ".png":
+        chart.save(str(file), scale_factor=2)
+    else:
+        chart.save(str(file))
+    return chart

@@ -1,0 +1,70 @@
+"""The command's root, and how errors leave it.
+
+Exit codes: 0 done; 2 a setting or input is wrong; 3 the target cannot be reached; 4 the budget is exceeded; 5 a release
+does not verify; 6 an optional package is missing; 1 anything else.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+
+from thresher._version import __version__
+from thresher.cli import planning, privacy
+from thresher.errors import (
+    BudgetExceeded,
+    InvalidFormat,
+    InvalidSetting,
+    MissingExtra,
+    ThresherError,
+    Unreachable,
+    VerificationFailed,
+)
+
+EXIT_CODES: dict[type[ThresherError], int] = {
+    InvalidSetting: 2,
+    InvalidFormat: 2,
+    Unreachable: 3,
+    BudgetExceeded: 4,
+    VerificationFailed: 5,
+    MissingExtra: 6,
+}
+
+app = typer.Typer(
+    name="thresher",
+    help="What many people hold, without learning what any one of them holds.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("plan")(planning.plan)
+app.add_typer(privacy.app, name="privacy")
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"thresher {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    """What many people hold, without learning what any one of them holds."""
+
+
+def main() -> None:
+    """Run the command; an error of ours is a message and an exit code, never a traceback."""
+    try:
+        app()
+    except ThresherError as error:
+        console = Console(stderr=True, highlight=False)
+        console.print(f"[bold red]error[/] ({error.code}): ", end="")
+        console.print(error.message, markup=False)
+        if error.hint:
+            console.print(error.hint, style="dim", markup=False)
+        sys.exit(next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1))

@@ -1,0 +1,15 @@
+"""Options that several commands share, with one wording."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Epsilon = Annotated[float | None, typer.Option(help="Total epsilon.", show_default=False)]
+Delta = Annotated[float | None, typer.Option(help="Total delta, for example 1e-8.", show_default=False)]
+SamplingRate = Annotated[float | None, typer.Option(help="Fix the sampling rate, between 0 and 1.", show_default=False)]
+Threshold = Annotated[int | None, typer.Option(help="Fix the threshold, 1 or more.", show_default=False)]
+Rounds = Annotated[int, typer.Option(help="Rounds that share the guarantee.")]
+Adjacency = Annotated[str, typer.Option(help="replace or add-remove: which change of one unit is hidden.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

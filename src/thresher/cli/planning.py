@@ -1,0 +1,125 @@
+"""`thresher plan`: the best sampling rate and threshold for a target, and what will be seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from rich.table import Table
+
+from thresher.cli import options
+from thresher.cli.output import console, print_json
+from thresher.privacy import Adjacency, Plan
+from thresher.privacy import plan as make_plan
+from thresher.privacy.planner import Objective
+from thresher.privacy.settings import check_count
+
+_PROBABILITIES = (0.05, 0.5, 0.95, 0.999)
+
+
+def plan(
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    sampling_rate: options.SamplingRate = None,
+    threshold: options.Threshold = None,
+    rounds: options.Rounds = 1,
+    adjacency: options.Adjacency = "replace",
+    population: Annotated[
+        int | None,
+        typer.Option(help="How many units there are: adds sample sizes and shares.", show_default=False),
+    ] = None,
+    objective: Annotated[str, typer.Option(help="visible, error or sample: what is best.")] = "visible",
+    count: Annotated[
+        int | None, typer.Option(help="Bucket size for the objectives error and sample.", show_default=False)
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Write the trade-off to a .png, .svg or .html file.", show_default=False),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """The best sampling rate and threshold for a target, and what will be seen."""
+    if population is not None:
+        check_count(population, setting="population", least=1)
+    made = make_plan(
+        epsilon,
+        delta,
+        sampling_rate=sampling_rate,
+        threshold=threshold,
+        rounds=rounds,
+        adjacency=cast(Adjacency, adjacency),
+        objective=cast(Objective, objective),
+        count=count,
+    )
+    if plot is not None:
+        draw(made, plot)
+    if json:
+        print_json(_content(made, population))
+        return
+    console.print(str(made), soft_wrap=True, markup=False)
+    console.print()
+    console.print(_seen(made, population))
+    console.print(made.guarantee.in_words(), style="dim", soft_wrap=True)
+    if plot is not None:
+        console.print(f"The trade-off is drawn in {plot}.", markup=False, soft_wrap=True)
+
+
+def draw(made: Plan, path: Path) -> None:
+    """The frontier of the plan's target with the plan and the paper's rule marked on it."""
+    from thresher import charts
+
+    paper = made.versus_paper()
+    points = [(point.threshold, point.sampling_rate, point.smallest_visible) for point in made.frontier()]
+    chart = charts.frontier(
+        points,
+        (made.threshold, made.sampling_rate, made.smallest_visible()),
+        (paper.threshold, paper.sampling_rate, paper.smallest_visible),
+        title="What the target allows",
+        subtitle=str(made.guarantee),
+    )
+    charts.show(chart, path)
+
+
+def _rows(made: Plan) -> list[tuple[int, float, float]]:
+    """Bucket sizes around what can be seen, the probability of seeing each, and its relative error."""
+    sizes = {made.smallest_visible(probability) for probability in _PROBABILITIES}
+    largest = max(sizes)
+    sizes |= {10**exponent for exponent in range(2, 7) if 10**exponent > largest}
+    return [(size, made.sees(size), made.relative_error(size)) for size in sorted(sizes)]
+
+
+def _seen(made: Plan, population: int | None) -> Table:
+    table = Table(title="What will be seen", title_justify="left", box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column("bucket of", justify="right")
+    if population:
+        table.add_column("share", justify="right")
+    table.add_column("is released", justify="right")
+    table.add_column("typical error", justify="right")
+    for size, probability, error in _rows(made):
+        share = [f"{size / population:.2%}"] if population else []
+        table.add_row(f"{size:,}", *share, f"{probability:.1%}", f"{error:.1%}")
+    if population:
+        table.caption = (
+            f"Expected sample: {population * made.sampling_rate:,.0f} of {population:,} units in each round."
+        )
+        table.caption_justify = "left"
+    return table
+
+
+def _content(made: Plan, population: int | None) -> dict[str, Any]:
+    paper = made.versus_paper()
+    content: dict[str, Any] = {
+        "plan": made.to_dict(),
+        "guarantee": str(made.guarantee),
+        "smallest_visible": made.smallest_visible(),
+        "seen": [
+            {"count": size, "released": probability, "relative_error": error}
+            for size, probability, error in _rows(made)
+        ],
+        "paper": {name: getattr(paper, name) for name in type(paper).__slots__},
+    }
+    if population:
+        content["population"] = population
+        content["expected_sample"] = population * made.sampling_rate
+    return content

@@ -1,0 +1,103 @@
+"""The layout is the argument: imports point down the layers, and importing the package is light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import thresher
+
+ROOT = Path(thresher.__file__).parent
+
+# From the ground up; each may import itself and what stands before it.
+LAYERS = [
+    "_version",
+    "errors",
+    "charts",
+    "privacy",
+    "mechanism",
+    "testing",
+    "questions",
+    "ledger",
+    "analytics",
+    "populations",
+    "fleet",
+    "console",
+    "lab",
+    "verbs",
+    "cli",
+]
+
+
+def layer_of(module: str) -> str | None:
+    parts = module.split(".")
+    return parts[1] if parts[0] == "thresher" and len(parts) > 1 else None
+
+
+def imported_layers(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {layer_of(alias.name) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "thresher":
+                found |= {alias.name for alias in node.names if alias.name in LAYERS}
+            else:
+                found.add(layer_of(node.module))
+    return {name for name in found if name}
+
+
+def test_imports_point_down():
+    checked = 0
+    for path in sorted(ROOT.rglob("*.py")):
+        name = path.relative_to(ROOT).with_suffix("").parts[0]
+        if name == "__init__":
+            continue
+        assert name in LAYERS, f"{path} belongs to no layer"
+        allowed = set(LAYERS[: LAYERS.index(name) + 1])
+        upward = imported_layers(path) - allowed
+        assert not upward, f"{path.relative_to(ROOT)} imports upward: {sorted(upward)}"
+        checked += 1
+    assert checked > 20
+
+
+def test_the_check_can_fail(tmp_path):
+    file = tmp_path / "low.py"
+    file.write_text("from thresher.cli import main\nfrom thresher import mechanism\n")
+    assert imported_layers(file) == {"cli", "mechanism"}
+
+
+ENGINES = [
+    "pandas",
+    "polars",
+    "duckdb",
+    "pyspark",
+    "pyarrow",
+    "narwhals",
+    "dask",
+    "altair",
+    "starlette",
+    "fastapi",
+    "scipy",
+]
+
+
+def test_import_loads_no_engine():
+    code = f"import sys, thresher; print([name for name in {ENGINES} if name in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "[]"
+
+
+def test_every_public_name_exists_and_is_sorted():
+    for module in (thresher, thresher.privacy, thresher.mechanism, thresher.privacy.paper):
+        assert all(hasattr(module, name) for name in module.__all__)
+        assert len(set(module.__all__)) == len(module.__all__)
+
+
+def test_packages_only_re_export():
+    for path in ROOT.rglob("__init__.py"):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        for node in body:
+            allowed = (ast.Import, ast.ImportFrom, ast.Assign, ast.Expr, ast.If)
+            assert isinstance(node, allowed), f"{path.relative_to(ROOT)} holds code"
