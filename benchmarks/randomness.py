@@ -1,19 +1,17 @@
 """How fast exact coins and binomials are, beside the bare keystream and numpy's floating-point samplers.
 
-Run it with `python benchmarks/randomness.py`. The targets are what one core is known to reach.
+Run it with `python benchmarks/run.py randomness`. The targets are what one core is known to reach.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.table import Table
 
+from measurement import Measurement
 from thresher.mechanism.binomials import binomials
 from thresher.mechanism.coins import coins
 from thresher.mechanism.randomness import SecureRandomness
@@ -25,16 +23,6 @@ BLOCK = 10**6  # coins per call, so that the mask of one call is reused by the n
 GROUPS = 10**6
 UNITS = 10**8
 REPEATS = 5  # the best counts: other work on the machine only ever adds time
-
-
-class Measurement(TypedDict):
-    """One number; `target` is None where a number is only there to compare with."""
-
-    name: str
-    value: float
-    unit: str
-    target: float | None
-    note: str
 
 
 def seconds(task: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -104,24 +92,3 @@ def measure() -> list[Measurement]:
         measure_binomials("a million counts, Zipf", zipf_counts(), 0.2),
         measure_binomials("a million counts of 100", np.full(GROUPS, UNITS // GROUPS), 0.2),
     ]
-
-
-def main() -> None:
-    """Measure and show."""
-    console = Console()
-    with console.status("Measuring, about 6 seconds …"):
-        measurements = measure()
-    table = Table("measurement", "value", "target", "of target", "note")
-    for row in measurements:
-        unit, target = row["unit"], row["target"]
-        verdict = ""
-        if target is not None:
-            ratio = row["value"] / target if unit.endswith("/s") else target / row["value"]
-            verdict = f"{ratio:.2f} ×"
-        wanted = "" if target is None else f"{target:.2g} {unit}"
-        table.add_row(row["name"], f"{row['value']:.3g} {unit}", wanted, verdict, row["note"])
-    console.print(table)
-
-
-if __name__ == "__main__":
-    main()
