@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from thresher.privacy.settings import (
 )
 
 if TYPE_CHECKING:
+    from thresher.privacy.comparison import Comparison
     from thresher.privacy.frontier import Frontier
 
 FORMAT = "thresher-plan"
@@ -145,6 +146,12 @@ class Plan:
         from thresher.privacy.frontier import frontier
 
         return frontier(self, probability)
+
+    def compare(self, counts: Sequence[int] | None = None) -> Comparison:
+        """Expected errors beside noisy histograms of the whole table and of the same sample, and when each is best."""
+        from thresher.privacy.comparison import compare
+
+        return compare(self, counts)
 
     def versus_paper(self, probability: float = 0.95) -> PaperComparison:
         """How far this plan is ahead of the paper's rule for the same total (epsilon, delta) and rounds."""
