@@ -6,9 +6,10 @@ Needs the extra `plot` (Altair and vl-convert); both are imported when a picture
 from __future__ import annotations
 
 from thresher.charts.distribution import distribution
+from thresher.charts.errors import error_lines
 from thresher.charts.frontier import frontier
 from thresher.charts.histogram import histogram
 from thresher.charts.rendering import show
 from thresher.charts.trie import trie
 
-__all__ = ["distribution", "frontier", "histogram", "show", "trie"]
+__all__ = ["distribution", "error_lines", "frontier", "histogram", "show", "trie"]

@@ -1,0 +1,103 @@
+"""How far an answer may be off: what sampling, cells and the threshold each contribute, and bounds on all of it.
+
+A fraction is read off two disjoint sets of buckets, inside and outside. Their sampled counts are independent binomials
+of the same rate, so the inside count, given both, is that of a simple random sample. What was dropped only hides units:
+each dropped bucket has at most τ − 1 sampled ones. Bounds take whichever of the possible counts is worse.
+
+Everything here is computed from released counts and public settings.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from thresher.privacy.plans import Plan
+from thresher.privacy.visibility import intervals
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """Why an answer may be off, part by part. In ranks (fractions of all units) or, for counts, in units.
+
+    `sampling` is the standard error of an answer from one sample, an estimate; averaging several makes it smaller.
+    `resolution` is the estimated weight of the cell that the answer was
+    interpolated in. `threshold` is how far dropped buckets can move the sampled answer: a bound that holds in every
+    release, for an answer put together from as few buckets as possible; an answer from all levels of a hierarchy can be
+    off by less. `bound` covers all three together: the answer is off by no more with probability `confidence`.
+    """
+
+    sampling: float
+    resolution: float
+    threshold: float
+    bound: float
+    confidence: float = CONFIDENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Released sampled counts inside and outside a set, and how many sampled units may be hidden on either side."""
+
+    inside: int
+    outside: int
+    hidden_inside: int
+    hidden_outside: int
+
+    @property
+    def total(self) -> int:
+        """The released sampled count on both sides."""
+        return self.inside + self.outside
+
+    @property
+    def fraction(self) -> float:
+        """The released share inside; NaN where nothing was released."""
+        return self.inside / self.total if self.total else math.nan
+
+    def lower(self, tail: float) -> float:
+        """A fraction that the true one is below with probability at most `tail`: Clopper and Pearson's bound.
+
+        Guarantee: conservative, since sampling without replacement has lighter tails (Uhlmann 1966).
+        """
+        from scipy.special import betaincinv
+
+        return float(betaincinv(self.inside, self.outside + self.hidden_outside + 1, tail)) if self.inside else 0.0
+
+    def upper(self, tail: float) -> float:
+        """A fraction that the true one is above with probability at most `tail`."""
+        from scipy.special import betainccinv
+
+        return float(betainccinv(self.inside + self.hidden_inside + 1, self.outside, tail)) if self.outside else 1.0
+
+    def threshold_error(self) -> float:
+        """How far the hidden units can move the sampled fraction."""
+        if not self.total:
+            return 1.0
+        least = self.inside / (self.total + self.hidden_outside)
+        most = (self.inside + self.hidden_inside) / (self.total + self.hidden_inside)
+        return max(self.fraction - least, most - self.fraction)
+
+
+def rank_standard_error(fraction: float, total: int, sampling_rate: float) -> float:
+    """Standard error of a sampled fraction: √((1−p)·F(1−F)/m), with m the released sampled count.
+
+    Edge cases: 0.5, the largest there is, where nothing was released.
+    """
+    if not total:
+        return 0.5
+    return math.sqrt((1 - sampling_rate) * fraction * (1 - fraction) / total)
+
+
+def count_standard_error(estimate: float, sampling_rate: float) -> float:
+    """Standard error of count ÷ p for a set of about `estimate` units: √(k(1−p)/p)."""
+    return math.sqrt(max(estimate, 0.0) * (1 - sampling_rate) / sampling_rate)
+
+
+def count_bounds(plan: Plan, least: int, most: int, tail: float) -> tuple[int, int]:
+    """How many units a set may have whose sampled count is from `least` to `most`.
+
+    Guarantee: each end is wrong with probability at most `tail`, by inverting the binomial law of the sampled count.
+    """
+    lower, upper = intervals(plan.sampling_rate, 0, [least, most], 1 - 2 * tail)
+    return int(lower[0]), int(upper[1])

@@ -1,0 +1,91 @@
+"""The rounds of one query: asked one after another, never more than the plan has, and what they guarantee together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from thresher.analytics.population import Population
+from thresher.errors import InvalidSetting, VerificationFailed
+from thresher.mechanism.release import Release
+from thresher.privacy.guarantee import Guarantee
+from thresher.privacy.plans import Plan
+from thresher.questions import Question
+
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""Called after each round with how many are done, how many there are at most, and what was asked."""
+
+
+class Rounds:
+    """Asks a population round by round and keeps every release.
+
+    Guarantee: a plan's total is for `plan.rounds` rounds with its rate and threshold; this asks no more of them. What a
+    round asks may depend on earlier releases; how many rounds there are may not.
+    Reference: docs/privacy.md, section 6.
+    """
+
+    def __init__(self, population: Population, plan: Plan, progress: Progress | None = None) -> None:
+        self._population = population
+        self._progress = progress
+        self.plan = plan
+        self.releases: list[Release] = []
+
+    @property
+    def left(self) -> int:
+        """How many more rounds the plan has."""
+        return self.plan.rounds - len(self.releases)
+
+    def ask(self, question: Question, what: str) -> Release:
+        """One round."""
+        if not self.left > 0:
+            raise InvalidSetting("rounds", "are used up", hint="Make a plan with more rounds.")
+        release = self._population.ask(question, self.plan)
+        self.releases.append(release)
+        if self._progress is not None:
+            self._progress(len(self.releases), self.plan.rounds, what)
+        return release
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What every answer keeps: the plan, and each round's release. All the rest follows from the two.
+
+    Guarantee: `guarantee` covers all rounds of the plan together, also where fewer were needed: what has been charged
+    is not given back, since when to stop was decided by looking at releases.
+    """
+
+    plan: Plan
+    releases: tuple[Release, ...]
+
+    @property
+    def private(self) -> bool:
+        """Whether every round was drawn from a secure source."""
+        return all(release.private for release in self.releases)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What all rounds together guarantee; raises where a seeded source drew one of them."""
+        if not self.private:
+            raise VerificationFailed(
+                "This answer was drawn from a seeded source and guarantees nothing.",
+                hint="Draw without thresher.testing.",
+            )
+        return self.plan.guarantee
+
+    @property
+    def rounds_asked(self) -> int:
+        """How many rounds were asked; at most `plan.rounds`."""
+        return len(self.releases)
+
+    def verify(self) -> Guarantee:
+        """Recompute the guarantee, check every round's release and that each has this plan's rate and threshold."""
+        for release in self.releases:
+            if release.plan != self.plan:
+                raise VerificationFailed("A round was drawn with another plan than the answer states.")
+            release.verify()
+        return self.guarantee
+
+    def promise(self) -> str:
+        """The guarantee in one line, for a title or a footer."""
+        return str(self.plan.guarantee) if self.private else "seeded, not private"

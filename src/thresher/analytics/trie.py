@@ -1,0 +1,163 @@
+"""The prefixes of found texts as a tree, with a count at every node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class TrieNode:
+    """A prefix, or where `complete`, a whole text.
+
+    `interval` is None where the count is a sum over released texts below the node and not a released count of its own:
+    what was dropped below it is missing from the sum.
+    """
+
+    prefix: str
+    count: int
+    estimate: float
+    interval: tuple[int, int] | None
+    complete: bool
+    parent: str | None
+
+    @property
+    def label(self) -> str:
+        """The prefix as people read it: open ones end in an ellipsis."""
+        return self.prefix if self.complete else self.prefix + "…"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Trie:
+    """Nodes in the order in which they were found, parents before children.
+
+    A node's `parent` is the prefix of the (never complete) node that it extends, None at the top.
+    """
+
+    nodes: tuple[TrieNode, ...]
+    _children: dict[str | None, list[TrieNode]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        children: dict[str | None, list[TrieNode]] = {}
+        for node in self.nodes:
+            children.setdefault(node.parent, []).append(node)
+        for siblings in children.values():
+            siblings.sort(key=lambda node: (-node.count, node.prefix))
+        object.__setattr__(self, "_children", children)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def children(self, node: TrieNode | None = None) -> list[TrieNode]:
+        """What extends a node, largest first; without a node, the top of the trie."""
+        if node is None:
+            return list(self._children.get(None, ()))
+        return [] if node.complete else list(self._children.get(node.prefix, ()))
+
+    def largest(self, most: int) -> list[TrieNode]:
+        """At most `most` nodes, largest first, each after its parent."""
+        import heapq
+
+        waiting = [(-node.count, node.prefix, node.complete, node) for node in self.children()]
+        heapq.heapify(waiting)
+        chosen: list[TrieNode] = []
+        while waiting and len(chosen) < most:
+            node = heapq.heappop(waiting)[-1]
+            chosen.append(node)
+            for child in self.children(node):
+                heapq.heappush(waiting, (-child.count, child.prefix, child.complete, child))
+        return chosen
+
+    def without_chains(self) -> Trie:
+        """The same trie for looking at, without nodes whose only child has, as far as counts can tell, the same units.
+
+        "Can tell" means that the two intervals do not overlap. Nodes that are sums have none and stay.
+        """
+        standing: dict[str | None, str | None] = {None: None}
+        kept: list[TrieNode] = []
+        for node in self.nodes:
+            parent = standing[node.parent]
+            children = self.children(node)
+            if len(children) == 1 and _overlap(node.interval, children[0].interval):
+                standing[node.prefix] = parent
+                continue
+            if not node.complete:
+                standing[node.prefix] = node.prefix
+            kept.append(replace(node, parent=parent))
+        return Trie(tuple(kept))
+
+    def tree(self, title: str, most: int = 60) -> Tree:
+        """The largest nodes as a tree for the terminal."""
+        from rich.text import Text
+        from rich.tree import Tree
+
+        root = Tree(Text(title))
+        shown = self.largest(most)
+        branches: dict[str | None, Tree] = {None: root}
+        for node in shown:
+            style = "bold" if node.complete else "dim"
+            line = Text.assemble((printable(node.label), style), f"  {node.estimate:,.0f}")
+            branch = branches[node.parent].add(line)
+            if not node.complete:
+                branches[node.prefix] = branch
+        if len(shown) < len(self):
+            root.add(Text(f"and {len(self) - len(shown):,} smaller nodes", style="dim"))
+        root.add(Text("everything below the threshold", style="dim"))
+        return root
+
+
+def _overlap(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
+    return one is not None and other is not None and one[0] <= other[1] and other[0] <= one[1]
+
+
+def printable(text: str) -> str:
+    """The text without characters that would move a terminal's cursor."""
+    return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def branching_trie(items: Iterable[tuple[str, int, float, tuple[int, int]]]) -> Trie:
+    """The trie of whole texts (text, count, estimate, interval), with a node wherever some of them part ways.
+
+    Inner nodes sum the texts below them: post-processing of what was released.
+    """
+    ordered = sorted(items)
+    nodes: list[TrieNode] = []
+    waiting: list[tuple[int, int, str | None]] = [(0, len(ordered), None)]
+    while waiting:
+        start, stop, parent = waiting.pop()
+        for first, last in _groups(ordered, start, stop, 0 if parent is None else len(parent)):
+            text, count, estimate, interval = ordered[first]
+            if last - first == 1:
+                nodes.append(TrieNode(text, count, estimate, interval, True, parent))
+                continue
+            # Sorted texts share exactly what the first and the last of them share.
+            shared = _shared_start(text, ordered[last - 1][0])
+            group = ordered[first:last]
+            nodes.append(
+                TrieNode(shared, sum(row[1] for row in group), sum(row[2] for row in group), None, False, parent)
+            )
+            waiting.append((first, last, shared))
+    return Trie(tuple(nodes))
+
+
+def _shared_start(one: str, other: str) -> str:
+    length = 0
+    while one[length : length + 1] == other[length : length + 1] != "":
+        length += 1
+    return one[:length]
+
+
+def _groups(
+    ordered: list[tuple[str, int, float, tuple[int, int]]], start: int, stop: int, known: int
+) -> Iterable[tuple[int, int]]:
+    """Runs of texts that have the same next character; a text that ends here is a run of its own."""
+    first = start
+    for index in range(start + 1, stop + 1):
+        here = ordered[first][0][known : known + 1]
+        if index == stop or ordered[index][0][known : known + 1] != here:
+            yield first, index
+            first = index

@@ -1,0 +1,289 @@
+"""The ledger: exact sums, no overspending between processes, crashes that cost budget and never privacy."""
+
+from __future__ import annotations
+
+import datetime as dt
+import multiprocessing
+import os
+import sqlite3
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import thresher as th
+from thresher.analytics import Charged, heavy_hitters, quantiles
+from thresher.errors import BudgetExceeded, InvalidFormat, InvalidSetting, ThresherError
+from thresher.ledger import Amount, Ledger, charge_plan
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def test_three_tenths_fit_a_budget_of_three_tenths_and_no_fourth(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=0.3, delta=3e-8)
+    assert [ledger.charge(0.1, 1e-8, "histogram of country") for _ in range(3)] == [1, 2, 3]
+    assert ledger.spent == Amount(0.3, 3e-8)
+    assert ledger.left == Amount(0.0, 0.0)
+    with pytest.raises(BudgetExceeded, match=r"epsilon = 0 and delta = 0 left"):
+        ledger.charge(1e-9, 1e-300, "one more")
+    assert len(ledger.history()) == 3
+
+
+def test_delta_alone_can_be_what_is_missing(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=10, delta=1e-8)
+    ledger.charge(1, 6e-9, "first")
+    with pytest.raises(BudgetExceeded, match="delta = 4e-09 left"):
+        ledger.charge(1, 6e-9, "second")
+    ledger.charge(1, 4e-9, "second, smaller")
+
+
+def test_it_is_reopened_with_what_was_spent(tmp_path: Path) -> None:
+    path = tmp_path / "privacy.db"
+    Ledger(path, epsilon=3, delta=1e-6, adjacency="add-remove").charge(1, 1e-8, "histogram", adjacency="add-remove")
+    again = Ledger(path)
+    assert (again.epsilon, again.delta, again.adjacency) == (3.0, 1e-6, "add-remove")
+    assert again.spent == Amount(1.0, 1e-8)
+    assert Ledger(path, epsilon=3, delta=1e-6).left.epsilon == 2.0
+    assert "epsilon 2 of 3 left" in repr(again)
+
+
+@pytest.mark.parametrize("other", [{"epsilon": 4}, {"delta": 1e-5}, {"adjacency": "add-remove"}])
+def test_another_budget_is_refused(tmp_path: Path, other: dict[str, Any]) -> None:
+    Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-6)
+    with pytest.raises(InvalidSetting, match="differs from the ledger's"):
+        Ledger(tmp_path / "privacy.db", **other)
+
+
+def test_a_new_ledger_needs_a_whole_budget(tmp_path: Path) -> None:
+    for settings in ({}, {"epsilon": 1}, {"delta": 1e-6}):
+        with pytest.raises(InvalidSetting, match="does not exist"):
+            Ledger(tmp_path / "privacy.db", **settings)
+    with pytest.raises(InvalidSetting):
+        Ledger(tmp_path / "privacy.db", epsilon=float("nan"), delta=1e-6)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_history_has_time_text_and_numbers(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-6)
+    before = dt.datetime.now(dt.UTC)
+    plan = th.plan(1, 1e-8, rounds=10)
+    charge_plan(ledger, plan, "heavy_hitters of word, method trie")
+    (entry,) = ledger.history()
+    assert before <= entry.time <= dt.datetime.now(dt.UTC)
+    assert (entry.epsilon, entry.delta, entry.adjacency, entry.rounds) == (1.0, 1e-8, "replace", 10)
+    assert entry.what == "heavy_hitters of word, method trie"
+    table = ledger.to_arrow()
+    assert table.column_names == ["id", "time", "what", "epsilon", "delta", "adjacency", "rounds"]
+    assert ledger.to_pandas()["epsilon"].tolist() == [1.0]
+    assert len(Ledger(tmp_path / "empty.db", epsilon=1, delta=1e-8).to_arrow()) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epsilon": 0},
+        {"epsilon": -1},
+        {"epsilon": float("nan")},
+        {"delta": 0},
+        {"delta": 1.5},
+        {"what": ""},
+        {"what": "x" * 20_000},
+        {"adjacency": "add-remove"},
+        {"adjacency": "other"},
+        {"rounds": 0},
+    ],
+)
+def test_invalid_charges_change_nothing(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-6)
+    with pytest.raises(InvalidSetting):
+        ledger.charge(**({"epsilon": 1, "delta": 1e-8, "what": "histogram"} | wrong))
+    assert ledger.spent == Amount(0.0, 0.0)
+
+
+def _charge_many(path: str, attempts: int, done: Any) -> None:
+    ledger = Ledger(path, epsilon=1.0, delta=1e-4)
+    succeeded = 0
+    for attempt in range(attempts):
+        try:
+            ledger.charge(0.01, 1e-8, f"attempt {attempt}")
+            succeeded += 1
+        except BudgetExceeded:
+            pass
+    done.put(succeeded)
+
+
+@pytest.mark.slow
+def test_processes_that_charge_at_once_never_overspend(tmp_path: Path) -> None:
+    """Eight processes create the same ledger and try 400 charges of 1/100: exactly 100 succeed."""
+    path = tmp_path / "privacy.db"
+    done: Any = SPAWN.Queue()
+    processes = [SPAWN.Process(target=_charge_many, args=(str(path), 50, done)) for _ in range(8)]
+    for process in processes:
+        process.start()
+    succeeded = [done.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join(timeout=60)
+        assert process.exitcode == 0
+    assert sum(succeeded) == 100
+    ledger = Ledger(path)
+    assert ledger.spent == Amount(1.0, 1e-6)
+    assert [entry.id for entry in ledger.history()] == list(range(1, 101))
+    assert [file.name for file in tmp_path.iterdir()] == ["privacy.db"]
+
+
+class _CrashingPopulation:
+    def ask(self, question: Any, plan: Any) -> Any:
+        os._exit(41)
+
+
+def _crash_between_charge_and_draw(path: str) -> None:
+    ledger, plan = Ledger(path), th.plan(1, 1e-8, rounds=3)
+    population = Charged(_CrashingPopulation(), lambda: charge_plan(ledger, plan, "heavy_hitters of word"))
+    heavy_hitters(population, "word", plan, method="trie")
+
+
+def test_a_crash_between_charge_and_draw_costs_budget(tmp_path: Path) -> None:
+    path = tmp_path / "privacy.db"
+    Ledger(path, epsilon=1.5, delta=1e-6)
+    process = SPAWN.Process(target=_crash_between_charge_and_draw, args=(str(path),))
+    process.start()
+    process.join(timeout=60)
+    assert process.exitcode == 41
+    ledger = Ledger(path)
+    assert ledger.spent == Amount(1.0, 1e-8)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(1, 1e-8, "the same again")
+
+
+class _CountingPopulation:
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def ask(self, question: Any, plan: Any) -> Any:
+        self.asked += 1
+        return th.mechanism.sample_and_threshold({}, plan, columns=question.columns)
+
+
+def test_a_query_is_charged_once_and_only_if_it_is_valid(tmp_path: Path) -> None:
+    ledger, plan = Ledger(tmp_path / "privacy.db", epsilon=2, delta=1e-6), th.plan(1, 1e-8, rounds=6)
+    people = _CountingPopulation()
+
+    def charged() -> Charged:
+        return Charged(people, lambda: charge_plan(ledger, plan, "quantiles of age"))
+
+    for wrong in (
+        {"probabilities": [0.5], "lower": 1, "upper": 0},
+        {"probabilities": [], "lower": 0, "upper": 1},
+        {"probabilities": [1.0], "lower": 0, "upper": 1},
+        {"probabilities": [0.1 * part for part in range(1, 9)], "lower": 0, "upper": 1},
+        {"probabilities": [0.5], "lower": 0, "upper": 1, "method": "guess"},
+        {"probabilities": [0.5], "lower": 0, "upper": 1, "method": "hierarchy", "branching": 1000},
+    ):
+        with pytest.raises(InvalidSetting):
+            quantiles(charged(), "age", plan=plan, **wrong)  # type: ignore[arg-type]
+    assert ledger.spent == Amount(0.0, 0.0)
+    quantiles(charged(), "age", [0.5], plan, lower=0, upper=1, method="hierarchy")
+    assert people.asked == 6
+    assert ledger.spent == Amount(plan.epsilon, plan.delta)
+    quantiles(charged(), "age", [0.5], plan, lower=0, upper=1, method="hierarchy")
+    with pytest.raises(BudgetExceeded):
+        quantiles(charged(), "age", [0.5], plan, lower=0, upper=1, method="hierarchy")
+    assert people.asked == 12  # nothing was drawn for the query that did not fit
+
+
+def test_files_that_are_not_ledgers(tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("this is not a database, but long enough to be looked at as one " * 40)
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE budget (epsilon TEXT)")
+    connection.close()
+    empty = tmp_path / "empty.db"
+    empty.touch()
+    for path in (text, other, empty):
+        for budget in ({}, {"epsilon": 1, "delta": 1e-6}):
+            content = path.read_bytes()
+            with pytest.raises(InvalidFormat, match="not a Thresher ledger"):
+                Ledger(path, **budget)
+            assert path.read_bytes() == content
+
+
+def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "privacy.db"
+    ledger = Ledger(path, epsilon=1, delta=1e-6)
+    ledger.charge(0.5, 1e-8, "histogram")
+    content = bytearray(path.read_bytes())
+    content[100:] = bytes(len(content) - 100)
+    path.write_bytes(bytes(content))
+    with pytest.raises(InvalidFormat, match="damaged"):
+        Ledger(path)
+    with pytest.raises(InvalidFormat, match="damaged"):
+        ledger.charge(0.1, 1e-8, "histogram")
+
+
+@pytest.mark.parametrize("number", ["-0.5", "nan", "much", ""])
+def test_numbers_that_no_ledger_writes_are_refused(tmp_path: Path, number: str) -> None:
+    """A negative charge would give budget back."""
+    path = tmp_path / "privacy.db"
+    ledger = Ledger(path, epsilon=1, delta=1e-6)
+    ledger.charge(0.5, 1e-8, "histogram")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE charges SET epsilon = ?", (number,))
+    connection.close()
+    with pytest.raises(InvalidFormat, match="damaged"):
+        ledger.charge(0.1, 1e-8, "histogram")
+    with pytest.raises(InvalidFormat, match="damaged"):
+        _ = ledger.left
+
+
+def test_a_later_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "privacy.db"
+    Ledger(path, epsilon=1, delta=1e-6)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    with pytest.raises(InvalidFormat, match="version 2"):
+        Ledger(path)
+
+
+def test_a_locked_ledger_says_so_after_waiting(tmp_path: Path) -> None:
+    path = tmp_path / "privacy.db"
+    ledger = Ledger(path, epsilon=1, delta=1e-6, wait=0.1)
+    blocker = sqlite3.connect(path, isolation_level=None)
+    blocker.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(ThresherError, match="in use by another process"):
+        ledger.charge(0.5, 1e-8, "histogram")
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    assert ledger.charge(0.5, 1e-8, "histogram") == 1
+
+
+def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(ThresherError, match="cannot be created"):
+        Ledger(tmp_path / "missing" / "privacy.db", epsilon=1, delta=1e-6)
+    with pytest.raises(ThresherError, match="cannot be opened"):
+        Ledger(tmp_path, epsilon=1, delta=1e-6)
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_file_that_may_only_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "privacy.db"
+    ledger = Ledger(path, epsilon=1, delta=1e-6)
+    path.chmod(stat.S_IRUSR)
+    with pytest.raises(ThresherError, match="cannot be"):
+        ledger.charge(0.5, 1e-8, "histogram")
+
+
+def test_nothing_gives_a_charge_back() -> None:
+    public = {name for name in dir(Ledger) if not name.startswith("_")}
+    assert public == {"charge", "history", "left", "spent", "to_arrow", "to_pandas"}
+
+
+def test_the_file_holds_numbers_as_they_were_written(tmp_path: Path) -> None:
+    path = tmp_path / "privacy.db"
+    Ledger(path, epsilon=3, delta=1e-6).charge(0.1, 1e-8, "histogram of country")
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT epsilon, delta FROM charges").fetchall() == [("0.1", "1e-08")]
+    connection.close()
