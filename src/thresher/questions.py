@@ -210,8 +210,8 @@ class Cells:
         _column_names((self.column,))
         if not (self.lower < self.upper and math.isfinite(float(self.upper) - float(self.lower))):
             raise InvalidSetting("lower", "must be below upper, and both and their difference must be finite numbers")
-        if not 1 <= self.cells <= 2**40:
-            raise InvalidSetting("cells", "must be from 1 to 2^40")
+        if not (1 <= self.cells <= 2**40 and math.isfinite((self.upper - self.lower) * self.cells)):
+            raise InvalidSetting("cells", "must be from 1 to 2^40, over a range that is not too wide")
         object.__setattr__(self, "lower", float(self.lower))
         object.__setattr__(self, "upper", float(self.upper))
 
@@ -226,7 +226,7 @@ class Cells:
         if number is None:
             return None
         inside = min(max(number, self.lower), self.upper)
-        position = math.floor((inside - self.lower) / (self.upper - self.lower) * self.cells)
+        position = math.floor((inside - self.lower) * self.cells / (self.upper - self.lower))
         return min(position, self.cells - 1)
 
 

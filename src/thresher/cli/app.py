@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from thresher._version import __version__
-from thresher.cli import planning, privacy
+from thresher.cli import ledger, planning, privacy, tables
 from thresher.errors import (
     BudgetExceeded,
     InvalidFormat,
@@ -41,6 +41,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("plan")(planning.plan)
+app.command("histogram")(tables.histogram)
+app.command("heavy-hitters")(tables.heavy_hitters)
+app.command("quantiles")(tables.quantiles)
+app.command("ranges")(tables.ranges)
+app.add_typer(ledger.app, name="ledger")
 app.add_typer(privacy.app, name="privacy")
 
 

@@ -3,14 +3,56 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 console = Console(highlight=False)
+
+_BAR_WIDTH = 24
+_LONGEST_CELL = 60
 
 
 def print_json(content: Any) -> None:
     """One JSON document on standard output, nothing else."""
     typer.echo(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def rows_table(rows: pa.Table, *, bars: str | None = None, most: int = 50) -> Table:
+    """An Arrow table for the terminal; values are shown as text, never as markup or control characters."""
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for field in rows.schema:
+        table.add_column(Text(field.name), justify="right" if _is_number(str(field.type)) else "left")
+    if bars:
+        table.add_column("")
+        largest = max((value or 0 for value in rows[bars].to_pylist()), default=0)
+    for row in rows.slice(0, most).to_pylist():
+        cells = [Text(_shown(value)) for value in row.values()]
+        if bars:
+            cells.append(Text("█" * round(_BAR_WIDTH * (row[bars] or 0) / largest) if largest else "", style="blue"))
+        table.add_row(*cells)
+    if len(rows) > most:
+        table.caption = f"{len(rows) - most:,} more rows; use --output or --json for all."
+        table.caption_justify = "left"
+    return table
+
+
+def _is_number(kind: str) -> bool:
+    return kind.startswith(("int", "double", "float"))
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    text = "".join(character if character.isprintable() else "�" for character in str(value))
+    return text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"

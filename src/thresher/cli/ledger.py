@@ -1,0 +1,47 @@
+"""`thresher ledger create|show`: a budget in a file, and what has been charged to it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from thresher.cli import options
+from thresher.cli.output import console, print_json, rows_table
+from thresher.errors import InvalidSetting
+from thresher.ledger import Ledger
+from thresher.privacy import Adjacency
+
+app = typer.Typer(help="A privacy budget in a file, and what has been charged to it.", no_args_is_help=True)
+
+LedgerPath = Annotated[Path, typer.Argument(help="The ledger's file.", show_default=False)]
+
+
+@app.command("create")
+def create(
+    path: LedgerPath,
+    epsilon: Annotated[float, typer.Option(help="The whole budget's epsilon.", show_default=False)],
+    delta: Annotated[float, typer.Option(help="The whole budget's delta.", show_default=False)],
+    adjacency: options.Adjacency = "replace",
+) -> None:
+    """Create a ledger with a budget."""
+    if path.exists():
+        raise InvalidSetting("path", f"{str(path)!r} exists already", hint="Choose another name, or use ledger show.")
+    console.print(repr(Ledger(path, epsilon, delta, adjacency=cast(Adjacency, adjacency)))[1:-1], markup=False)
+
+
+@app.command("show")
+def show(path: LedgerPath, json: options.Json = False) -> None:
+    """What was charged, and what is left."""
+    if not path.exists():
+        raise InvalidSetting("path", f"{str(path)!r} does not exist", hint="Create it: thresher ledger create.")
+    ledger = Ledger(path)
+    if json:
+        charges = [asdict(entry) | {"time": entry.time.isoformat()} for entry in ledger.history()]
+        budget = {"epsilon": ledger.epsilon, "delta": ledger.delta, "adjacency": ledger.adjacency}
+        print_json({"budget": budget, "spent": asdict(ledger.spent), "left": asdict(ledger.left), "charges": charges})
+        return
+    console.print(repr(ledger)[1:-1], markup=False, soft_wrap=True)
+    console.print(rows_table(ledger.to_arrow(), most=1000))

@@ -1,0 +1,50 @@
+"""Where the data of a command comes from, and what is shown while it is read."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from thresher.analytics import Progress as Report
+from thresher.errors import InvalidSetting
+
+_FORMATS = ("csv", "tsv", "jsonl", "parquet")
+
+
+@contextlib.contextmanager
+def opened(data: str, format: str) -> Iterator[str]:
+    """The path to read: the one given, or a private copy of standard input that is gone afterwards."""
+    if data != "-":
+        yield data
+        return
+    if format not in _FORMATS:
+        raise InvalidSetting("format", f"must be one of {', '.join(_FORMATS)}")
+    with tempfile.TemporaryDirectory(prefix="thresher-") as folder:
+        path = Path(folder) / f"input.{format}"
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        yield str(path)
+
+
+@contextlib.contextmanager
+def progress_bar(quiet: bool) -> Iterator[Report | None]:
+    """A bar over the rounds, on standard error, where a person is watching."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("reading and counting", total=None)
+
+        def report(done: int, total: int, what: str) -> None:
+            bar.update(task, completed=done, total=total, description=what)
+
+        yield report

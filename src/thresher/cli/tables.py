@@ -1,0 +1,277 @@
+"""`thresher histogram | heavy-hitters | quantiles | ranges`: the four verbs on files and standard input."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from thresher import verbs
+from thresher.cli import options
+from thresher.cli.output import console, print_json, rows_table
+from thresher.cli.sources import opened, progress_bar
+from thresher.errors import InvalidSetting
+from thresher.ledger import Ledger
+from thresher.mechanism.release_format import write_whole
+from thresher.privacy import Adjacency as AdjacencyName
+
+OTHER = "everything below the threshold is left out; how much that is, is not known"
+
+Data = Annotated[
+    str,
+    typer.Argument(help="A CSV, TSV, JSON lines or Parquet file, a glob, or - for standard input.", show_default=False),
+]
+Column = Annotated[str, typer.Option(help="The column to ask about.", show_default=False)]
+Unit = Annotated[
+    str | None, typer.Option(help="The column that names the person; without it each row is one.", show_default=False)
+]
+Format = Annotated[str, typer.Option(help="Format of standard input: csv, tsv, jsonl or parquet.")]
+LedgerFile = Annotated[
+    Path | None, typer.Option("--ledger", help="Charge this ledger before anything is drawn.", show_default=False)
+]
+Plot = Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .html.", show_default=False)]
+Output = Annotated[Path | None, typer.Option(help="Write the answer, with its plan, as JSON.", show_default=False)]
+Lower = Annotated[float, typer.Option(help="Public lower bound.", show_default=False)]
+Upper = Annotated[float, typer.Option(help="Public upper bound.", show_default=False)]
+
+
+def histogram(
+    data: Data,
+    column: Annotated[list[str], typer.Option(help="A column; repeat it for several together.", show_default=False)],
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    unit: Unit = None,
+    adjacency: options.Adjacency = "replace",
+    bins: Annotated[
+        str | None, typer.Option(help="Edges, as 0,18,65,130, or a number of equal bins.", show_default=False)
+    ] = None,
+    bin_width: Annotated[float | None, typer.Option(help="Width of equal bins.", show_default=False)] = None,
+    lower: Annotated[float | None, typer.Option(help="Public lower bound of bins.", show_default=False)] = None,
+    upper: Annotated[float | None, typer.Option(help="Public upper bound of bins.", show_default=False)] = None,
+    dates: Annotated[str | None, typer.Option(help="Cut dates to day, week or month.", show_default=False)] = None,
+    domain: Annotated[
+        Path | None, typer.Option(help="A file with a public bucket a line, shown even if not released.")
+    ] = None,
+    format: Format = "csv",
+    ledger: LedgerFile = None,
+    plot: Plot = None,
+    output: Output = None,
+    json: options.Json = False,
+) -> None:
+    """How many units hold each value of a column."""
+    with opened(data, format) as source, progress_bar(json) as progress:
+        answer = verbs.histogram(
+            source,
+            column[0] if len(column) == 1 else column,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            adjacency=cast(AdjacencyName, adjacency),
+            bins=_bins(bins),
+            bin_width=bin_width,
+            lower=lower,
+            upper=upper,
+            dates=cast(Any, dates),
+            domain=None if domain is None else _lines(domain),
+            ledger=_ledger(ledger),
+            progress=progress,
+        )
+    _finish(answer, plot, output, json)
+    if not json:
+        console.print(rows_table(answer.to_arrow(), bars="estimate"))
+        console.print(OTHER, style="dim")
+        _promise(answer, unit)
+
+
+def heavy_hitters(
+    data: Data,
+    column: Column,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    unit: Unit = None,
+    adjacency: options.Adjacency = "replace",
+    method: Annotated[str, typer.Option(help="one-shot finds the most; trie asks level by level.")] = "one-shot",
+    levels: Annotated[int | None, typer.Option(help="Levels of the trie.", show_default=False)] = None,
+    step: Annotated[int, typer.Option(help="Characters a level.")] = 1,
+    top: Annotated[int, typer.Option(help="How many to show.")] = 30,
+    format: Format = "csv",
+    ledger: LedgerFile = None,
+    plot: Plot = None,
+    output: Output = None,
+    json: options.Json = False,
+) -> None:
+    """The common values of a text column."""
+    with opened(data, format) as source, progress_bar(json) as progress:
+        answer = verbs.heavy_hitters(
+            source,
+            column,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            adjacency=cast(AdjacencyName, adjacency),
+            method=cast(Any, method),
+            levels=levels,
+            step=step,
+            ledger=_ledger(ledger),
+            progress=progress,
+        )
+    _finish(answer, plot, output, json)
+    if not json:
+        console.print(rows_table(answer.to_arrow(), bars="estimate", most=top))
+        if method == "trie":
+            console.print(answer.tree())
+        console.print(OTHER, style="dim")
+        _promise(answer, unit)
+
+
+def quantiles(
+    data: Data,
+    column: Column,
+    lower: Lower,
+    upper: Upper,
+    quantile: Annotated[
+        list[float], typer.Option(help="A quantile, as 0.5; repeat it for several.", show_default=False)
+    ],
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    unit: Unit = None,
+    adjacency: options.Adjacency = "replace",
+    method: Annotated[str, typer.Option(help="search or hierarchy.")] = "search",
+    steps: Annotated[int | None, typer.Option(help="Rounds of search for each quantile.", show_default=False)] = None,
+    levels: Annotated[int | None, typer.Option(help="Levels of the hierarchy.", show_default=False)] = None,
+    branching: Annotated[int, typer.Option(help="How many times finer each level is.")] = verbs.BRANCHING,
+    format: Format = "csv",
+    ledger: LedgerFile = None,
+    plot: Plot = None,
+    output: Output = None,
+    json: options.Json = False,
+) -> None:
+    """The numbers that given parts of all units are below."""
+    with opened(data, format) as source, progress_bar(json) as progress:
+        answer = verbs.quantiles(
+            source,
+            column,
+            quantile,
+            lower=lower,
+            upper=upper,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            adjacency=cast(AdjacencyName, adjacency),
+            method=cast(Any, method),
+            steps=steps,
+            levels=levels,
+            branching=branching,
+            ledger=_ledger(ledger),
+            progress=progress,
+        )
+    _finish(answer, plot, output, json)
+    if not json:
+        console.print(rows_table(answer.to_arrow()))
+        _promise(answer, unit)
+
+
+def ranges(
+    data: Data,
+    column: Column,
+    lower: Lower,
+    upper: Upper,
+    range_: Annotated[
+        list[str], typer.Option("--range", help="A range, as 18:65; repeat it for several.", show_default=False)
+    ],
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    unit: Unit = None,
+    adjacency: options.Adjacency = "replace",
+    levels: Annotated[int | None, typer.Option(help="Levels of the hierarchy.", show_default=False)] = None,
+    branching: Annotated[int, typer.Option(help="How many times finer each level is.")] = verbs.BRANCHING,
+    format: Format = "csv",
+    ledger: LedgerFile = None,
+    plot: Plot = None,
+    output: Output = None,
+    json: options.Json = False,
+) -> None:
+    """How many units lie in given ranges; all ranges together cost the same as one."""
+    wanted = [_range(text) for text in range_]
+    with opened(data, format) as source, progress_bar(json) as progress:
+        answer = verbs.ranges(
+            source,
+            column,
+            lower=lower,
+            upper=upper,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            adjacency=cast(AdjacencyName, adjacency),
+            levels=levels,
+            branching=branching,
+            ledger=_ledger(ledger),
+            progress=progress,
+        )
+    rows = []
+    for low, high in wanted:
+        count, fraction = answer.count(low, high), answer.fraction(low, high)
+        rows.append(
+            {
+                "from": low,
+                "to": high,
+                "estimate": count.estimate,
+                "lower": count.interval[0],
+                "upper": count.interval[1],
+                "fraction": fraction.estimate,
+            }
+        )
+    _finish(answer, plot, output, json, extra={"ranges": rows})
+    if not json:
+        import pyarrow as pa
+
+        console.print(rows_table(pa.Table.from_pylist(rows)))
+        _promise(answer, unit)
+
+
+def _finish(
+    answer: Any, plot: Path | None, output: Path | None, json: bool, extra: dict[str, Any] | None = None
+) -> None:
+    """Write what was asked for. The answer was drawn and charged: a failing picture must not lose it."""
+    content = json_module.loads(answer.to_json()) | (extra or {})
+    if output is not None:
+        write_whole(output, json_module.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    if json:
+        print_json(content)
+    if plot is not None:
+        answer.plot(plot)
+
+
+def _promise(answer: Any, unit: str | None) -> None:
+    whom = "each row is a unit" if unit is None else f"each {unit} is a unit, with one value"
+    console.print(f"{answer.plan.guarantee}; {whom}.", style="dim", soft_wrap=True, markup=False)
+
+
+def _ledger(path: Path | None) -> Ledger | None:
+    return None if path is None else Ledger(path)
+
+
+def _bins(text: str | None) -> list[float] | int | None:
+    if text is None:
+        return None
+    try:
+        return [float(edge) for edge in text.split(",")] if "," in text else int(text)
+    except ValueError:
+        raise InvalidSetting("bins", "must be edges, as 0,18,65,130, or a whole number") from None
+
+
+def _range(text: str) -> tuple[float, float]:
+    low, _, high = text.partition(":")
+    try:
+        return float(low), float(high)
+    except ValueError:
+        raise InvalidSetting("range", "must be two numbers with a colon between them, as 18:65") from None
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line for line in path.read_text(encoding="utf-8").splitlines() if line]
+    except (OSError, UnicodeDecodeError):
+        raise InvalidSetting("domain", f"{str(path)!r} cannot be read", hint="Give a text file.") from None

@@ -1,0 +1,271 @@
+"""The four verbs, on whatever holds the data: a table becomes a population, targets become a plan, a ledger is charged.
+
+`data` is a data frame of any kind that narwhals knows, a path or glob, an array or a list (see `thresher.populations`),
+or anything that can be asked a question (a `Population`, such as a fleet). Without `unit=`, each row is a unit.
+
+Nothing is drawn before the request has been checked and the ledger, if there is one, has been charged durably for all
+rounds of the query. A request that is refused costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from thresher import analytics
+from thresher.analytics import HeavyHitters, Histogram, Population, Progress, Quantiles, Ranges
+from thresher.analytics.heavy_hitters import Method as HeavyHittersMethod
+from thresher.analytics.quantile import check_bounds
+from thresher.analytics.quantiles import Method as QuantilesMethod
+from thresher.errors import InvalidSetting
+from thresher.ledger import Ledger, charge_plan
+from thresher.populations import Table
+from thresher.privacy import Adjacency, Plan
+from thresher.privacy import plan as make_plan
+from thresher.privacy.settings import check_rounds
+from thresher.questions import Below, Bins, Cells, Dates, Every, Joint, Prefixes, Question, Values
+
+LEVELS = 10
+STEPS = 10
+HIERARCHY_LEVELS = 6
+BRANCHING = 4
+
+
+def histogram(
+    data: Any,
+    column: str | Sequence[str],
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    plan: Plan | None = None,
+    unit: str | None = None,
+    adjacency: Adjacency = "replace",
+    bins: Sequence[float] | int | Mapping[str, Sequence[float]] | None = None,
+    bin_width: float | None = None,
+    lower: float | None = None,
+    upper: float | None = None,
+    dates: Every | Mapping[str, Every] | None = None,
+    domain: Iterable[Any] | None = None,
+    ledger: Ledger | None = None,
+    progress: Progress | None = None,
+) -> Histogram:
+    """How many units hold each value of a column, or of several columns together. Without `unit=`, each row is a unit.
+
+    `bins` are the edges of half-open intervals, or how many equal ones between the public `lower` and `upper`
+    (`bin_width` gives their width instead); `dates` cuts dates to "day", "week" or "month". With several columns, give
+    mappings from a column to its edges or cut. `domain` is a public list of buckets to show even if not released.
+
+    Guarantee: (epsilon, delta)-differential privacy for one unit, one round; or the given plan's.
+    """
+    question = histogram_question(column, bins, bin_width, lower, upper, dates)
+    chosen = _plan(plan, epsilon, delta, adjacency, 1)
+    population = _population(data, unit, question, chosen, ledger, f"histogram of {', '.join(question.columns)}")
+    return analytics.histogram(population, question, chosen, domain=domain, progress=progress)
+
+
+def heavy_hitters(
+    data: Any,
+    column: str,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    plan: Plan | None = None,
+    unit: str | None = None,
+    adjacency: Adjacency = "replace",
+    method: HeavyHittersMethod = "one-shot",
+    levels: int | None = None,
+    step: int = 1,
+    ledger: Ledger | None = None,
+    progress: Progress | None = None,
+) -> HeavyHitters:
+    """The common values of a text column. Without `unit=`, each row is a unit.
+
+    "one-shot" finds the most. "trie" (TrieHH++) asks level by level, `levels` of `step` characters each, so that an
+    aggregator only ever sees extensions of what is popular.
+
+    Guarantee: the total over all levels is (epsilon, delta); it is charged whole, also if levels stop early.
+    """
+    rounds = 1 if method == "one-shot" else check_rounds(_rounds(plan, levels, LEVELS, "levels"), setting="levels")
+    chosen = _plan(plan, epsilon, delta, adjacency, rounds)
+    question: Question = Values((column,)) if method == "one-shot" else Prefixes(column, max(1, int(step)))
+    population = _population(data, unit, question, chosen, ledger, f"heavy_hitters of {column}, {method}")
+    return analytics.heavy_hitters(population, column, chosen, method=method, step=step, progress=progress)
+
+
+def quantiles(
+    data: Any,
+    column: str,
+    probabilities: float | Sequence[float],
+    *,
+    lower: float,
+    upper: float,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    plan: Plan | None = None,
+    unit: str | None = None,
+    adjacency: Adjacency = "replace",
+    method: QuantilesMethod = "search",
+    steps: int | None = None,
+    levels: int | None = None,
+    branching: int = BRANCHING,
+    ledger: Ledger | None = None,
+    progress: Progress | None = None,
+) -> Quantiles:
+    """The numbers that given parts of all units are below, between public bounds. Without `unit=`, each row is a unit.
+
+    "search" takes `steps` rounds of binary search for each quantile; "hierarchy" takes `levels` rounds for any number
+    of them. Numbers outside the bounds count as at the nearest one.
+
+    Guarantee: the total over all rounds is (epsilon, delta).
+    """
+    wanted = [probabilities] if isinstance(probabilities, int | float) else list(probabilities)
+    if method == "search":
+        needed = check_rounds(_rounds(None, steps, STEPS, "steps"), setting="steps") * max(1, len(wanted))
+    else:
+        needed = check_rounds(_rounds(None, levels, HIERARCHY_LEVELS, "levels"), setting="levels")
+    rounds = needed if plan is None else plan.rounds
+    chosen = _plan(plan, epsilon, delta, adjacency, rounds)
+    question = Below(column, 0.0) if method == "search" else Cells(column, *check_bounds(lower, upper), cells=1)
+    population = _population(data, unit, question, chosen, ledger, f"quantiles of {column}, {method}")
+    return analytics.quantiles(
+        population,
+        column,
+        wanted,
+        chosen,
+        lower=lower,
+        upper=upper,
+        method=method,
+        branching=branching,
+        progress=progress,
+    )
+
+
+def ranges(
+    data: Any,
+    column: str,
+    *,
+    lower: float,
+    upper: float,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    plan: Plan | None = None,
+    unit: str | None = None,
+    adjacency: Adjacency = "replace",
+    branching: int = BRANCHING,
+    levels: int | None = None,
+    ledger: Ledger | None = None,
+    progress: Progress | None = None,
+) -> Ranges:
+    """How many units lie in any range, between public bounds: ask once, then `count(lo, hi)`, `quantile(q)`, `cdf(x)`.
+
+    Without `unit=`, each row is a unit. `levels` rounds of cells, `branching` times finer each.
+
+    Guarantee: the total over all levels is (epsilon, delta); what is read off afterwards costs nothing more.
+    """
+    rounds = check_rounds(_rounds(plan, levels, HIERARCHY_LEVELS, "levels"), setting="levels")
+    chosen = _plan(plan, epsilon, delta, adjacency, rounds)
+    question = Cells(column, *check_bounds(lower, upper), cells=1)
+    population = _population(data, unit, question, chosen, ledger, f"ranges of {column}")
+    return analytics.ranges(
+        population, column, chosen, lower=lower, upper=upper, branching=branching, progress=progress
+    )
+
+
+def histogram_question(
+    column: str | Sequence[str],
+    bins: Sequence[float] | int | Mapping[str, Sequence[float]] | None = None,
+    bin_width: float | None = None,
+    lower: float | None = None,
+    upper: float | None = None,
+    dates: Every | Mapping[str, Every] | None = None,
+) -> Question:
+    """The question of a histogram from the verb's settings."""
+    columns = Values((column,) if isinstance(column, str) else tuple(column)).columns
+    for setting, given in (("bins", bins), ("bin_width", bin_width), ("dates", dates)):
+        if len(columns) > 1 and not isinstance(given, Mapping | None):
+            raise InvalidSetting(
+                setting,
+                "must say which of the columns it is for",
+                hint="Give a mapping, for example bins={'age': [0, 18, 65, 130]}.",
+            )
+    edges = bins if isinstance(bins, Mapping) else {columns[0]: _edges(bins, bin_width, lower, upper)}
+    cuts = dates if isinstance(dates, Mapping) else {columns[0]: dates}
+    named: dict[str, Mapping[str, Any]] = {"bins": edges, "dates": cuts}
+    for setting, mapping in named.items():
+        if unknown := set(mapping) - set(columns):
+            raise InvalidSetting(setting, f"names a column that is not asked for: {', '.join(sorted(unknown))}")
+    parts = tuple(_part(name, edges.get(name), cuts.get(name)) for name in columns)
+    if all(isinstance(part, Values) for part in parts):
+        return Values(columns)
+    return parts[0] if len(parts) == 1 else Joint(parts)
+
+
+def _part(column: str, edges: Sequence[float] | None, cut: Every | None) -> Values | Bins | Dates:
+    if edges is not None and cut is not None:
+        raise InvalidSetting("bins", "and dates cannot both be given for one column")
+    if edges is not None:
+        return Bins(column, tuple(edges))
+    return Dates(column, cut) if cut is not None else Values((column,))
+
+
+def _edges(
+    bins: Sequence[float] | int | None, width: float | None, lower: float | None, upper: float | None
+) -> Sequence[float] | None:
+    """Edges from edges, a number of bins, or a width."""
+    if bins is None and width is None:
+        if lower is not None or upper is not None:
+            raise InvalidSetting("lower", "and upper need bins or bin_width", hint="For example bins=20.")
+        return None
+    if bins is not None and width is not None:
+        raise InvalidSetting("bin_width", "and bins cannot both be given")
+    if bins is not None and not isinstance(bins, int):
+        return tuple(bins)
+    if lower is None or upper is None:
+        raise InvalidSetting("lower", "and upper are missing", hint="They are public: choose them without the data.")
+    low, high = check_bounds(lower, upper)
+    if bins is not None:
+        number = bins
+        if not 1 <= number <= 1_000_000:
+            raise InvalidSetting("bins", "must be from 1 to 1,000,000")
+        return tuple(low + (high - low) * index / number for index in range(number + 1))
+    assert width is not None
+    if not 0 < width < math.inf or (high - low) / width > 1_000_000:
+        raise InvalidSetting("bin_width", "must be above 0 and give at most 1,000,000 bins")
+    number = math.ceil((high - low) / width - 1e-9)
+    return (*(low + width * index for index in range(number)), max(high, low + width * number))
+
+
+def _rounds(plan: Plan | None, given: int | None, default: int, setting: str) -> int:
+    if plan is not None:
+        if given is not None and given != plan.rounds:
+            raise InvalidSetting(setting, f"is {given}, and the plan has {plan.rounds} rounds", hint="Leave it out.")
+        return plan.rounds
+    return default if given is None else given
+
+
+def _plan(plan: Plan | None, epsilon: float | None, delta: float | None, adjacency: Adjacency, rounds: int) -> Plan:
+    if plan is None:
+        return make_plan(epsilon, delta, rounds=rounds, adjacency=adjacency)
+    if epsilon is not None or delta is not None:
+        raise InvalidSetting("plan", "and epsilon or delta cannot both be given", hint="A plan states its own.")
+    plan.verify()
+    return plan
+
+
+def _population(
+    data: Any, unit: str | None, question: Question, plan: Plan, ledger: Ledger | None, what: str
+) -> Population:
+    """The data as a population whose first draw is preceded by the ledger's charge."""
+
+    def charge() -> None:
+        if ledger is not None:
+            charge_plan(ledger, plan, what)
+
+    if hasattr(data, "ask"):
+        if unit is not None:
+            raise InvalidSetting("unit", "is for tables; here every member is a unit already", hint="Leave it out.")
+        return analytics.Charged(data, charge)
+    table = Table(data, unit, before_draw=charge)
+    table.check(question)
+    return table

@@ -1,0 +1,113 @@
+"""The four verbs and the ledger on the command line: real files, standard input, exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thresher as th
+
+THRESHER = Path(sys.executable).with_name("thresher")
+TARGET = ("--epsilon", "1", "--delta", "1e-8")
+
+
+@pytest.fixture(scope="module")
+def visits(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "visits.csv"
+    random = np.random.default_rng(2)
+    with path.open("w", encoding="utf-8") as file:
+        file.write("country,age,user\n")
+        for index in range(5_000):
+            country = "canary" if index == 7 else random.choice(["fr", "de"], p=[0.7, 0.3])
+            file.write(f"{country},{random.integers(0, 100)},{index // 2}\n")
+    return path
+
+
+def run(*arguments: object, code: int = 0, stdin: bytes | None = None) -> subprocess.CompletedProcess:
+    done = subprocess.run([THRESHER, *map(str, arguments)], capture_output=True, input=stdin, timeout=120, check=False)
+    assert done.returncode == code, done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+    assert b"canary" not in done.stdout + done.stderr
+    return done
+
+
+def test_histogram_table_json_picture_and_file(visits, tmp_path):
+    shown = run("histogram", visits, "--column", "country", "--unit", "user", *TARGET).stdout.decode()
+    for part in ("fr", "de", "estimate", "everything below the threshold", "each user is a unit"):
+        assert part in shown
+    release, picture = tmp_path / "release.json", tmp_path / "out.png"
+    run("histogram", visits, "--column", "country", *TARGET, "--plot", picture, "--output", release)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    loaded = th.Release.load(release)
+    assert loaded.verify().epsilon == 1.0
+    content = json.loads(run("histogram", visits, "--column", "country", *TARGET, "--json").stdout)
+    assert content["format"] == "thresher-release"
+    assert content["rows"][0][0] == "fr"
+
+
+def test_standard_input(visits):
+    shown = run("histogram", "-", "--column", "country", *TARGET, stdin=visits.read_bytes()).stdout
+    assert b"fr" in shown
+    tabs = visits.read_bytes().replace(b",", b"\t")
+    assert b"fr" in run("histogram", "-", "--format", "tsv", "--column", "country", *TARGET, stdin=tabs).stdout
+    run("histogram", "-", "--format", "xml", "--column", "country", *TARGET, stdin=b"", code=2)
+
+
+def test_bins_and_domain(visits, tmp_path):
+    content = json.loads(run("histogram", visits, "--column", "age", "--bins", "0,50,100", *TARGET, "--json").stdout)
+    assert sorted(content["rows"][0]) == [0, 50]
+    equal = run(
+        "histogram", visits, "--column", "age", "--bins", "4", "--lower", "0", "--upper", "100", *TARGET, "--json"
+    )
+    assert len(json.loads(equal.stdout)["rows"][0]) == 4
+    domain = tmp_path / "domain.txt"
+    domain.write_text("fr\nxx\n", encoding="utf-8")
+    assert b"below threshold" in run("histogram", visits, "--column", "country", "--domain", domain, *TARGET).stdout
+
+
+def test_the_other_verbs(visits):
+    assert (
+        b"fr"
+        in run("heavy-hitters", visits, "--column", "country", "--method", "trie", "--levels", "3", *TARGET).stdout
+    )
+    ages = ("--column", "age", "--lower", "0", "--upper", "128")
+    found = json.loads(run("quantiles", visits, *ages, "--quantile", "0.5", "--steps", "5", *TARGET, "--json").stdout)
+    assert 30 < found["quantiles"][0]["value"] < 70
+    table = run("ranges", visits, *ages, "--range", "0:50", "--range", "50:128", "--levels", "3", *TARGET, "--json")
+    counted = json.loads(table.stdout)["ranges"]
+    assert 1_500 < counted[0]["estimate"] < 3_500
+    assert b"estimate" in run("ranges", visits, *ages, "--range", "0:50", "--levels", "3", *TARGET).stdout
+
+
+def test_ledger_create_show_and_exhaustion(visits, tmp_path):
+    ledger = tmp_path / "privacy.db"
+    run("ledger", "create", ledger, "--epsilon", "1.5", "--delta", "1e-6")
+    run("ledger", "create", ledger, "--epsilon", "1.5", "--delta", "1e-6", code=2)
+    run("histogram", visits, "--column", "country", *TARGET, "--ledger", ledger)
+    refused = run("histogram", visits, "--column", "country", *TARGET, "--ledger", ledger, code=4)
+    assert b"budget-exceeded" in refused.stderr
+    content = json.loads(run("ledger", "show", ledger, "--json").stdout)
+    assert content["left"]["epsilon"] == 0.5
+    assert [charge["what"] for charge in content["charges"]] == ["histogram of country"]
+    assert b"histogram of" in run("ledger", "show", ledger).stdout
+    run("ledger", "show", tmp_path / "none.db", code=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("histogram", "{visits}", "--column", "nope"), b"nope"),
+        (("histogram", "missing.csv", "--column", "country"), b"does not exist"),
+        (("histogram", "{visits}", "--column", "age", "--bins", "a,b"), b"bins"),
+        (("histogram", "{visits}", "--column", "country", "--ledger", "missing.db"), b"missing"),
+        (("histogram", "{visits}", "--column", "country", "--plot", "x.gif"), b"plot"),
+        (("quantiles", "{visits}", "--column", "age", "--lower", "9", "--upper", "1", "--quantile", ".5"), b"lower"),
+        (("ranges", "{visits}", "--column", "age", "--lower", "0", "--upper", "9", "--range", "x"), b"range"),
+    ],
+)
+def test_bad_requests(visits, arguments, message):
+    filled = [str(visits) if argument == "{visits}" else argument for argument in arguments]
+    assert message in run(*filled, *TARGET, code=2).stderr

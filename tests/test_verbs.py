@@ -1,0 +1,218 @@
+"""The four verbs as an analyst writes them, with plans, bins, domains and a ledger."""
+
+import datetime as dt
+import multiprocessing
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import thresher as th
+from thresher.errors import BudgetExceeded, InvalidSetting, VerificationFailed
+from thresher.questions import Bins, Dates, Joint, Values
+from thresher.verbs import histogram_question
+
+TARGET = {"epsilon": 1.0, "delta": 1e-8}
+FALSE_ALARM = 1e-6  # an interval at this error misses that rarely
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    random = np.random.default_rng(5)
+    rows = 60_000
+    return pd.DataFrame(
+        {
+            "country": random.choice(["fr", "de", "it", "canary"], rows, p=[0.6, 0.3, 0.0999, 0.0001]),
+            "age": random.integers(0, 100, rows),
+            "user": np.arange(rows) // 3,
+            "day": pd.Timestamp("2024-01-29") + pd.to_timedelta(random.integers(0, 20, rows), unit="D"),
+            "latency": random.lognormal(5, 1, rows),
+        }
+    )
+
+
+def covers(row, truth: int, plan: th.Plan) -> bool:
+    lower, upper = plan.interval(row.count, confidence=1 - FALSE_ALARM)
+    return lower <= truth <= upper
+
+
+def test_histogram_covers_the_truth(frame):
+    answer = th.histogram(frame, "country", **TARGET)
+    truth = frame["country"].value_counts()
+    assert {row.bucket for row in answer} == {"fr", "de", "it"}
+    assert all(covers(row, truth[row.bucket], answer.plan) for row in answer)
+    assert answer.verify() == answer.plan.guarantee
+    assert "canary" not in repr(answer) + answer._repr_html_() + answer.to_json()
+
+
+def test_units_contribute_once(frame):
+    """20,000 users of three rows each: estimates add up to users, not to rows."""
+    answer = th.histogram(frame, "country", unit="user", **TARGET)
+    total = sum(row.estimate for row in answer)
+    spread = np.sqrt(20_000 * (1 - answer.plan.sampling_rate) / answer.plan.sampling_rate)
+    assert abs(total - 20_000) < 6 * spread + 100  # 100: what the threshold may hide
+
+
+def test_several_columns_bins_and_dates(frame):
+    joint = th.histogram(frame, ["country", "age"], bins={"age": [0, 50, 100]}, **TARGET)
+    assert ("fr", 0.0) in joint
+    assert joint.to_arrow().column_names[:2] == ["country", "age"]
+    months = th.histogram(frame, "day", dates="month", **TARGET)
+    assert {row.bucket for row in months} == {dt.date(2024, 1, 1), dt.date(2024, 2, 1)}
+    equal = th.histogram(frame, "age", bins=4, lower=0, upper=100, **TARGET)
+    assert sorted(row.bucket for row in equal) == [0, 25, 50, 75]
+    width = th.histogram(frame, "age", bin_width=30, lower=0, upper=100, **TARGET)
+    assert sorted(row.bucket for row in width) == [0, 30, 60, 90]
+
+
+def test_questions_from_settings():
+    assert histogram_question("a") == Values(("a",))
+    assert histogram_question(["a", "b"]) == Values(("a", "b"))
+    assert histogram_question("a", bins=[0, 1]) == Bins("a", (0.0, 1.0))
+    assert histogram_question("a", dates="week") == Dates("a", "week")
+    assert histogram_question(["a", "b"], bins={"b": [0, 1]}) == Joint((Values(("a",)), Bins("b", (0.0, 1.0))))
+
+
+def test_a_public_domain_shows_what_is_below_the_threshold(frame):
+    answer = th.histogram(frame, "country", domain=["fr", "canary", "nobody"], **TARGET)
+    rows = {row["country"]: row for row in answer.to_arrow().to_pylist()}
+    assert rows["fr"]["status"] == "released"
+    assert rows["canary"]["status"] == rows["nobody"]["status"] == "below threshold"
+    assert rows["canary"]["estimate"] is None
+    assert "de" not in rows
+
+
+def test_heavy_hitters_both_ways(frame):
+    assert th.heavy_hitters(frame, "country", **TARGET).top(1)[0].item == "fr"
+    trie = th.heavy_hitters(frame, "country", method="trie", levels=3, **TARGET)
+    assert {item.item for item in trie.complete} == {"fr", "de", "it"}
+    assert trie.plan.rounds == 3
+
+
+def test_quantiles_and_ranges(frame):
+    found = th.quantiles(frame, "latency", [0.5, 0.9], lower=0, upper=5_000, **TARGET)
+    for probability in (0.5, 0.9):
+        rank = float((frame["latency"] < found[probability].value).mean())
+        assert abs(rank - probability) < 0.05
+    single = th.quantiles(frame, "latency", 0.5, lower=0, upper=5_000, method="hierarchy", **TARGET)
+    assert abs(float((frame["latency"] < single[0.5].value).mean()) - 0.5) < 0.05
+    answer = th.ranges(frame, "age", lower=0, upper=128, branching=2, levels=7, **TARGET).count(18, 65)
+    truth = int(((frame["age"] >= 18) & (frame["age"] < 65)).sum())
+    assert abs(answer.estimate - truth) < 0.1 * truth
+
+
+def test_a_plan_can_be_given_and_is_checked(frame):
+    plan = th.plan(**TARGET)
+    assert th.histogram(frame, "country", plan=plan).plan == plan
+    with pytest.raises(InvalidSetting, match="cannot both be given"):
+        th.histogram(frame, "country", plan=plan, epsilon=1.0)
+    with pytest.raises(VerificationFailed):
+        th.histogram(frame, "country", plan=th.Plan(0.5, 2, 1.0, 1e-8))
+    with pytest.raises(InvalidSetting, match="must be 1"):
+        th.histogram(frame, "country", plan=th.plan(rounds=2, **TARGET))
+
+
+# The ledger.
+
+
+@pytest.fixture
+def ledger(tmp_path) -> th.Ledger:
+    return th.Ledger(tmp_path / "privacy.db", epsilon=2, delta=1e-6)
+
+
+def test_every_verb_charges_its_whole_plan_once(frame, ledger):
+    small = {"epsilon": 0.5, "delta": 1e-8, "ledger": ledger}
+    th.histogram(frame, "country", **small)
+    th.heavy_hitters(frame, "country", method="trie", levels=3, **small)
+    th.quantiles(frame, "latency", [0.5], lower=0, upper=5_000, steps=4, **small)
+    th.ranges(frame, "age", lower=0, upper=128, levels=3, **small)
+    assert [entry.rounds for entry in ledger.history()] == [1, 3, 4, 3]
+    assert ledger.left.epsilon == 0
+    with pytest.raises(BudgetExceeded):
+        th.histogram(frame, "country", **small)
+    assert len(ledger.history()) == 4
+    assert all("fr" not in entry.what for entry in ledger.history())
+
+
+INVALID = [
+    lambda frame, **rest: th.histogram(frame, "nope", **rest),
+    lambda frame, **rest: th.histogram(frame, "country", unit="nope", **rest),
+    lambda frame, **rest: th.histogram(frame, "country", bins=[0, 1], **rest),
+    lambda frame, **rest: th.histogram(frame, "age", bins=[1, 0], **rest),
+    lambda frame, **rest: th.histogram(frame, "age", bins=10, **rest),
+    lambda frame, **rest: th.histogram(frame, "age", bins=10, lower=5, upper=1, **rest),
+    lambda frame, **rest: th.histogram(frame, "age", bins=10, bin_width=3, lower=0, upper=1, **rest),
+    lambda frame, **rest: th.histogram(frame, "age", lower=0, **rest),
+    lambda frame, **rest: th.histogram(frame, ["country", "age"], bins=[0, 1], **rest),
+    lambda frame, **rest: th.histogram(frame, ["country", "age"], bins={"x": [0, 1]}, **rest),
+    lambda frame, **rest: th.histogram(frame, ["country", "country"], **rest),
+    lambda frame, **rest: th.histogram(frame, "day", dates="year", **rest),
+    lambda frame, **rest: th.histogram(frame, "country", domain=[object()], **rest),
+    lambda frame, **rest: th.heavy_hitters(frame, "country", method="guess", **rest),
+    lambda frame, **rest: th.heavy_hitters(frame, "age", method="trie", **rest),
+    lambda frame, **rest: th.heavy_hitters(frame, "country", method="trie", levels=0, **rest),
+    lambda frame, **rest: th.heavy_hitters(frame, "country", method="trie", step=0, **rest),
+    lambda frame, **rest: th.quantiles(frame, "latency", [1.5], lower=0, upper=1, **rest),
+    lambda frame, **rest: th.quantiles(frame, "latency", [], lower=0, upper=1, **rest),
+    lambda frame, **rest: th.quantiles(frame, "latency", [0.5], lower=1, upper=0, **rest),
+    lambda frame, **rest: th.quantiles(frame, "country", [0.5], lower=0, upper=1, **rest),
+    lambda frame, **rest: th.ranges(frame, "age", lower=0, upper=float("nan"), **rest),
+    lambda frame, **rest: th.ranges(frame, "age", lower=0, upper=10, branching=1, **rest),
+    lambda frame, **rest: th.histogram(42, "x", **rest),
+    lambda frame, **rest: th.histogram("no such file.csv", "x", **rest),
+]
+
+
+@pytest.mark.parametrize("attempt", INVALID)
+def test_an_invalid_request_costs_nothing_and_shows_no_value(frame, ledger, attempt):
+    with pytest.raises(InvalidSetting) as caught:
+        attempt(frame, ledger=ledger, **TARGET)
+    assert ledger.history() == []
+    assert "canary" not in str(caught.value)
+
+
+def test_a_table_that_cannot_be_read_costs_nothing(tmp_path, ledger):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "broken.parquet"
+    pq.write_table(pa.table({"word": ["canary" * 10] * 50_000 + [str(i) for i in range(50_000)]}), path)
+    content = bytearray(path.read_bytes())
+    content[200:4000] = bytes(3800)  # the footer stays whole, the pages do not
+    path.write_bytes(bytes(content))
+    with pytest.raises(th.ThresherError) as caught:
+        th.histogram(path, "word", ledger=ledger, **TARGET)
+    assert "canary" not in str(caught.value)
+    assert ledger.history() == []
+
+
+def crash_after_the_charge(path: str) -> None:
+    import os
+
+    from thresher import verbs
+
+    class Crashing:
+        def ask(self, question, plan):
+            os._exit(9)
+
+    verbs.histogram(Crashing(), "x", epsilon=1.0, delta=1e-8, ledger=th.Ledger(path))
+
+
+def test_a_crash_between_charge_and_draw_costs_budget(ledger):
+    child = multiprocessing.get_context("spawn").Process(target=crash_after_the_charge, args=(str(ledger.path),))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 9
+    assert ledger.spent.epsilon == 1
+
+
+def test_any_population_can_be_asked(ledger):
+    class People:
+        def ask(self, question, plan):
+            return th.mechanism.sample_and_threshold({"a": 10_000}, plan, columns=question.columns)
+
+    answer = th.histogram(People(), "letter", ledger=ledger, **TARGET)
+    assert answer["a"].estimate > 0
+    assert len(ledger.history()) == 1
+    with pytest.raises(InvalidSetting, match="unit"):
+        th.histogram(People(), "letter", unit="user", **TARGET)
