@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 OUT = Path("out/benchmarks")
-SUITES = ("planning", "randomness")
+SUITES = ("planning", "randomness", "tables", "large")
 
 
 def main(names: list[str]) -> None:

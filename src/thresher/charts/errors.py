@@ -24,12 +24,17 @@ def error_lines(sizes: Sequence[int], lines: Mapping[str, Sequence[float]], *, t
         alt.Chart(alt.Data(values=rows))
         .mark_line(strokeWidth=2.5)
         .encode(
-            x=alt.X("size:Q", scale=alt.Scale(type="log"), title="units that hold the bucket"),
+            x=alt.X(
+                "size:Q",
+                scale=alt.Scale(type="log", nice=False),
+                title="units that hold the bucket",
+                axis=alt.Axis(tickCount=5),
+            ),
             y=alt.Y(
                 "error:Q",
                 scale=alt.Scale(type="log"),
                 title="relative error (root mean square)",
-                axis=alt.Axis(format="~%"),
+                axis=alt.Axis(format="~%", tickCount=6),
             ),
             color=alt.Color("what:N", scale=colour, legend=legend),
             strokeDash=alt.StrokeDash("what:N", scale=dashes, legend=legend),

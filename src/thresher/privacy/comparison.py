@@ -71,8 +71,8 @@ class Comparison:
     def __str__(self) -> str:
         head = f"{'bucket of':>12}  {'this plan':>10}  {'Laplace':>10}  {'stability':>10}  {'on a sample':>11}"
         lines = [
-            f"{row.count:>12,}  {row.thresher:>10.2%}  {row.laplace:>10.2%}  {row.stability:>10.2%}  "
-            f"{row.on_sample:>11.2%}"
+            f"{row.count:>12,}  {row.thresher:>10.3%}  {row.laplace:>10.3%}  {row.stability:>10.3%}  "
+            f"{row.on_sample:>11.3%}"
             for row in self.rows
         ]
         return "\n".join(["relative error (root mean square)", head, *lines, "", self.verdict])

@@ -1,0 +1,67 @@
+"""A private histogram against a plain group-by on the same engine: time, memory, growth with rows and with keys."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from measurement import Measurement
+from zipf import zipf_file
+
+DATA = Path("out/benchmarks/data")
+REPEATS = 3
+WHOLE_ROWS, WORD_ROWS, KEYS = 100_000_000, 20_000_000, 1_000_000
+TARGET = 1.15
+
+
+def count(engine: str, path: Path, what: str, repeats: int = REPEATS) -> dict[str, float]:
+    """Seconds of plain and private counting, and the process's peak of memory in MB."""
+    script = Path(__file__).with_name("count_once.py")
+    command = [sys.executable, str(script), engine, str(path), str(repeats), what]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{engine} could not count: {done.stderr.strip().splitlines()[-1:]}")
+    answer = json.loads(done.stdout.strip().splitlines()[-1])
+    return {**answer["seconds"], "peak_mb": answer["peak_mb"]}
+
+
+def ratio(engine: str, path: Path, what: str) -> Measurement:
+    both = count(engine, path, "both")
+    peaks = [count(engine, path, each, 1)["peak_mb"] for each in ("private", "plain")] if engine != "memory" else []
+    memory = f"; peak {peaks[0]:,.0f} MB against {peaks[1]:,.0f} MB" if peaks else ""
+    note = f"{both['private']:.2f} s against {both['plain']:.2f} s{memory}"
+    return Measurement(
+        name=f"{engine}: {what}", value=both["private"] / both["plain"], unit="× plain", target=TARGET, note=note
+    )
+
+
+def ratios() -> list[Measurement]:
+    """Private ÷ plain, on disk and in memory."""
+    whole = zipf_file(DATA, WHOLE_ROWS, KEYS, "whole")
+    words = zipf_file(DATA, WORD_ROWS, KEYS, "words")
+    rows = []
+    for engine in ("duckdb", "polars", "spark"):
+        rows.append(ratio(engine, whole, f"{WHOLE_ROWS:,} whole numbers"))
+        rows.append(ratio(engine, words, f"{WORD_ROWS:,} words"))
+    rows.append(ratio("memory", zipf_file(DATA, 20_000_000, KEYS, "whole"), "20,000,000 whole numbers as Arrow"))
+    rows.append(ratio("memory", words, f"{WORD_ROWS:,} words as Arrow"))
+    return rows
+
+
+def growth() -> list[Measurement]:
+    """How the time grows with rows (at 100,000 keys) and with distinct keys (at ten million rows)."""
+    rows = []
+    for size in (100_000, 1_000_000, 10_000_000, 100_000_000):
+        seconds = count("duckdb", zipf_file(DATA, size, 100_000, "whole"), "private")["private"]
+        rows.append(Measurement(name=f"rows {size}", value=seconds, unit="s", target=None, note="100,000 keys"))
+    for keys in (100, 10_000, 1_000_000, 10_000_000):
+        both = count("duckdb", zipf_file(DATA, 10_000_000, keys, "whole"), "both")
+        note = f"ten million rows; {both['private'] / both['plain']:.2f} × plain"
+        rows.append(Measurement(name=f"keys {keys}", value=both["private"], unit="s", target=None, note=note))
+    return rows
+
+
+def measure() -> list[Measurement]:
+    return [*ratios(), *growth()]
