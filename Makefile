@@ -26,6 +26,8 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/peers/compare.py --json out/benchmarks/peers.json
+	$(BIN)/python benchmarks/report.py
 
 figures: $(STAMP)
 	$(BIN)/python examples/figures.py

@@ -1,7 +1,7 @@
 """One engine counting one file, plainly and privately in turn, in a process of its own; prints one JSON line.
 
-`python benchmarks/count_once.py ENGINE FILE REPEATS WHAT`, where WHAT is "both" (interleaved, for the ratio), "plain" or
-"private" (alone, for the peak of memory).
+`python benchmarks/count_once.py ENGINE FILE REPEATS WHAT`, where WHAT is "both" (interleaved, for the ratio), "plain"
+or "private" (alone, for the peak of memory).
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Thresher beside other differential-privacy libraries, on the same rows."""

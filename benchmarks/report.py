@@ -1,0 +1,155 @@
+"""The page docs/benchmarks.md and its pictures, from what `make bench` measured in out/benchmarks/."""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+from thresher import charts
+from thresher.charts.rendering import BLUE, ORANGE, altair, styled
+
+RESULTS = Path("out/benchmarks")
+DOCS = Path("docs")
+
+
+def load(name: str) -> list[dict[str, Any]]:
+    path = RESULTS / f"{name}.json"
+    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    return rows
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    lines = ["| what | measured | target | note |", "|---|---:|---:|---|"]
+    for row in rows:
+        target = "" if row["target"] is None else f"{row['target']:.3g}"
+        lines.append(f"| {row['name']} | {row['value']:.3g} {row['unit']} | {target} | {row['note']} |")
+    return "\n".join(lines)
+
+
+def peers_table(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "| library | seconds | ÷ Thresher | peak memory | keys released | keys invented | error, top 1000 | remarks |",
+        "|---|---:|---:|---:|---:|---:|---:|---|",
+    ]
+    for row in rows:
+        if row["error"]:
+            lines.append(f"| {row['title']} | – | – | – | – | – | – | {row['error']} |")
+            continue
+        factor = "–" if row["factor"] is None else f"{row['factor']:.1f}"
+        lines.append(
+            f"| {row['title']} {row['version']} | {row['seconds']:.2f} | {factor} | {row['memory_mb']:,.0f} MB "
+            f"| {row['keys_released']:,} | {row['keys_invented']:,} | {row['top_error']:.2%} | {row['note']} |"
+        )
+    return "\n".join(lines)
+
+
+def bars(
+    rows: list[tuple[str, float]], heading: str, title: str, subtitle: str, path: Path, line: float | None
+) -> None:
+    alt = altair()
+    data = alt.Data(values=[{"name": name, "value": value} for name, value in rows])
+    scale = alt.Scale(type="log") if line is None else alt.Scale(zero=True)
+    base = alt.Chart(data).encode(y=alt.Y("name:N", sort=None, title=None, axis=alt.Axis(labelLimit=320)))
+    size = alt.X("value:Q", title=heading, scale=scale)
+    layers = [
+        base.mark_bar(color=BLUE, opacity=0.8).encode(x=size)
+        if line is not None
+        else base.mark_point(color=BLUE, filled=True, size=160, opacity=1).encode(x=size),
+        base.mark_text(align="left", dx=8, fontSize=12).encode(x=size, text=alt.Text("value:Q", format=".2f")),
+    ]
+    if line is not None:
+        mark = alt.Chart(alt.Data(values=[{"value": line}])).mark_rule(color=ORANGE, strokeDash=[6, 4], strokeWidth=2)
+        layers.append(mark.encode(x="value:Q"))
+    charts.show(styled(alt.layer(*layers).properties(width=520, height=30 * len(rows)), title, subtitle), path)
+
+
+def growth(rows: list[dict[str, Any]], path: Path) -> None:
+    alt = altair()
+    values = [
+        {"what": row["name"].split()[0], "size": int(row["name"].split()[1]), "seconds": row["value"]} for row in rows
+    ]
+
+    def panel(what: str, heading: str) -> Any:
+        data = alt.Data(values=[value for value in values if value["what"] == what])
+        return (
+            alt.Chart(data)
+            .mark_line(color=BLUE, point={"color": BLUE, "size": 70})
+            .encode(
+                x=alt.X("size:Q", scale=alt.Scale(type="log", nice=False), title=heading, axis=alt.Axis(tickCount=4)),
+                y=alt.Y("seconds:Q", scale=alt.Scale(type="log", domain=[0.05, 10]), title="seconds"),
+            )
+            .properties(width=300, height=260)
+        )
+
+    both = alt.hconcat(panel("rows", "rows (100,000 keys)"), panel("keys", "distinct keys (ten million rows)"))
+    charts.show(
+        styled(both, "Cost grows with rows, not with the domain", "private histogram of a Parquet file, DuckDB"), path
+    )
+
+
+def main() -> None:
+    tables, peers = load("tables"), load("peers")
+    ratios = [row for row in tables if row["unit"] == "× plain"]
+    grown = [row for row in tables if row["unit"] == "s"]
+    bars(
+        [(row["name"], row["value"]) for row in ratios],
+        "private ÷ plain (time)",
+        "A private histogram costs what a plain group-by costs",
+        "dashed: 1.15",
+        DOCS / "images" / "ratios.png",
+        1.15,
+    )
+    growth(grown, DOCS / "images" / "growth.png")
+    timed = sorted((row for row in peers if row["seconds"]), key=lambda row: row["seconds"])
+    bars(
+        [(row["title"], row["seconds"]) for row in timed],
+        "seconds (logarithmic)",
+        "The same private histogram, ten million rows",
+        "(1, 1e-8), one file, one machine, best of up to three runs",
+        DOCS / "images" / "peers.png",
+        None,
+    )
+    text = f"""# Benchmarks
+
+Made by `make bench` on {platform.machine()}, two cores; written by `benchmarks/report.py`. Machines are noisy:
+ratios within one run mean more than seconds. Data: Zipf keys (exponent 1.1), Parquet on disk unless said otherwise.
+
+## Private against plain, on the same engine
+
+{table(ratios)}
+
+![Private against plain](images/ratios.png)
+
+{table(grown)}
+
+![Growth](images/growth.png)
+
+## Larger than memory
+
+{table(load("large"))}
+
+## Other libraries
+
+One row per person, (epsilon, delta) = (1, 1e-8), unknown keys where a library can find them. The others protect
+against adding or removing a row, Thresher here against changing one, which is the stronger promise. They add noise to
+whole counts, so their errors on large keys are smaller and they see smaller keys: see
+[when-to-add-noise.md](when-to-add-noise.md). A library that cannot be installed is listed as such. PyDP has no
+group-by: Arrow counts for it, and it thresholds each key.
+
+{peers_table(peers)}
+
+![Other libraries](images/peers.png)
+
+## Randomness and planning
+
+{table(load("randomness"))}
+
+{table(load("planning"))}
+"""
+    (DOCS / "benchmarks.md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
