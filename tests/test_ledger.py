@@ -15,7 +15,7 @@ import pytest
 
 import thresher as th
 from thresher.analytics import Charged, heavy_hitters, quantiles
-from thresher.errors import BudgetExceeded, InvalidFormat, InvalidSetting, ThresherError
+from thresher.errors import BudgetExceeded, InvalidFormat, InvalidSetting, LedgerUnavailable
 from thresher.ledger import Amount, Ledger, charge_plan
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -253,7 +253,7 @@ def test_a_locked_ledger_says_so_after_waiting(tmp_path: Path) -> None:
     ledger = Ledger(path, epsilon=1, delta=1e-6, wait=0.1)
     blocker = sqlite3.connect(path, isolation_level=None)
     blocker.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(ThresherError, match="in use by another process"):
+    with pytest.raises(LedgerUnavailable, match="in use by another process"):
         ledger.charge(0.5, 1e-8, "histogram")
     blocker.execute("ROLLBACK")
     blocker.close()
@@ -261,9 +261,9 @@ def test_a_locked_ledger_says_so_after_waiting(tmp_path: Path) -> None:
 
 
 def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(ThresherError, match="cannot be created"):
+    with pytest.raises(LedgerUnavailable, match="cannot be created"):
         Ledger(tmp_path / "missing" / "privacy.db", epsilon=1, delta=1e-6)
-    with pytest.raises(ThresherError, match="cannot be opened"):
+    with pytest.raises(LedgerUnavailable, match="cannot be opened"):
         Ledger(tmp_path, epsilon=1, delta=1e-6)
 
 
@@ -272,7 +272,7 @@ def test_a_file_that_may_only_be_read(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
     ledger = Ledger(path, epsilon=1, delta=1e-6)
     path.chmod(stat.S_IRUSR)
-    with pytest.raises(ThresherError, match="cannot be"):
+    with pytest.raises(LedgerUnavailable, match="cannot be"):
         ledger.charge(0.5, 1e-8, "histogram")
 
 

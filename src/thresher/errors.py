@@ -4,6 +4,7 @@
     ├── InvalidSetting            a setting is missing, of the wrong kind or out of range   (also a ValueError)
     ├── Unreachable               no sampling rate and threshold can meet the target
     ├── BudgetExceeded            the ledger has not enough left; nothing was drawn
+    ├── LedgerUnavailable         the ledger's file is busy or cannot be written; nothing was drawn
     ├── NotReleased               a bucket that this release does not contain               (also a KeyError)
     ├── VerificationFailed        a release does not have the guarantee it claims
     ├── InvalidFormat             a stored plan or release cannot be read
@@ -63,6 +64,12 @@ class BudgetExceeded(ThresherError):
     """The ledger has not enough left. Raised before anything is drawn."""
 
     code = "budget-exceeded"
+
+
+class LedgerUnavailable(ThresherError):
+    """The ledger's file is busy, or cannot be read or written. Raised before anything is drawn."""
+
+    code = "ledger-unavailable"
 
 
 class NotReleased(ThresherError, KeyError):

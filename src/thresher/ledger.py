@@ -22,7 +22,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thresher.errors import InvalidFormat, InvalidSetting, ThresherError, require
+from thresher.errors import InvalidFormat, InvalidSetting, LedgerUnavailable, ThresherError, require
 from thresher.privacy.budget import Budget, Charge
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import Adjacency, check_adjacency, check_delta, check_epsilon, check_rounds
@@ -275,8 +275,8 @@ class Ledger:
                     raise
                 raise self._not_a_ledger() from None
 
-    def _unavailable(self, reason: str) -> ThresherError:
-        return ThresherError(
+    def _unavailable(self, reason: str) -> LedgerUnavailable:
+        return LedgerUnavailable(
             f"The ledger {self.path} {reason}.",
             hint="Nothing was charged or drawn. Check the path and its permissions.",
         )
