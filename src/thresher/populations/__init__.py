@@ -1,0 +1,8 @@
+"""Where the people are: tables of any kind, from a list to a Spark cluster."""
+
+from __future__ import annotations
+
+from thresher.populations.spark_java import provide_java
+from thresher.populations.table import Table
+
+__all__ = ["Table", "provide_java"]

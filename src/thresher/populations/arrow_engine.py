@@ -1,0 +1,141 @@
+"""Frames in memory: their columns as Arrow, by reference, counted by the embedded DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.populations.columns import value_names
+from thresher.populations.duckdb_engine import chosen, cleaned, connect
+from thresher.populations.guarding import guarded
+from thresher.populations.kinds import Kind, kind_of_arrow
+from thresher.populations.rows import LazyRows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+_ROWS_A_TASK = 1 << 20
+
+
+class ArrowEngine:
+    """Columns that are already in memory.
+
+    `read` gives one column as an Arrow array; it is called once for each column that is asked about, so that the
+    others are never touched.
+    """
+
+    name = "DuckDB"
+
+    def __init__(self, names: Sequence[str], read: Callable[[str], Any], *, threads: int | None = None) -> None:
+        self._names = list(names)
+        self._read = read
+        self._connection = connect(threads)
+        self._columns: dict[str, pa.ChunkedArray] = {}
+
+    def names(self) -> list[str]:
+        """The columns' names."""
+        return self._names
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """A column as Arrow, of a type that DuckDB reads."""
+        if name not in self._columns:
+            self._columns[name] = guarded("Arrow", lambda: readable(self._read(name)))
+        return self._columns[name]
+
+    def kind(self, column: str) -> Kind | None:
+        """What a column holds."""
+        return kind_of_arrow(self.column(column).type)
+
+    def rows(self, wanted: Sequence[str]) -> LazyRows:
+        """These columns, each row a unit."""
+        return self._cleaned(wanted, self._table(wanted))
+
+    def number_of_rows(self, wanted: Sequence[str]) -> int:
+        """How many rows a mask for `sampled` must have."""
+        return len(self.column(wanted[0]))
+
+    def sampled(self, wanted: Sequence[str], mask: NDArray[np.bool_]) -> LazyRows:
+        """The rows that a mask keeps."""
+        return self._cleaned(wanted, guarded("Arrow", lambda: self._masked(wanted, mask)))
+
+    def chosen(self, wanted: Sequence[str], unit: str) -> LazyRows:
+        """These columns, one row a unit, kept in memory."""
+
+        def run() -> LazyRows:
+            table = self._table(wanted).append_column("u", self.column(unit))
+            kinds = self._kinds(wanted)
+            one_each = chosen(self._connection.from_arrow(table), kinds, self.kind(unit))
+            return cleaned(self._connection.from_arrow(one_each.to_arrow_table()), kinds)
+
+        return guarded(self.name, run)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _table(self, wanted: Sequence[str]) -> pa.Table:
+        import pyarrow as pa
+
+        return pa.table([self.column(name) for name in wanted], names=value_names(len(wanted)))
+
+    def _masked(self, wanted: Sequence[str], mask: NDArray[np.bool_]) -> pa.Table:
+        """The rows that a mask keeps; Arrow filters on one processor only, so each gets some of the rows."""
+        import pyarrow as pa
+
+        table, kept = self._table(wanted), pa.array(mask)
+
+        def part(start: int) -> pa.Table:
+            return table.slice(start, _ROWS_A_TASK).filter(kept.slice(start, _ROWS_A_TASK))
+
+        with ThreadPoolExecutor(pa.cpu_count()) as pool:
+            parts = list(pool.map(part, range(0, len(mask), _ROWS_A_TASK)))
+        return pa.concat_tables(parts) if parts else table
+
+    def _cleaned(self, wanted: Sequence[str], table: pa.Table) -> LazyRows:
+        kinds = self._kinds(wanted)
+        return guarded(self.name, lambda: cleaned(self._connection.from_arrow(table), kinds))
+
+    def _kinds(self, wanted: Sequence[str]) -> list[Kind]:
+        return [kind for column in wanted if (kind := self.kind(column)) is not None]
+
+
+class PolarsFrameEngine(ArrowEngine):
+    """A Polars frame in memory. Its text stays in Polars' own layout, which DuckDB reads and Arrow cannot filter."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        super().__init__(frame.columns, lambda name: _in_place(frame.select(name)).column(0))
+
+    def _masked(self, wanted: Sequence[str], mask: NDArray[np.bool_]) -> pa.Table:
+        import polars as pl
+        import pyarrow as pa
+
+        kept = _in_place(self._frame.select(wanted).filter(pl.Series(mask)))
+        return pa.table([readable(column) for column in kept.columns], names=value_names(len(wanted)))
+
+
+def _in_place(frame: Any) -> pa.Table:
+    import polars as pl
+
+    return frame.to_arrow(compat_level=pl.CompatLevel.newest())
+
+
+def readable(values: Any) -> pa.ChunkedArray:
+    """An Arrow column in a type that DuckDB reads; what it reads already stays where it is."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
+    kind = column.type
+    if pa.types.is_dictionary(kind) and kind_of_arrow(kind) != "text":
+        return readable(column.cast(kind.value_type))
+    if pa.types.is_float16(kind):
+        return column.cast(pa.float32())
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pc.local_timestamp(column)
+    return column

@@ -1,0 +1,182 @@
+"""Dask frames: workers count their partitions with the embedded engine and exchange only Arrow tables of counts.
+
+Partial counts are dealt out by a hash of their keys, so that each key's counts meet in one task, which drops those
+that cannot be released before anything reaches the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from thresher.populations.arrow_engine import ArrowEngine, readable
+from thresher.populations.columns import COUNT, KEY, canonical, keys, value_names
+from thresher.populations.duckdb_engine import chosen, collect, connect
+from thresher.populations.guarding import guarded
+from thresher.populations.kinds import Kind, kind_of_arrow
+from thresher.questions import Question
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MOST_SHARES = 32
+"""Into how many tasks the keys are dealt at most; tasks grow with this number times that of partitions."""
+
+
+class DaskRows:
+    """Partitions, as tasks that give Arrow tables with columns v0, v1, …"""
+
+    def __init__(self, partitions: Sequence[Any]) -> None:
+        self._partitions = partitions
+
+    def counts(self, question: Question, *, at_least: int = 1, most: int | None = None) -> pa.Table:
+        """Keys and n of `columns.count`, no more than `most` + 1 rows of them."""
+        import pyarrow as pa
+        from dask.base import compute
+
+        def run() -> pa.Table:
+            names = value_names(len(question.columns))
+            partial = _task(_counted)
+            by = ", ".join(f"{KEY}{index}" for index in range(len(keys(question))))
+            shares = _deal([partial(part, question, names) for part in self._partitions], by)
+            merge = _task(_merged)
+            merged = [merge(share, at_least, most) for share in shares]
+            whole = pa.concat_tables(compute(*merged))  # type: ignore[no-untyped-call]
+            return whole if most is None else whole.slice(0, most + 1)
+
+        return guarded("Dask", run)
+
+
+class DaskEngine:
+    """A Dask data frame."""
+
+    name = "Dask"
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self._types: dict[str, pa.DataType] = {}
+
+    def names(self) -> list[str]:
+        """The columns' names."""
+        return [name for name in self._frame.columns if isinstance(name, str)]
+
+    def kind(self, column: str) -> Kind | None:
+        """What a column holds.
+
+        Where Dask knows no more than "objects" or "categories", partitions are read until one has a value.
+        """
+        return kind_of_arrow(self._type(column))
+
+    def _type(self, column: str) -> pa.DataType:
+        if column not in self._types:
+            self._types[column] = guarded(self.name, lambda: _arrow_type(self._frame, column))
+        return self._types[column]
+
+    def rows(self, wanted: Sequence[str]) -> DaskRows:
+        """These columns, each row a unit."""
+        return guarded(self.name, lambda: DaskRows(self._select(wanted, value_names(len(wanted)))))
+
+    def chosen(self, wanted: Sequence[str], unit: str) -> DaskRows:
+        """These columns, one row a unit, kept by Dask."""
+        from dask.base import persist
+
+        def run() -> DaskRows:
+            names = value_names(len(wanted))
+            kinds = [kind for column in wanted if (kind := self.kind(column)) is not None]
+            parts = self._select([*wanted, unit], [*names, "u"])
+            shares = _deal(parts, "u")
+            choose = _task(_chosen)
+            tasks = [choose(share, kinds, self.kind(unit)) for share in shares]
+            return DaskRows(list(persist(*tasks)))  # type: ignore[no-untyped-call]
+
+        return guarded(self.name, run)
+
+    def close(self) -> None:
+        """Dask forgets what it keeps when nothing refers to it."""
+
+    def _select(self, wanted: Sequence[str], names: Sequence[str]) -> list[Any]:
+        import pyarrow as pa
+
+        read = _task(_partition)
+        schema = pa.schema([(name, self._type(column)) for name, column in zip(names, wanted, strict=True)])
+        # One column may be wanted twice, as a value and as the unit.
+        distinct = list(dict.fromkeys(wanted))
+        return [read(part, list(wanted), schema) for part in self._frame[distinct].to_delayed()]
+
+
+def _task(function: Callable[..., Any], results: int | None = None) -> Callable[..., Any]:
+    """A function as a task of Dask's; not a pure one, since a choice at random is another one when made again."""
+    from dask.delayed import delayed
+
+    task: Callable[..., Any] = delayed(function, nout=results, pure=False)
+    return task
+
+
+def _deal(parts: Sequence[Any], by: str) -> list[list[Any]]:
+    """The parts' rows, dealt out by a hash: for each share, the tasks that give its rows of every part."""
+    number = min(len(parts), _MOST_SHARES)
+    split = _task(_split, number)
+    dealt = [split(part, by, number) for part in parts]
+    return [[part[share] for part in dealt] for share in range(number)]
+
+
+def _arrow_type(frame: Any, column: str) -> pa.DataType:
+    import pyarrow as pa
+
+    if str(frame.dtypes[column]) not in ("object", "category"):
+        return readable(pa.Array.from_pandas(frame._meta[column])).type
+    for partition in frame[[column]].to_delayed():
+        found = readable(pa.Array.from_pandas(partition.compute()[column]))
+        if len(found) > found.null_count:
+            return found.type.value_type if pa.types.is_dictionary(found.type) else found.type
+    return pa.null()
+
+
+def _partition(frame: Any, wanted: list[str], schema: pa.Schema) -> pa.Table:
+    """A partition's columns as Arrow, of the same types in every partition."""
+    import pyarrow as pa
+
+    columns = [readable(pa.Array.from_pandas(frame[column])) for column in wanted]
+    return pa.table([column.cast(kind) for column, kind in zip(columns, schema.types, strict=True)], schema=schema)
+
+
+def _counted(table: pa.Table, question: Question, names: list[str]) -> pa.Table:
+    """A partition's keys and counts."""
+    engine = ArrowEngine(names, table.column, threads=1)
+    counted = canonical(engine.rows(names).counts(question))
+    engine.close()
+    return counted
+
+
+def _split(table: pa.Table, by: str, number: int) -> tuple[pa.Table, ...]:
+    """A table's rows, dealt out by a hash of some columns."""
+    import pyarrow.compute as pc
+
+    connection = connect(threads=1)
+    hashed = connection.from_arrow(table).project(f"*, CAST(hash({by}) % {number} AS INTEGER) AS share")
+    whole = collect(hashed)
+    connection.close()
+    rows = whole.drop_columns(["share"])
+    return tuple(rows.filter(pc.equal(whole["share"], share)) for share in range(number))
+
+
+def _merged(tables: list[pa.Table], at_least: int, most: int | None) -> pa.Table:
+    """The sums of partial counts that are `at_least`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    whole = pa.concat_tables(tables)
+    names = [name for name in whole.column_names if name != COUNT]
+    summed = whole.group_by(names).aggregate([(COUNT, "sum")]).rename_columns([*names, COUNT])
+    reached = summed.filter(pc.greater_equal(summed[COUNT], at_least))
+    return reached if most is None else reached.slice(0, most + 1)
+
+
+def _chosen(tables: list[pa.Table], kinds: list[Kind], unit_kind: Kind | None) -> pa.Table:
+    """One row a unit, of all of the unit's rows."""
+    import pyarrow as pa
+
+    connection = connect(threads=1)
+    one_each = collect(chosen(connection.from_arrow(pa.concat_tables(tables)), kinds, unit_kind))
+    connection.close()
+    return one_each

@@ -1,0 +1,123 @@
+"""What columns hold, and which questions can be asked of them.
+
+Before anything is counted, a column is cleaned in its engine, so that every engine counts the same things:
+
+    text            NFC, without NUL; categories, enumerations and UUIDs are text
+    whole numbers   64-bit integers
+    floats          doubles; NaN is "no value", -0.0 is 0.0
+    decimals        their text; questions about numbers read the nearest double
+    booleans
+    dates
+    times           microseconds on the wall clock of the column's time zone
+    nothing         a column that has no type, because it has no value; no unit has an answer
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from thresher.errors import InvalidSetting
+from thresher.questions import Dates, Joint, Prefixes, Question, Values
+
+if TYPE_CHECKING:
+    import narwhals as nw
+    import pyarrow as pa
+
+Kind = Literal["text", "whole numbers", "floats", "decimals", "booleans", "dates", "times", "nothing"]
+
+_ALL: tuple[Kind, ...] = ("text", "whole numbers", "floats", "decimals", "booleans", "dates", "times")
+_NUMBERS: tuple[Kind, ...] = ("whole numbers", "floats", "decimals")
+
+
+def kind_of_arrow(dtype: pa.DataType) -> Kind | None:
+    """The kind of an Arrow column, or None if it cannot be counted."""
+    from pyarrow import types
+
+    if types.is_dictionary(dtype):
+        return kind_of_arrow(dtype.value_type)
+    if types.is_uint64(dtype):
+        return None
+    tests: list[tuple[Any, Kind]] = [
+        (types.is_string, "text"),
+        (types.is_large_string, "text"),
+        (types.is_string_view, "text"),
+        (types.is_null, "nothing"),
+        (types.is_integer, "whole numbers"),
+        (types.is_floating, "floats"),
+        (types.is_decimal, "decimals"),
+        (types.is_boolean, "booleans"),
+        (types.is_date, "dates"),
+        (types.is_timestamp, "times"),
+    ]
+    return next((kind for test, kind in tests if test(dtype)), None)
+
+
+def kind_of_narwhals(dtype: nw.dtypes.DType) -> Kind | None:
+    """The kind of a column of a frame that narwhals reads, or None if it cannot be counted."""
+    import narwhals as nw
+
+    if dtype in (nw.UInt64, nw.Int128, nw.UInt128):
+        return None
+    tests: list[tuple[bool, Kind]] = [
+        (dtype in (nw.String, nw.Categorical, nw.Enum), "text"),
+        (dtype.is_integer(), "whole numbers"),
+        (dtype.is_float(), "floats"),
+        (dtype.is_decimal(), "decimals"),
+        (dtype == nw.Boolean, "booleans"),
+        (dtype == nw.Date, "dates"),
+        (dtype == nw.Datetime, "times"),
+    ]
+    return next((kind for holds, kind in tests if holds), None)
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """Require that no two columns of a file have one name: engines would rename one of them without a word."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidSetting("data", f"has two columns called {twice[0]!r}", hint="Rename one of them.")
+
+
+def check_name(column: str, names: Sequence[str], *, setting: str = "column") -> None:
+    """Require that exactly one column has this name. Names of columns may be shown, values never."""
+    if names.count(column) > 1:
+        raise InvalidSetting(setting, f"{column!r} is the name of two columns", hint="Rename one of them.")
+    if column in names:
+        return
+    alike = [name for name in names if name.lower() == column.lower()]
+    close = alike or difflib.get_close_matches(column, names, n=3)
+    listed = ", ".join(map(repr, close or names[:20]))
+    hint = f"Did you mean {listed}?" if close else f"The columns are {listed}."
+    raise InvalidSetting(setting, f"{column!r} is not in the data", hint=hint if names else "It has no columns.")
+
+
+def check_kind(column: str, kind: Kind | None, question: Question) -> None:
+    """Require that a question can read a column of this kind."""
+    if kind is None:
+        raise InvalidSetting(
+            "column",
+            f"{column!r} is of a type that cannot be counted",
+            hint="Use text, whole numbers of at most 64 bits, floats, decimals, booleans, dates or times; cast "
+            "anything else first.",
+        )
+    readable = _readable(question, column)
+    if kind not in (*readable, "nothing"):
+        raise InvalidSetting("column", f"{column!r} holds {kind}, and this question reads {_listed(readable)}")
+
+
+def _readable(question: Question, column: str) -> tuple[Kind, ...]:
+    if isinstance(question, Joint):
+        part = next(part for part in question.parts if column in part.columns)
+        return _readable(part, column)
+    if isinstance(question, Values):
+        return _ALL
+    if isinstance(question, Dates):
+        return ("dates", "times")
+    if isinstance(question, Prefixes):
+        return ("text",)
+    return _NUMBERS
+
+
+def _listed(kinds: tuple[Kind, ...]) -> str:
+    return kinds[0] if len(kinds) == 1 else f"{', '.join(kinds[:-1])} or {kinds[-1]}"

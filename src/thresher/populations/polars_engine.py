@@ -1,0 +1,111 @@
+"""Polars lazy frames: counted by Polars itself, in its streaming engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from thresher.populations.columns import WEIGHT, value_names
+from thresher.populations.guarding import guarded
+from thresher.populations.kinds import Kind, kind_of_narwhals
+from thresher.populations.rows import LazyRows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class PolarsEngine:
+    """A `polars.LazyFrame`."""
+
+    name = "Polars"
+
+    def __init__(self, frame: Any) -> None:
+        import narwhals as nw
+
+        self._frame = frame
+        self._schema = guarded(self.name, lambda: nw.from_native(frame).collect_schema())
+
+    def names(self) -> list[str]:
+        """The columns' names."""
+        return list(self._schema)
+
+    def kind(self, column: str) -> Kind | None:
+        """What a column holds, from the frame's schema."""
+        import polars as pl
+
+        if self._frame.collect_schema()[column] == pl.Null:
+            return "nothing"
+        return kind_of_narwhals(self._schema[column])
+
+    def rows(self, wanted: Sequence[str]) -> LazyRows:
+        """These columns, each row a unit."""
+        return self._cleaned(self._select(wanted), wanted)
+
+    def chosen(self, wanted: Sequence[str], unit: str) -> LazyRows:
+        """These columns, one row a unit, kept in memory."""
+        import polars as pl
+
+        names = value_names(len(wanted))
+        # A random permutation of the rows: within a unit, each of its rows is as likely as the others to come first.
+        place = pl.int_range(pl.len(), dtype=pl.Int64).shuffle().alias("r")
+        first = [pl.col(name).get(pl.col("r").arg_min()) for name in names]
+        drawn = self._held(self._select(wanted, unit), [*wanted, unit]).with_columns(place)
+        query = drawn.group_by("u").agg(*first).drop("u")
+        kept = guarded(self.name, query.collect)
+        return self._cleaned(kept.lazy(), wanted)
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
+        import polars as pl
+
+        named = dict(zip(value_names(len(wanted)), wanted, strict=True))
+        if unit is not None:
+            named["u"] = unit
+        return self._frame.select(pl.col(old).alias(new) for new, old in named.items())
+
+    def _held(self, frame: Any, columns: Sequence[str]) -> Any:
+        """The rows that have a value in all columns of a frame, which hold what these columns do."""
+        import polars as pl
+
+        for name, column in zip(frame.collect_schema().names(), columns, strict=True):
+            value = pl.col(name)
+            frame = frame.filter(
+                value.is_not_null() & value.is_not_nan() if self.kind(column) == "floats" else value.is_not_null()
+            )
+        return frame
+
+    def _cleaned(self, frame: Any, wanted: Sequence[str]) -> LazyRows:
+        import polars as pl
+
+        names = value_names(len(wanted))
+        kinds = [kind for column in wanted if (kind := self.kind(column)) is not None]
+        weighted = "text" in kinds
+        frame = self._held(frame, wanted)
+        if weighted:
+            # Text is cleaned after a first count: each form once instead of each row.
+            frame = frame.group_by(names).agg(pl.len().cast(pl.Int64).alias(WEIGHT))
+        clean = [_clean(pl.col(name), kind).alias(name) for name, kind in zip(names, kinds, strict=True)]
+        return LazyRows(self.name, frame.with_columns(*clean), _collect, weighted)
+
+
+def _clean(column: Any, kind: Kind) -> Any:
+    import polars as pl
+
+    if kind == "text":
+        return column.cast(pl.String).str.replace_all("\x00", "", literal=True).str.normalize("NFC")
+    if kind == "whole numbers":
+        return column.cast(pl.Int64)
+    if kind == "floats":
+        number = column.cast(pl.Float64)
+        return pl.when(number == 0).then(0.0).otherwise(number)
+    if kind == "decimals":
+        return column.cast(pl.String)
+    if kind == "times":
+        return column.dt.replace_time_zone(None).cast(pl.Datetime("us"))
+    return column
+
+
+def _collect(frame: Any) -> pa.Table:
+    return frame.collect(engine="streaming").to_arrow()

@@ -1,0 +1,88 @@
+"""Rows: units with their values, where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from thresher.populations import columns
+from thresher.populations.guarding import guarded
+from thresher.populations.kinds import Kind
+from thresher.questions import Question
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Rows(Protocol):
+    """Some columns' cleaned values v0, v1, …, one row a unit."""
+
+    def counts(self, question: Question, *, at_least: int = 1, most: int | None = None) -> pa.Table:
+        """Keys and n of `columns.count`, no more than `most` + 1 rows of them."""
+        ...
+
+
+class Engine(Protocol):
+    """Where a table's data is, and what counts it."""
+
+    @property
+    def name(self) -> str:
+        """What the engine is called in messages."""
+        ...
+
+    def names(self) -> list[str]:
+        """The columns' names."""
+        ...
+
+    def kind(self, column: str) -> Kind | None:
+        """What a column holds, or None if it cannot be counted. Reads no rows where the engine knows its types."""
+        ...
+
+    def rows(self, wanted: Sequence[str]) -> Rows:
+        """These columns, each row a unit."""
+        ...
+
+    def chosen(self, wanted: Sequence[str], unit: str) -> Rows:
+        """These columns, one row a unit: chosen uniformly among the unit's rows that have a value in all of them.
+
+        Guarantee: the choice is made once, and for a unit it depends on that unit's rows and on chance alone. Chance
+        is the engine's own here: even someone who knew every choice would still face the coins.
+        Edge cases: rows without a unit are left out.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of what was kept in the engine."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LazyRows:
+    """Rows in any engine for which narwhals writes lazy queries; `collect` brings a native result back as Arrow.
+
+    `keeps` is whatever must live as long as these rows.
+    """
+
+    engine: str
+    frame: Any
+    collect: Callable[[Any], pa.Table]
+    weighted: bool = False
+    keeps: Any = None
+
+    def counted(self, question: Question, *, at_least: int = 1) -> Any:
+        """The query for the counts, as a native lazy frame."""
+        import narwhals as nw
+
+        frame = nw.from_native(self.frame).lazy()
+        return columns.count(frame, question, at_least=at_least, weighted=self.weighted)
+
+    def counts(self, question: Question, *, at_least: int = 1, most: int | None = None) -> pa.Table:
+        """Keys and n of `columns.count`, no more than `most` + 1 rows of them."""
+
+        def run() -> pa.Table:
+            counted = self.counted(question, at_least=at_least)
+            query = counted if most is None else counted.head(most + 1)
+            return self.collect(query.to_native())
+
+        return guarded(self.engine, run)

@@ -1,0 +1,155 @@
+"""Spark, classic and Connect: counted on the cluster, and thinned there where a driver could not hold the counts."""
+
+from __future__ import annotations
+
+import importlib
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from thresher.mechanism import SecureRandomness, thin, threshold
+from thresher.populations.columns import COUNT, WEIGHT, value_names
+from thresher.populations.guarding import guarded
+from thresher.populations.kinds import Kind, kind_of_narwhals
+from thresher.populations.rows import LazyRows
+from thresher.privacy.plans import Plan
+from thresher.questions import Question
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_CLEAN: dict[Kind, str] = {
+    # Text with a byte for each character is ASCII, which NFC leaves as it is. For the rest, Spark has no function of
+    # its own, but carries ICU for its collations.
+    "text": "CASE WHEN char_length({0}) < octet_length({0}) THEN "
+    "reflect('com.ibm.icu.text.Normalizer', 'compose', replace({0}, char(0), ''), false) "
+    "ELSE replace({0}, char(0), '') END",
+    "whole numbers": "CAST({0} AS BIGINT)",
+    "floats": "CASE WHEN {0} = 0 THEN 0D ELSE CAST({0} AS DOUBLE) END",
+    "decimals": "CAST({0} AS STRING)",
+    "booleans": "{0}",
+    "dates": "{0}",
+    "times": "CAST({0} AS TIMESTAMP_NTZ)",
+}
+
+
+class SparkRows(LazyRows):
+    """Rows on a cluster."""
+
+    def thinned(self, question: Question, plan: Plan) -> pa.Table:
+        """Keys and *sampled* counts that reach the threshold: drawn in the workers, nothing else comes back.
+
+        Guarantee: the distribution of `sample_and_threshold`; every task draws from a keystream of its own.
+        """
+
+        def run() -> pa.Table:
+            counted = self.counted(question, at_least=plan.threshold).to_native()
+            return _collect(counted.mapInArrow(_thinner(plan), counted.schema))
+
+        return guarded(self.engine, run)
+
+
+class SparkEngine:
+    """A Spark DataFrame."""
+
+    name = "Spark"
+
+    def __init__(self, frame: Any) -> None:
+        import narwhals as nw
+
+        self._frame = frame
+        self._schema = guarded(self.name, lambda: nw.from_native(frame).collect_schema())
+        self._persisted: list[Any] = []
+
+    def names(self) -> list[str]:
+        """The columns' names."""
+        return list(self._frame.columns)
+
+    def kind(self, column: str) -> Kind | None:
+        """What a column holds, from the frame's schema."""
+        if self._frame.schema[column].dataType.typeName() == "void":
+            return "nothing"
+        return kind_of_narwhals(self._schema[column])
+
+    def rows(self, wanted: Sequence[str]) -> SparkRows:
+        """These columns, each row a unit."""
+        return guarded(self.name, lambda: self._cleaned(self._select(wanted), wanted))
+
+    def chosen(self, wanted: Sequence[str], unit: str) -> SparkRows:
+        """These columns, one row a unit, kept by the cluster.
+
+        The random numbers have a seed and belong to the rows of the source, so that a task that runs again chooses
+        the same rows.
+        """
+
+        def run() -> SparkRows:
+            names = value_names(len(wanted))
+            seed = secrets.randbits(31)
+            drawn = self._held(self._select(wanted, unit).selectExpr("*", f"rand({seed}) AS r"), [*wanted, unit])
+            packed = f"min_by(struct({', '.join(names)}), r) AS s"
+            grouped = drawn.groupBy("u").agg(_expression(self._frame, packed))
+            kept = grouped.selectExpr(*[f"s.{name} AS {name}" for name in names]).persist()
+            self._persisted.append(kept)
+            return self._cleaned(kept, wanted)
+
+        return guarded(self.name, run)
+
+    def close(self) -> None:
+        """Let the cluster forget what it keeps for us."""
+        for kept in self._persisted:
+            kept.unpersist()
+        self._persisted.clear()
+
+    def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
+        named = dict(zip(value_names(len(wanted)), wanted, strict=True))
+        if unit is not None:
+            named["u"] = unit
+        return self._frame.selectExpr(*[f"{_quoted(old)} AS {new}" for new, old in named.items()])
+
+    def _cleaned(self, frame: Any, wanted: Sequence[str]) -> SparkRows:
+        kinds = [kind for column in wanted if (kind := self.kind(column)) is not None]
+        names = value_names(len(wanted))
+        frame = self._held(frame, wanted)
+        weighted = "text" in kinds
+        if weighted:
+            # Text is cleaned after a first count: each form once instead of each row.
+            frame = frame.groupBy(*names).agg(_expression(frame, f"count(*) AS {WEIGHT}"))
+        clean = [f"{_CLEAN[kind].format(name)} AS {name}" for name, kind in zip(names, kinds, strict=True)]
+        cleaned = frame.selectExpr(*clean, *([WEIGHT] if weighted else []))
+        return SparkRows(self.name, cleaned, _collect, weighted)
+
+    def _held(self, frame: Any, columns: Sequence[str]) -> Any:
+        """The rows that have a value in all columns of a frame, which hold what these columns do."""
+        named = list(zip(frame.columns, columns, strict=False))
+        tests = [f"{name} IS NOT NULL" for name, _ in named]
+        numbers = [f"NOT isnan({name})" for name, column in named if self.kind(column) == "floats"]
+        return frame.filter(" AND ".join([*tests, *numbers]))
+
+
+def _thinner(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def thinned(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        source = SecureRandomness()
+        for batch in batches:
+            sampled = thin(batch.column(COUNT).to_numpy(), plan, source)
+            place = batch.schema.get_field_index(COUNT)
+            drawn = batch.set_column(place, batch.schema.field(COUNT), pa.array(sampled))
+            yield drawn.filter(pa.array(threshold(sampled, plan)))
+
+    return thinned
+
+
+def _expression(frame: Any, text: str) -> Any:
+    """A SQL expression for this frame: Connect's columns are not those of the classic API."""
+    connect = type(frame).__module__.startswith("pyspark.sql.connect")
+    module = "pyspark.sql.connect.functions" if connect else "pyspark.sql.functions"
+    return importlib.import_module(module).expr(text)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _collect(frame: Any) -> pa.Table:
+    return frame.toArrow()

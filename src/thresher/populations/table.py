@@ -1,0 +1,203 @@
+"""A table as a population."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidSetting
+from thresher.mechanism import Randomness, Release, SecureRandomness, coins, sample_and_threshold
+from thresher.mechanism.release import NUMBERS
+from thresher.populations import kinds
+from thresher.populations.arrow_engine import ArrowEngine
+from thresher.populations.columns import buckets, canonical, nothing
+from thresher.populations.duckdb_engine import weighted_rows
+from thresher.populations.rows import Rows
+from thresher.populations.sources import open_data
+from thresher.populations.spark_engine import SparkRows
+from thresher.privacy.plans import Plan
+from thresher.privacy.settings import check_count
+from thresher.questions import Below, Cells, Prefixes, Question, Values
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SAMPLING_RATE_LIMIT = 0.4
+"""Up to this rate, rows in memory are sampled before they are counted; above it, counts are thinned."""
+
+_ASKED_REPEATEDLY = (Prefixes, Cells, Below)
+
+
+class Table:
+    """Rows of any table as a population. Without `unit=`, each row is a unit: a person with ten rows is ten people.
+
+    With `unit="user_id"`, each unit contributes one value: one of its rows that have a value in all columns that a
+    question reads is chosen at random, once for each set of columns, so that several rounds see the same value. Rows
+    without a unit are left out. Units are told apart as they are stored, letter by letter.
+
+    `data` is a pandas, Polars (eager or lazy), PyArrow, DuckDB, Ibis, Dask, Spark or Spark Connect frame; the path of a
+    CSV, TSV, JSON lines or Parquet file, a glob, or a directory of Parquet files; or a NumPy array or list, whose
+    column is called "value". It must not change while the table is in use, and must be readable more than once. On
+    Spark, workers must run an interpreter like this one, with Thresher (set PYSPARK_PYTHON before the session starts),
+    if more than `driver_limit` buckets survive.
+
+    Nulls and NaN are "no value". Times that know their zone are counted on that zone's wall clock (in files: UTC; on
+    Spark: the session's zone).
+
+    `before_draw` is called once, after the first question was checked and counted and before its sample is drawn: there
+    a ledger is charged, so that a table that cannot be read costs nothing.
+
+    How a round is drawn, always with the distribution of an exact coin for each unit:
+
+    - Counts are thinned, as a rule: the engine counts buckets and keeps those that reach the threshold, since no other
+      can be released; they alone come back, and each count is thinned with an exact binomial.
+    - Rows in memory are sampled first where the rate is at most 0.4: then counting the sample is cheaper.
+    - Questions that are asked in rounds (prefixes, cells, splits) count a column's distinct values once and answer
+      every round from these counts, up to `cache_limit` of them, which stay in memory; beyond that limit the engine
+      counts in each round.
+    - On Spark, more than `driver_limit` surviving buckets are thinned by the workers; only what is released comes back.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        unit: str | None = None,
+        *,
+        randomness: Randomness | None = None,
+        before_draw: Callable[[], object] | None = None,
+        cache_limit: int = 5_000_000,
+        driver_limit: int = 5_000_000,
+    ) -> None:
+        if not (unit is None or isinstance(unit, str)):
+            raise InvalidSetting("unit", "must be the name of a column")
+        self._unit = unit
+        self._randomness = SecureRandomness() if randomness is None else randomness
+        self._before_draw = before_draw
+        self._cache_limit = check_count(cache_limit, setting="cache_limit")
+        self._driver_limit = check_count(driver_limit, setting="driver_limit")
+        self._engine = open_data(data)
+        self._chosen: dict[tuple[str, ...], Rows] = {}
+        self._cached: dict[tuple[str, ...], Rows | None] = {}
+        if unit is not None:
+            kinds.check_name(unit, self._engine.names(), setting="unit")
+
+    def check(self, question: Question) -> None:
+        """Require that the question's columns exist and hold what it reads; nothing is counted or drawn."""
+        names = self._engine.names()
+        for column in question.columns:
+            kinds.check_name(column, names)
+            if column in NUMBERS:
+                raise InvalidSetting(
+                    "column",
+                    f"{column!r} has the name of a column of every release",
+                    hint=f"Rename it: {', '.join(NUMBERS)} are taken.",
+                )
+            kinds.check_kind(column, self._engine.kind(column), question)
+
+    def ask(self, question: Question, plan: Plan) -> Release:
+        """One round: a fresh sample's answer to the question.
+
+        Guarantee: one of the plan's rounds, for units as the class says.
+        Edge cases: an empty table and a column of nulls give an empty release.
+        """
+        self.check(question)
+        if self._holds_nothing(question):
+            self._about_to_draw()
+            return self._release(nothing(question), question, plan)
+        if self._samples_rows(question, plan):
+            return self._release(self._sampled(question, plan), question, plan)
+        rows = self._rows(question)
+        if isinstance(rows, SparkRows) and self._randomness.private:
+            counted = rows.counts(question, at_least=plan.threshold, most=self._driver_limit)
+            if counted.num_rows > self._driver_limit:
+                self._about_to_draw()
+                return self._release(rows.thinned(question, plan), question, plan)
+        else:
+            counted = rows.counts(question, at_least=plan.threshold)
+        if not self._randomness.private:
+            # A seed gives a bucket the same draw again only if buckets come in the same order.
+            counted = counted.sort_by([(name, "ascending") for name in counted.column_names])
+        pair = buckets(counted, question)
+        self._about_to_draw()
+        return sample_and_threshold(pair, plan, self._randomness, columns=question.columns)
+
+    def close(self) -> None:
+        """Let go of connections and of what engines keep for this table."""
+        self._chosen.clear()
+        self._cached.clear()
+        self._engine.close()
+
+    def __enter__(self) -> Table:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        unit = "each row a unit" if self._unit is None else f"unit {self._unit!r}"
+        return f"<Table on {self._engine.name}, {unit}>"
+
+    def _tally(self, question: Question, *, at_least: int = 1) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Exact buckets and counts before any draw, for tests. Never to be shown to anyone."""
+        self.check(question)
+        if self._holds_nothing(question):
+            return buckets(nothing(question), question)
+        return buckets(self._rows(question).counts(question, at_least=at_least), question)
+
+    def _holds_nothing(self, question: Question) -> bool:
+        return any(self._engine.kind(column) == "nothing" for column in question.columns)
+
+    def _rows(self, question: Question) -> Rows:
+        """What to count: a column's distinct values if they are at hand, else the rows."""
+        wanted = question.columns
+        if wanted not in self._cached and isinstance(question, _ASKED_REPEATEDLY):
+            self._cached[wanted] = self._distinct(wanted)
+        return self._cached.get(wanted) or self._units(wanted)
+
+    def _units(self, wanted: tuple[str, ...]) -> Rows:
+        if self._unit is None:
+            return self._engine.rows(wanted)
+        if wanted not in self._chosen:
+            self._chosen[wanted] = self._engine.chosen(wanted, self._unit)
+        return self._chosen[wanted]
+
+    def _distinct(self, wanted: tuple[str, ...]) -> Rows | None:
+        """Distinct values with their counts, in memory; None if there are too many."""
+        counted = self._units(wanted).counts(Values(wanted), most=self._cache_limit)
+        if counted.num_rows > self._cache_limit:
+            return None
+        return weighted_rows(canonical(counted))
+
+    def _samples_rows(self, question: Question, plan: Plan) -> bool:
+        return (
+            isinstance(self._engine, ArrowEngine)
+            and self._unit is None
+            and plan.sampling_rate <= SAMPLING_RATE_LIMIT
+            and not isinstance(question, _ASKED_REPEATEDLY)
+            and question.columns not in self._cached
+        )
+
+    def _sampled(self, question: Question, plan: Plan) -> pa.Table:
+        """Keys and counts of a sample of the rows that reach the threshold."""
+        engine = cast(ArrowEngine, self._engine)
+        number = engine.number_of_rows(question.columns)
+        self._about_to_draw()
+        mask = coins(number, plan.sampling_rate, self._randomness)
+        return engine.sampled(question.columns, mask).counts(question, at_least=plan.threshold)
+
+    def _about_to_draw(self) -> None:
+        """Call `before_draw`, once: by now all that can be refused has been, and nothing random has happened."""
+        if self._before_draw is not None:
+            self._before_draw()
+            self._before_draw = None
+
+    def _release(self, sampled: pa.Table, question: Question, plan: Plan) -> Release:
+        """A release of counts that are sampled already."""
+        found, counts = buckets(sampled, question)
+        return Release.of(found, counts, plan, private=self._randomness.private, columns=question.columns)

@@ -1,0 +1,152 @@
+"""One table as every engine holds it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from table_cases import Maker
+
+from thresher.populations import provide_java
+
+_QUIET = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+_SPARK = (pytest.mark.slow, _QUIET)
+
+LOCAL = ["pandas", "polars", "polars-lazy", "pyarrow", "duckdb", "ibis", "dask"]
+CLUSTER = [pytest.param("spark", marks=_SPARK), pytest.param("spark-connect", marks=_SPARK)]
+ENGINES = [*LOCAL, *CLUSTER]
+FILES = ["parquet", "csv", "tsv.gz"]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One Spark for all tests, which also serves Spark Connect, with workers that run this interpreter."""
+    provide_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
+        .config("spark.connect.grpc.binding.port", str(port))
+        .config("spark.driver.memory", "2g")
+        .config("spark.log.level", "OFF")
+        .getOrCreate()
+    )
+    session.connect_port = port
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_connect(spark: Any) -> Iterator[Any]:
+    from pyspark.sql.connect.session import SparkSession
+
+    session = SparkSession.builder.remote(f"sc://localhost:{spark.connect_port}").create()
+    yield session
+    session.client.close()
+
+
+def make(name: str, request: pytest.FixtureRequest) -> Maker:
+    """What turns an Arrow table into this engine's frame, or into a file."""
+    if name in ("parquet", "csv", "tsv.gz", "jsonl"):
+        folder: Path = request.getfixturevalue("tmp_path")
+        return lambda table: _write(table, folder / f"table.{name}", name)
+    if name == "spark":
+        return _spark(request.getfixturevalue("spark"))
+    if name == "spark-connect":
+        return _spark(request.getfixturevalue("spark_connect"))
+    return _FRAMES[name]
+
+
+def _write(table: pa.Table, path: Path, name: str) -> str:
+    if name == "parquet":
+        pa.parquet.write_table(table, path)
+        return str(path)
+    options = {
+        "csv": "HEADER, QUOTE '\"'",
+        "tsv.gz": "HEADER, DELIMITER '\t', COMPRESSION gzip",
+        "jsonl": "FORMAT json",
+    }
+    duckdb.connect().from_arrow(table).query("rows", f"COPY rows TO '{path}' ({options[name]})")
+    return str(path)
+
+
+def _spark(session: Any) -> Maker:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    # Without a schema, Spark cannot tell the types of an empty table.
+    return lambda table: session.createDataFrame(table if len(table) else [], from_arrow_schema(table.schema))
+
+
+def _pandas(table: pa.Table) -> Any:
+    import pandas as pd
+
+    # pandas' own types with missing values; by default whole numbers with nulls would become floats.
+    types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    return table.to_pandas(types_mapper=types.get)
+
+
+def _polars(table: pa.Table) -> Any:
+    import polars as pl
+
+    return pl.from_arrow(table)
+
+
+def _ibis(table: pa.Table) -> Any:
+    import ibis
+
+    return ibis.memtable(table)
+
+
+def _dask(table: pa.Table) -> Any:
+    import dask.dataframe as dd
+    import pandas as pd
+
+    return dd.from_pandas(table.to_pandas(types_mapper=pd.ArrowDtype), npartitions=3)
+
+
+_FRAMES: dict[str, Maker] = {
+    "pandas": _pandas,
+    "polars": _polars,
+    "polars-lazy": lambda table: _polars(table).lazy(),
+    "pyarrow": lambda table: table,
+    "duckdb": lambda table: duckdb.connect().from_arrow(table),
+    "ibis": _ibis,
+    "dask": _dask,
+}
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Maker:
+    return make(request.param, request)
+
+
+@pytest.fixture(params=[*ENGINES, *FILES])
+def source(request: pytest.FixtureRequest) -> Maker:
+    return make(request.param, request)
+
+
+@pytest.fixture(params=LOCAL)
+def local(request: pytest.FixtureRequest) -> Maker:
+    return make(request.param, request)
+
+
+@pytest.fixture(params=CLUSTER)
+def cluster(request: pytest.FixtureRequest) -> Maker:
+    return make(request.param, request)

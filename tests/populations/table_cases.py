@@ -1,0 +1,34 @@
+"""What a table must count, one value at a time, by the evaluator that devices use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from thresher.populations import Table
+from thresher.questions import Question
+
+Maker = Callable[[pa.Table], Any]
+"""What turns an Arrow table into an engine's frame, or into a file."""
+
+
+def expected(table: pa.Table, question: Question) -> dict[Any, int]:
+    columns = [table[name].to_pylist() for name in question.columns]
+    values = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+    found = Counter(question.bucket(value) for value in values)
+    return {bucket: count for bucket, count in found.items() if bucket is not None}
+
+
+def counted(table: Table, question: Question, *, at_least: int = 1) -> dict[Any, int]:
+    return as_mapping(*table._tally(question, at_least=at_least))
+
+
+def as_mapping(buckets: pa.Table, counts: np.ndarray) -> dict[Any, int]:
+    columns = [column.to_pylist() for column in buckets.columns]
+    keys = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+    assert len(set(keys)) == len(keys)
+    return dict(zip(keys, counts.tolist(), strict=True))
