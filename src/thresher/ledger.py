@@ -20,9 +20,10 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from thresher.errors import InvalidFormat, InvalidSetting, LedgerUnavailable, ThresherError, require
+from thresher.errors import InvalidFormat, InvalidSetting, LedgerUnavailable, ThresherError
+from thresher.mechanism.tabular import Tabular
 from thresher.privacy.budget import Budget, Charge
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import Adjacency, check_adjacency, check_delta, check_epsilon, check_rounds
@@ -71,7 +72,7 @@ class Entry:
     rounds: int
 
 
-class Ledger:
+class Ledger(Tabular):
     """A budget on disk. `Ledger("privacy.db", epsilon=3, delta=1e-6)` creates it, `Ledger("privacy.db")` opens it.
 
     Guarantee: processes that charge at the same time never overspend together; each charge is one immediate SQLite
@@ -177,11 +178,6 @@ class Ledger:
                 for field, kind in zip(fields(Entry), kinds, strict=True)
             }
         )
-
-    def to_pandas(self) -> Any:
-        """The history as a pandas frame."""
-        require("pandas", "pandas")
-        return self.to_arrow().to_pandas()
 
     def __repr__(self) -> str:
         left = self.left

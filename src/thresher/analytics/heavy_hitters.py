@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from thresher.analytics.population import Population
 from thresher.analytics.rounds import Answer, Progress, Rounds
 from thresher.analytics.trie import Trie, TrieNode, branching_trie, printable
-from thresher.errors import InvalidSetting, NotReleased, require
+from thresher.errors import InvalidSetting, NotReleased
 from thresher.mechanism.release import ReleasedBucket
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import check_count
@@ -161,15 +161,6 @@ class HeavyHitters(Answer):
                 "complete": pa.array([item.complete for item in self.items], pa.bool_()),
             }
         )
-
-    def to_pandas(self) -> Any:
-        """The items as a pandas frame."""
-        require("pandas", "pandas")
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> Any:
-        """The items as a Polars frame."""
-        return require("polars", "polars").from_arrow(self.to_arrow())
 
     def to_dict(self) -> dict[Any, float]:
         """Whole value to estimate."""

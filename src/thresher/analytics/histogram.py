@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from thresher.analytics.population import Population
 from thresher.analytics.rounds import Progress, Rounds
-from thresher.errors import InvalidSetting, require
+from thresher.errors import InvalidSetting
 from thresher.mechanism.release import NUMBERS, Release, ReleasedBucket
 from thresher.mechanism.release_format import bucket_columns
+from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.questions import Question, normal
@@ -51,7 +52,7 @@ def histogram(
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Histogram:
+class Histogram(Tabular):
     """A release, restricted to a public domain where one was given; it reads like a `Release`."""
 
     release: Release
@@ -122,15 +123,6 @@ class Histogram:
             columns.append(pa.chunked_array([*table[name].chunks, pa.nulls(len(missing), kind)], type=kind))
         columns.append(pa.array([RELEASED] * len(table) + [BELOW] * len(missing)))
         return pa.table(columns, names=[*names, *NUMBERS, "status"]).combine_chunks()
-
-    def to_pandas(self) -> Any:
-        """The rows as a pandas frame."""
-        require("pandas", "pandas")
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> Any:
-        """The rows as a Polars frame."""
-        return require("polars", "polars").from_arrow(self.to_arrow())
 
     def to_dict(self) -> dict[Any, float]:
         """Released bucket to estimate."""

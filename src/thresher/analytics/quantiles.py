@@ -18,7 +18,7 @@ from thresher.analytics.quantile import Quantile, check_bounds, check_quantile
 from thresher.analytics.ranges import Ranges, ranges
 from thresher.analytics.rounds import Answer, Progress, Rounds
 from thresher.analytics.search import Splits, interpolate, search
-from thresher.errors import InvalidSetting, NotReleased, require
+from thresher.errors import InvalidSetting, NotReleased
 from thresher.privacy.plans import Plan
 from thresher.questions import Below
 
@@ -120,15 +120,6 @@ class Quantiles(Answer):
 
         rows = [_plain(found) for found in self.quantiles]
         return pa.table({name: pa.array([row[name] for row in rows], pa.float64()) for name in rows[0]})
-
-    def to_pandas(self) -> Any:
-        """The quantiles as a pandas frame."""
-        require("pandas", "pandas")
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> Any:
-        """The quantiles as a Polars frame."""
-        return require("polars", "polars").from_arrow(self.to_arrow())
 
     def to_dict(self) -> dict[float, float]:
         """Probability to value."""

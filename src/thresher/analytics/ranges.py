@@ -15,7 +15,7 @@ from thresher.analytics.hierarchy import Hierarchy, ask_levels, check_hierarchy,
 from thresher.analytics.population import Population
 from thresher.analytics.quantile import Quantile, check_bounds, check_quantile
 from thresher.analytics.rounds import Answer, Progress, Rounds
-from thresher.errors import InvalidSetting, require
+from thresher.errors import InvalidSetting
 from thresher.privacy.plans import Plan
 
 if TYPE_CHECKING:
@@ -168,15 +168,6 @@ class Ranges(Answer):
         return pa.table(
             {name: pa.array(values, kind) for (name, values), kind in zip(content.items(), kinds, strict=True)}
         )
-
-    def to_pandas(self) -> Any:
-        """The released cells as a pandas frame."""
-        require("pandas", "pandas")
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> Any:
-        """The released cells as a Polars frame."""
-        return require("polars", "polars").from_arrow(self.to_arrow())
 
     def to_json(self) -> str:
         """Bounds, released cells, plan and promise as JSON."""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from thresher.analytics.population import Population
 from thresher.errors import InvalidSetting, VerificationFailed
 from thresher.mechanism.release import Release
+from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.questions import Question
@@ -48,7 +49,7 @@ class Rounds:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class Answer(Tabular):
     """What every answer keeps: the plan, and each round's release. All the rest follows from the two.
 
     Guarantee: `guarantee` covers all rounds of the plan together, also where fewer were needed: what has been charged

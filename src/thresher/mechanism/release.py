@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thresher.errors import InvalidSetting, NotReleased, VerificationFailed, require
+from thresher.errors import InvalidSetting, NotReleased, VerificationFailed
 from thresher.mechanism import release_format
+from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import Adjacency, check_probability
@@ -35,7 +36,7 @@ class ReleasedBucket:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Release:
+class Release(Tabular):
     """Released buckets with sampled counts, estimates and intervals, and what was guaranteed. Made by `Release.of`.
 
     `table` has the bucket's columns, then `count` (in the sample), `estimate` (count ÷ p) and `lower`, `upper` (how
@@ -175,15 +176,6 @@ class Release:
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
         return self.table
-
-    def to_pandas(self) -> Any:
-        """The rows as a pandas frame."""
-        require("pandas", "pandas")
-        return self.table.to_pandas()
-
-    def to_polars(self) -> Any:
-        """The rows as a Polars frame."""
-        return require("polars", "polars").from_arrow(self.table)
 
     def to_dict(self) -> dict[Any, float]:
         """Bucket to estimate."""
