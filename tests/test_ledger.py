@@ -278,7 +278,7 @@ def test_a_file_that_may_only_be_read(tmp_path: Path) -> None:
 
 def test_nothing_gives_a_charge_back() -> None:
     public = {name for name in dir(Ledger) if not name.startswith("_")}
-    assert public == {"charge", "history", "left", "spent", "to_arrow", "to_pandas"}
+    assert public == {"charge", "history", "left", "spent", "to_arrow", "to_pandas", "to_polars"}
 
 
 def test_the_file_holds_numbers_as_they_were_written(tmp_path: Path) -> None:
