@@ -82,12 +82,11 @@ class PolarsEngine:
         names = value_names(len(wanted))
         kinds = [kind for column in wanted if (kind := self.kind(column)) is not None]
         weighted = "text" in kinds
-        frame = self._held(frame, wanted)
         if weighted:
             # Text is cleaned after a first count: each form once instead of each row.
             frame = frame.group_by(names).agg(pl.len().cast(pl.Int64).alias(WEIGHT))
         clean = [_clean(pl.col(name), kind).alias(name) for name, kind in zip(names, kinds, strict=True)]
-        return LazyRows(self.name, frame.with_columns(*clean), _collect, weighted)
+        return LazyRows(self.name, frame.with_columns(*clean), _collect, weighted, nulls=True)
 
 
 def _clean(column: Any, kind: Kind) -> Any:
@@ -99,7 +98,7 @@ def _clean(column: Any, kind: Kind) -> Any:
         return column.cast(pl.Int64)
     if kind == "floats":
         number = column.cast(pl.Float64)
-        return pl.when(number == 0).then(0.0).otherwise(number)
+        return pl.when(number == 0).then(0.0).when(number.is_not_nan()).then(number)
     if kind == "decimals":
         return column.cast(pl.String)
     if kind == "times":

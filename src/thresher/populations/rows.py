@@ -61,7 +61,8 @@ class Engine(Protocol):
 class LazyRows:
     """Rows in any engine for which narwhals writes lazy queries; `collect` brings a native result back as Arrow.
 
-    `keeps` is whatever must live as long as these rows.
+    `keeps` is whatever must live as long as these rows. With `nulls`, values may be null, and the keys that come of
+    them are dropped last: to look for nulls while rows are read would cost more than to count them.
     """
 
     engine: str
@@ -69,6 +70,7 @@ class LazyRows:
     collect: Callable[[Any], pa.Table]
     weighted: bool = False
     keeps: Any = None
+    nulls: bool = False
 
     def counted(self, question: Question, *, at_least: int = 1) -> Any:
         """The query for the counts, as a native lazy frame."""
@@ -82,7 +84,9 @@ class LazyRows:
 
         def run() -> pa.Table:
             counted = self.counted(question, at_least=at_least)
-            query = counted if most is None else counted.head(most + 1)
-            return self.collect(query.to_native())
+            if most is not None:
+                counted = (counted.drop_nulls() if self.nulls else counted).head(most + 1)
+            found = self.collect(counted.to_native())
+            return found.drop_null() if self.nulls else found
 
         return guarded(self.engine, run)
