@@ -30,6 +30,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/report.py
 
 figures: $(STAMP)
+	$(BIN)/thresher lab figures --output out/figures
 	$(BIN)/python examples/figures.py
 
 clean:

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from thresher._version import __version__
-from thresher.cli import ledger, planning, privacy, tables
+from thresher.cli import audit, lab, ledger, planning, privacy, tables
 from thresher.errors import (
     BudgetExceeded,
     InvalidFormat,
@@ -45,7 +45,9 @@ app.command("histogram")(tables.histogram)
 app.command("heavy-hitters")(tables.heavy_hitters)
 app.command("quantiles")(tables.quantiles)
 app.command("ranges")(tables.ranges)
+app.command("audit")(audit.audit)
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(lab.app, name="lab")
 app.add_typer(privacy.app, name="privacy")
 
 

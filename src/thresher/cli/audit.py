@@ -1,0 +1,87 @@
+"""`thresher audit`: attacks on the mechanism as it is shipped, beside what is claimed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from thresher.cli import options
+from thresher.cli.output import console, print_json
+from thresher.cli.privacy import Rate, Threshold
+from thresher.cli.sources import progress_bar
+from thresher.privacy import Adjacency as AdjacencyName
+
+if TYPE_CHECKING:
+    from thresher.lab.audit import AuditReport
+
+
+def audit(
+    sampling_rate: Rate,
+    threshold: Threshold,
+    epsilon: Annotated[float, typer.Option(help="Epsilon.", show_default=False)],
+    adjacency: options.Adjacency = "replace",
+    rounds: options.Rounds = 1,
+    path: Annotated[str, typer.Option(help="What is attacked: counts, table, device or all.")] = "all",
+    trials: Annotated[int, typer.Option(help="Draws of either population for each measurement.")] = 2_000_000,
+    confidence: Annotated[float, typer.Option(help="How sure a violation must be.")] = 0.999,
+    json: options.Json = False,
+) -> None:
+    """Attack the shipped mechanism and compare what the attacks prove with what is claimed.
+
+    Exits with 5 if a violation is found.
+    """
+    from thresher.lab.audit import PATHS
+    from thresher.lab.audit import audit as run
+
+    with progress_bar(json) as progress:
+        report = run(
+            sampling_rate,
+            threshold,
+            epsilon,
+            adjacency=cast(AdjacencyName, adjacency),
+            rounds=rounds,
+            paths=PATHS if path == "all" else (path,),
+            trials=trials,
+            confidence=confidence,
+            progress=progress,
+        )
+    if json:
+        print_json(report.to_dict())
+    else:
+        console.print(_table(report))
+        for finding in report.findings:
+            best = f"{finding.path}: {finding.best.event}; {finding.best.populations}"
+            console.print(best, style="dim", markup=False, soft_wrap=True)
+        console.print(report.in_words(), soft_wrap=True, markup=False)
+    report.verify()
+
+
+def _table(report: AuditReport) -> Table:
+    rounds = f", {report.rounds} rounds" if report.rounds > 1 else ""
+    setting = f"p = {report.sampling_rate:g}, τ = {report.threshold}, epsilon = {report.epsilon:g}"
+    table = Table(
+        title=f"{setting}, {report.adjacency}{rounds}",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    table.add_column("path")
+    for number in ("trials", "claimed delta", "delta at least", "of claim", "epsilon at least"):
+        table.add_column(number, justify="right")
+    table.add_column("verdict", no_wrap=True)
+    for finding in report.findings:
+        style = "bold red" if finding.violation else "green" if finding.measurable else "yellow"
+        table.add_row(
+            finding.path,
+            f"{finding.trials:,}",
+            f"{finding.claimed_delta:.3g}",
+            f"{finding.delta_lower:.3g}",
+            f"{finding.ratio:.0%}",
+            f"{finding.epsilon_lower:.3g}",
+            Text(finding.verdict, style=style),
+        )
+    return table

@@ -1,0 +1,138 @@
+"""`thresher lab figures|table|run`: the paper's experiments, figures, tables and numeric examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from thresher.cli import options
+from thresher.cli.output import console, print_json
+from thresher.lab import experiments, figures, report, shakespeare
+from thresher.lab.experiments import running
+
+app = typer.Typer(help="The paper's experiments, with its rule and with exact plans.", no_args_is_help=True)
+
+Fast = Annotated[bool, typer.Option("--fast", help="Fewer points and repetitions, for a first look.")]
+Output = Annotated[Path, typer.Option(help="The folder for results; finished parts in it are not run again.")]
+Seed = Annotated[int, typer.Option(min=0, help="The seed of every draw.")]
+Text = Annotated[
+    Path | None,
+    typer.Option(help="A text file in place of Shakespeare's complete works.", show_default=False, dir_okay=False),
+]
+Credit = Annotated[bool, typer.Option("--credit-amplification", help="Let rivals profit from the sampling.")]
+Processes = Annotated[int, typer.Option(min=1, help="How many processes work at once.")]
+
+_FOLDER = Path("out/figures")
+
+
+@app.command("figures")
+def make_figures(
+    fast: Fast = False,
+    output: Output = _FOLDER,
+    seed: Seed = 1,
+    text: Text = None,
+    credit_amplification: Credit = False,
+    processes: Processes = 2,
+) -> None:
+    """Run every experiment; write figures (PNG, SVG), results (CSV) and a report that stands alone (HTML)."""
+    settings = _settings(fast, seed, text, credit_amplification)
+    with _progress() as progress:
+        results = experiments.run_experiments(
+            list(experiments.EXPERIMENTS), settings, output, processes=processes, progress=progress
+        )
+        made = figures.figures(results, settings)
+        drawings: dict[str, str] = {}
+        for number, name in enumerate(made):
+            progress(number, len(made) + 1, f"drawing {name}")
+            drawings[name] = figures.drawn(made[name])
+            figures.write(drawings[name], name, output)
+        progress(len(made), len(made) + 1, "writing the report")
+        experiments.write_tables(results["accuracy"], output)
+        report.write(output / "report.html", results, drawings, settings)
+        progress(len(made) + 1, len(made) + 1, "done")
+    console.print(_verdicts(results["accuracy"]))
+    console.print(f"Figures, CSV files and report.html are in {output}.", markup=False, soft_wrap=True)
+
+
+@app.command("table")
+def table(json: options.Json = False) -> None:
+    """Every numeric example of the paper: its value, what its formula gives, and the corrected value."""
+    found = experiments.examples()
+    if json:
+        print_json([asdict(example) for example in found])
+        return
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("section", "quantity", "paper", "formula", "corrected", "", "remark"):
+        shown.add_column(heading, justify="right" if heading in ("formula", "corrected") else "left")
+    for example in found:
+        shown.add_row(
+            example.place,
+            example.quantity,
+            example.printed,
+            f"{example.computed:.4g}",
+            f"{example.corrected:.4g}",
+            "✓" if example.agrees else "✗",
+            example.remark,
+        )
+    console.print(shown)
+
+
+@app.command("run")
+def run(
+    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(experiments.EXPERIMENTS)}.", show_default=False)],
+    fast: Fast = False,
+    output: Output = _FOLDER,
+    seed: Seed = 1,
+    text: Text = None,
+    credit_amplification: Credit = False,
+    processes: Processes = 2,
+    json: options.Json = False,
+) -> None:
+    """Run one experiment and write its results as CSV."""
+    settings = _settings(fast, seed, text, credit_amplification)
+    with _progress() as progress:
+        results = experiments.run_experiments([name], settings, output, processes=processes, progress=progress)
+    if json:
+        print_json(results[name])
+        return
+    if name == "accuracy":
+        console.print(_verdicts(results[name]))
+    console.print(f"{len(results[name]):,} rows are in {output / name}.csv.", markup=False, soft_wrap=True)
+
+
+def _settings(fast: bool, seed: int, text: Path | None, credit_amplification: bool) -> experiments.Settings:
+    if not fast:
+        return experiments.full(seed=seed, text=text, credit_amplification=credit_amplification)
+    cached = (shakespeare.cache_folder() / shakespeare.ARCHIVE).is_file()
+    return experiments.fast(seed=seed, text=text, credit_amplification=credit_amplification, shakespeare=cached)
+
+
+def _verdicts(rows: list[running.Row]) -> Table:
+    shown = Table(title="The paper's claims, with its rule", title_justify="left", box=None, padding=(0, 2, 1, 0))
+    for heading in ("claim", "verdict", "numbers"):
+        shown.add_column(heading)
+    for verdict in experiments.judge(rows):
+        where = f": {'; '.join(verdict.exceptions)}" if verdict.exceptions else ""
+        shown.add_row(verdict.claim, verdict.verdict + where, verdict.numbers)
+    return shown
+
+
+@contextmanager
+def _progress() -> Iterator[running.Progress]:
+    """A bar on standard error, where a person is watching."""
+    screen = Console(stderr=True)
+    if not screen.is_terminal:
+        yield lambda done, total, what: None
+        return
+    columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    with Progress(*columns, console=screen) as bar:
+        task = bar.add_task("experiments", total=None)
+        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what or "experiments")

@@ -1,0 +1,185 @@
+"""Attacks: events that are likelier in one population than in its neighbour, and what seeing them proves.
+
+An event A that has probability P(A) in one population and Q(A) in the other proves δ ≥ P(A) − e^ε·Q(A), whatever the
+event. So an event may be chosen in any way, as long as it is measured on draws that were not used to choose it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.lab.audit.neighbours import Pair, Population
+from thresher.lab.audit.paths import Observed
+from thresher.privacy.plans import Plan
+
+_COUNTS_ABOVE = 3  # "count ≥ m" is tried for so many m above the threshold
+_CAUTION = 0.02  # two standard deviations: between attacks that look alike, the surer one is taken
+_CODE_BITS = 62  # what a draw shows is coded as one whole number of so many bits
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that an analyst can see happen; `happens` tells it for every row of observations."""
+
+    name: str
+    happens: Callable[[Observed], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """An event, and which of two neighbouring populations is likelier to show it."""
+
+    pair: Pair
+    event: Event
+    swapped: bool
+
+    @property
+    def likely(self) -> Population:
+        """The population in which the event should be seen."""
+        return self.pair.second if self.swapped else self.pair.first
+
+    @property
+    def unlikely(self) -> Population:
+        """Its neighbour."""
+        return self.pair.first if self.swapped else self.pair.second
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """An event's probability in the likely population is at least `low`, in the unlikely one at most `high`."""
+
+    low: float
+    high: float
+
+    def advantage(self, epsilon: float) -> float:
+        """What the event proves at `epsilon`; negative where it proves nothing."""
+        return self.low - math.exp(epsilon) * self.high
+
+    def delta_lower(self, epsilon: float) -> float:
+        """No delta below this holds at `epsilon`."""
+        return max(0.0, self.advantage(epsilon))
+
+    def epsilon_lower(self, delta: float) -> float:
+        """No epsilon below this holds at `delta`: it solves low − e^ε·high = delta, where that is positive."""
+        if not self.low - delta > self.high:
+            return 0.0
+        return math.log((self.low - delta) / self.high)
+
+
+def clopper_pearson(likely_hits: float, unlikely_hits: float, trials: int, risk: float) -> Bounds:
+    """Exact one-sided bounds on both probabilities, each wrong with probability `risk` at most."""
+    from scipy.special import betainccinv, betaincinv
+
+    low = float(betaincinv(likely_hits, trials - likely_hits + 1, risk)) if likely_hits > 0 else 0.0
+    high = float(betainccinv(unlikely_hits + 1, trials - unlikely_hits, risk)) if unlikely_hits < trials else 1.0
+    return Bounds(low, high)
+
+
+def attacks_on(
+    pair: Pair, first: Observed, second: Observed, plan: Plan, forecast: Forecast
+) -> Iterator[tuple[Bounds, Attack]]:
+    """The attacks on a pair that draws of both populations suggest, with what measuring them may prove.
+
+    One half of the draws suggests events, the other half judges them, so that an event that was fitted to chance has no
+    advantage over a plain one.
+    """
+    half = len(first) // 2
+    for swapped in (False, True):
+        likely, unlikely = (second, first) if swapped else (first, second)
+        events = [*_plain_events(pair.first, plan), *_telling_outcomes(likely[:half], unlikely[:half], pair, plan)]
+        for event in events:
+            hits, other = (int(np.count_nonzero(event.happens(draws[half:]))) for draws in (likely, unlikely))
+            yield forecast(hits, other, len(first) - half), Attack(pair, event, swapped)
+
+
+Forecast = Callable[[int, int, int], Bounds]
+"""From an event's hits in either population, and of how many draws, to the bounds that a measurement may give."""
+
+
+def forecast(trials: int, risk: float) -> Forecast:
+    """What to expect of a measurement with so many trials, judged with caution by a smaller one."""
+
+    def expected(likely_hits: int, unlikely_hits: int, drawn: int) -> Bounds:
+        cautious = clopper_pearson(likely_hits, unlikely_hits, drawn, _CAUTION)
+        return clopper_pearson(cautious.low * trials, cautious.high * trials, trials, risk)
+
+    return expected
+
+
+def _plain_events(population: Population, plan: Plan) -> Iterator[Event]:
+    """Released or not and counts from m on; all rounds, or the two buckets of a replacement, together."""
+    for column in range(population.rounds * population.buckets):
+        where = _place(column, population)
+        yield _released(column, f"released{where}")
+        yield _not_released(column, f"not released{where}")
+        for least in range(plan.threshold + 1, plan.threshold + 1 + _COUNTS_ABOVE):
+            yield _at_least(least, column, f"count ≥ {least}{where}")
+    if population.buckets == 1 and population.rounds > 1:
+        yield Event("released in every round", lambda seen: seen[:, : population.rounds].min(axis=1) > 0)
+    if population.buckets == 2 and population.rounds == 1:
+        yield Event("released in bucket 1, not in 2", lambda seen: (seen[:, 0] > 0) & (seen[:, 1] == 0))
+        yield Event("released in bucket 2, not in 1", lambda seen: (seen[:, 0] == 0) & (seen[:, 1] > 0))
+
+
+def _at_least(least: int, column: int, name: str) -> Event:
+    return Event(name, lambda seen: seen[:, column] >= least)
+
+
+def _released(column: int, name: str) -> Event:
+    return Event(name, lambda seen: seen[:, column] > 0)
+
+
+def _not_released(column: int, name: str) -> Event:
+    return Event(name, lambda seen: seen[:, column] == 0)
+
+
+def _telling_outcomes(likely: Observed, unlikely: Observed, pair: Pair, plan: Plan) -> Iterator[Event]:
+    """The set of all outcomes that were seen clearly more than e^ε times as often in the likely population.
+
+    It sees the whole row, whatever it holds: this is the best event there is, up to chance (Neyman and Pearson).
+    """
+    factor = math.exp(plan.epsilon)
+    shown = np.concatenate([likely, unlikely])
+    codes, where, kind = np.unique(_codes(shown), return_index=True, return_inverse=True)
+    in_likely = np.bincount(kind[: len(likely)], minlength=len(codes))
+    in_unlikely = np.bincount(kind[len(likely) :], minlength=len(codes))
+    gain = in_likely - factor * in_unlikely
+    chosen = gain > np.sqrt(in_likely + factor**2 * in_unlikely)
+    if not chosen.any():
+        return
+    example = shown[where[int(np.argmax(np.where(chosen, gain, -np.inf)))]]
+    number = int(chosen.sum())
+    such = f"{number} outcomes, such as" if number > 1 else "exactly"
+    telling = codes[chosen]
+    yield Event(f"{such} {_in_words(example, pair.first)}", lambda seen: np.isin(_codes(seen), telling))
+
+
+def _codes(seen: Observed) -> NDArray[np.int64]:
+    """Each row as one number; values are cut where there are too many columns, which only merges outcomes."""
+    base = int(2 ** (_CODE_BITS / seen.shape[1]))
+    codes = np.zeros(len(seen), dtype=np.int64)
+    for column in range(seen.shape[1]):
+        codes = codes * base + np.minimum(seen[:, column], base - 1)
+    return codes
+
+
+def _in_words(example: Observed, population: Population) -> str:
+    columns = population.rounds * population.buckets
+    parts = [
+        f"{f'count {value}' if value else 'not released'}{_place(column, population)}"
+        for column, value in enumerate(example[:columns].tolist())
+    ]
+    parts += [f"{value} shown beside the counts" for value in example[columns:].tolist()]
+    return ", ".join(parts)
+
+
+def _place(column: int, population: Population) -> str:
+    asked, bucket = divmod(column, population.buckets)
+    in_bucket = f" in bucket {bucket + 1}" if population.buckets > 1 else ""
+    in_round = f" in round {asked + 1}" if population.rounds > 1 else ""
+    return in_bucket + in_round

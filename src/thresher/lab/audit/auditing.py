@@ -1,0 +1,197 @@
+"""The audit itself: look for the best attack, then measure it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from thresher.analytics import Progress
+from thresher.errors import InvalidSetting
+from thresher.lab.audit.attacks import Attack, Bounds, attacks_on, clopper_pearson, forecast
+from thresher.lab.audit.neighbours import Population, neighbouring_pairs
+from thresher.lab.audit.paths import PATHS, Mechanism, Observed, shipped
+from thresher.lab.audit.report import AuditReport, Finding, Measurement
+from thresher.privacy import binomial, guarantee
+from thresher.privacy.plans import Plan
+from thresher.privacy.settings import (
+    Adjacency,
+    check_adjacency,
+    check_count,
+    check_epsilon,
+    check_probability,
+    check_rounds,
+    check_threshold,
+    dyadic,
+)
+
+TRIALS = 2_000_000
+MOST_ROUNDS = 8
+
+_LEAST_TRIALS = 1000
+_UNITS_AT_ONCE = 1 << 18
+_UNITS_SCOUTED = (
+    40_000_000  # in all populations that are tried on a path, so that looking costs about what measuring does
+)
+_UNTHINKABLE = 1e300  # trials; finite, so that it can be written as JSON
+_PARTS = 10  # steps of a measurement that progress is told of
+
+
+def audit(
+    sampling_rate: float,
+    threshold: int,
+    epsilon: float,
+    *,
+    adjacency: Adjacency = "replace",
+    rounds: int = 1,
+    paths: Sequence[str] = PATHS,
+    trials: int = TRIALS,
+    confidence: float = 0.999,
+    mechanism: Mechanism | None = None,
+    progress: Progress | None = None,
+) -> AuditReport:
+    """Attack the shipped mechanism, and set what the attacks prove beside what is claimed.
+
+    For each path, many neighbouring populations and events are tried on a first lot of draws. The most promising
+    attacks (for delta, and for epsilon where that is another) are then measured on `trials` fresh draws of either
+    population each. `paths` are "counts" (`sample_and_threshold`), "table" (`Table.ask`, sampling rows and thinning
+    counts) and "device" (a coin for each unit). A `mechanism` is attacked in their place, against the same claim.
+
+    Guarantee: if the claim holds, the chance that the report shows a violation is at most 1 − `confidence`, over all
+    paths together: bounds are Clopper and Pearson's, the risk is shared equally among paths, the two attacks and
+    the two populations, and no draw that chose an attack also measures it.
+    Edge cases: where the claimed delta is too small for so many trials, the report says so (`measurable`). A release
+    that holds more than its rows raises `VerificationFailed`.
+    Reference: docs/privacy.md, sections 3 to 6.
+    """
+    trials = check_count(trials, setting="trials", least=_LEAST_TRIALS)
+    confidence = check_probability(confidence, setting="confidence")
+    plan = _claim(sampling_rate, threshold, epsilon, adjacency, rounds)
+    attacked = _attacked(paths, mechanism, plan)
+    risk = (1 - confidence) / len(attacked) / 4
+    needed = _trials_needed(plan, risk)
+    steps = _Steps(progress, len(attacked) * (len(neighbouring_pairs(plan)) + 4 * _PARTS))
+    findings = []
+    for path, drawn in attacked:
+        attacks = _look_for_attacks(path, drawn, plan, trials, risk, steps)
+        measured = tuple(_measure(path, drawn, attack, plan, trials, risk, steps) for attack in attacks)
+        findings.append(Finding(path, trials, plan.delta, trials >= needed, measured))
+    return AuditReport(
+        plan.sampling_rate,
+        plan.threshold,
+        plan.epsilon,
+        plan.delta,
+        plan.adjacency,
+        plan.rounds,
+        confidence,
+        trials,
+        needed,
+        tuple(findings),
+    )
+
+
+class _Steps:
+    """Counts steps for whoever watches."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._done = 0
+
+    def done(self, what: str, steps: int = 1) -> None:
+        self._done += steps
+        if self._progress is not None:
+            self._progress(self._done, self._total, what)
+
+
+def _claim(sampling_rate: float, threshold: int, epsilon: float, adjacency: Adjacency, rounds: int) -> Plan:
+    """A plan whose delta is what is claimed for these settings, no more and no less."""
+    if not check_rounds(rounds) <= MOST_ROUNDS:
+        raise InvalidSetting("rounds", f"must be at most {MOST_ROUNDS} in an audit", hint="Audit rounds=2.")
+    rate, threshold = dyadic(sampling_rate), check_threshold(threshold)
+    epsilon, adjacency = check_epsilon(epsilon), check_adjacency(adjacency)
+    delta = guarantee.delta(
+        sampling_rate=rate, threshold=threshold, epsilon=epsilon, adjacency=adjacency, rounds=rounds
+    )
+    return Plan(rate, threshold, epsilon, min(delta, math.nextafter(1.0, 0.0)), adjacency, rounds)
+
+
+def _attacked(paths: Sequence[str], mechanism: Mechanism | None, plan: Plan) -> list[tuple[str, Mechanism]]:
+    """What is attacked, by name."""
+    if mechanism is not None:
+        return [("the given mechanism", mechanism)]
+    unknown = isinstance(paths, str) or not set(paths) <= set(PATHS)
+    if unknown or not paths:
+        raise InvalidSetting("paths", f"must be some of {', '.join(PATHS)}", hint="Without a choice, all are.")
+    return [found for path in dict.fromkeys(paths) for found in shipped(path, plan)]
+
+
+def _trials_needed(plan: Plan, risk: float) -> float:
+    """How many trials let the best attack on a round prove half of the claimed delta, if there is nothing better."""
+    from scipy.special import ndtri
+
+    factor = math.exp(plan.epsilon)
+    worst = math.floor((plan.threshold - 1) / (1 - (1 - plan.sampling_rate) / factor)) + 1
+    sizes = np.unique(np.linspace(plan.threshold, worst, 50).round())
+    likely, unlikely = (binomial.reach(size, plan.threshold, plan.sampling_rate) for size in (sizes, sizes - 1))
+    spare = likely - factor * unlikely - plan.delta / plan.rounds / 2
+    spread = np.sqrt(likely * (1 - likely)) + factor * np.sqrt(unlikely * (1 - unlikely))
+    with np.errstate(divide="ignore", over="ignore"):
+        needed = np.where(spare > 0, (ndtri(risk) * spread / spare) ** 2, np.inf)
+    return min(float(np.min(needed)), _UNTHINKABLE)
+
+
+def _look_for_attacks(
+    path: str, mechanism: Mechanism, plan: Plan, trials: int, risk: float, steps: _Steps
+) -> list[Attack]:
+    """The attack that promises the largest lower bound on delta and the one for epsilon, if that is another one."""
+    pairs = neighbouring_pairs(plan)
+    units = sum(population.units for population in {population for pair in pairs for population in pair.populations})
+    scouted = max(_LEAST_TRIALS, min(trials // 4, _UNITS_SCOUTED // units))
+    expected = forecast(trials, risk)
+    drawn: dict[Population, Observed] = {}
+    found: list[tuple[Bounds, Attack]] = []
+    for pair in pairs:
+        for population in pair.populations:
+            if population not in drawn:
+                parts = [mechanism(population, part, plan) for part in _batches(population, scouted)]
+                drawn[population] = np.concatenate(parts)
+        found += attacks_on(pair, drawn[pair.first], drawn[pair.second], plan, expected)
+        steps.done(f"{path}: looking for the best attack")
+    for_delta = max(found, key=lambda candidate: candidate[0].advantage(plan.epsilon))
+    for_epsilon = max(found, key=lambda candidate: candidate[0].epsilon_lower(plan.delta))
+    if for_epsilon is for_delta or not for_epsilon[0].epsilon_lower(plan.delta) > 0:
+        steps.done(f"{path}: measuring", 2 * _PARTS)
+        return [for_delta[1]]
+    return [for_delta[1], for_epsilon[1]]
+
+
+def _measure(
+    path: str, mechanism: Mechanism, attack: Attack, plan: Plan, trials: int, risk: float, steps: _Steps
+) -> Measurement:
+    """An attack on fresh draws."""
+    hits = []
+    for population in (attack.likely, attack.unlikely):
+        seen = 0
+        for part in range(_PARTS):
+            share = trials * (part + 1) // _PARTS - trials * part // _PARTS
+            for batch in _batches(population, share):
+                seen += int(np.count_nonzero(attack.event.happens(mechanism(population, batch, plan))))
+            steps.done(f"{path}: measuring")
+        hits.append(seen)
+    bounds = clopper_pearson(hits[0], hits[1], trials, risk)
+    return Measurement(
+        attack.pair.name,
+        attack.event.name,
+        hits[0],
+        hits[1],
+        bounds.delta_lower(plan.epsilon),
+        bounds.epsilon_lower(plan.delta),
+    )
+
+
+def _batches(population: Population, trials: int) -> list[int]:
+    """Trials in parts that fit in memory."""
+    most = max(1, _UNITS_AT_ONCE // max(1, population.units))
+    return [most] * (trials // most) + ([trials % most] if trials % most else [])

@@ -1,0 +1,151 @@
+"""The ways from people to a release that users call, as something that can be attacked.
+
+Each draws many independent releases of one small population at once: the population's copies, every copy in buckets of
+its own, are one large population.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thresher.errors import VerificationFailed
+from thresher.lab.audit.neighbours import ABSENT, Population
+from thresher.mechanism import Release, coins, sample_and_threshold, threshold
+from thresher.populations.table import SAMPLING_RATE_LIMIT, Table
+from thresher.privacy.plans import Plan
+from thresher.questions import Values
+
+Observed = NDArray[np.int64]
+
+PATHS = ("counts", "table", "device")
+
+
+class Mechanism(Protocol):
+    """Anything that draws releases."""
+
+    def __call__(self, population: Population, trials: int, plan: Plan) -> Observed:
+        """What an analyst sees of `trials` independent draws, a row a draw.
+
+        First a column for each round and bucket, round by round: the released count, 0 where nothing is released.
+        Then a column for anything else that shows; what is shipped has none.
+        """
+        ...
+
+
+def shipped(path: str, plan: Plan) -> Iterator[tuple[str, Mechanism]]:
+    """The mechanisms behind a path, with their names."""
+    if path == "counts":
+        yield "counts", from_counts
+    elif path == "device":
+        yield "device", from_devices
+    else:
+        if plan.sampling_rate <= SAMPLING_RATE_LIMIT:
+            yield "table, rows sampled", FromTable(several_rows=False)
+        yield "table, counts thinned", FromTable(several_rows=True)
+
+
+def from_counts(population: Population, trials: int, plan: Plan) -> Observed:
+    """`sample_and_threshold` on exact counts."""
+    rounds = []
+    for asked in range(population.rounds):
+        counts = np.tile(population.counts(asked), trials)
+        rounds.append(_seen(sample_and_threshold((np.arange(len(counts)), counts), plan), population, trials))
+    return np.concatenate(rounds, axis=1)
+
+
+def from_devices(population: Population, trials: int, plan: Plan) -> Observed:
+    """Each unit tosses its own coin in each round; those with heads report, and reports are counted."""
+    rounds = []
+    for answers in population.answers:
+        reports = coins(trials * population.units, plan.sampling_rate).reshape(trials, population.units)
+        held = np.array(answers, dtype=np.int64)
+        tally = [reports[:, held == bucket].sum(axis=1) for bucket in range(population.buckets)]
+        sampled = np.column_stack(tally).astype(np.int64).ravel()
+        kept = np.flatnonzero(threshold(sampled, plan))
+        rounds.append(_seen(Release.of(kept, sampled[kept], plan, private=True), population, trials))
+    return np.concatenate(rounds, axis=1)
+
+
+class FromTable:
+    """`Table.ask` on a table in memory, with a column for each round.
+
+    With `several_rows` each unit has two rows and is named by a column: then units are chosen first, and their counts
+    thinned. Without, each row is a unit, and rows are sampled before they are counted (up to a rate of 0.4).
+    """
+
+    def __init__(self, *, several_rows: bool) -> None:
+        self._several_rows = several_rows
+        self._copies = 0
+        self._population: Population | None = None
+        self._table: Table | None = None
+
+    def __call__(self, population: Population, trials: int, plan: Plan) -> Observed:
+        """Ask once for all trials; the table is kept, since asking the same one again draws afresh."""
+        if self._table is None or self._population != population or self._copies < trials:
+            self.close()
+            self._table = Table(
+                _rows(population, trials, 2 if self._several_rows else 1),
+                unit="unit" if self._several_rows else None,
+            )
+            self._population, self._copies = population, trials
+        rounds = []
+        for asked in range(population.rounds):
+            release = self._table.ask(Values((_column(asked),)), plan)
+            rounds.append(_seen(release, population, self._copies)[:trials])
+        return np.concatenate(rounds, axis=1)
+
+    def close(self) -> None:
+        """Let go of the table."""
+        if self._table is not None:
+            self._table.close()
+            self._table = None
+
+
+def _column(asked: int) -> str:
+    return f"round {asked + 1}"
+
+
+def _rows(population: Population, copies: int, rows_a_unit: int) -> pa.Table:
+    """Copies of a population as rows; each copy's buckets are its own."""
+    units = np.repeat(np.arange(copies * population.units), rows_a_unit)
+    columns = {"unit": pa.array(units)}
+    for asked, answers in enumerate(population.answers):
+        held = np.array(answers, dtype=np.int64)
+        buckets = (np.arange(copies)[:, None] * population.buckets + held).ravel()
+        silent = np.tile(held == ABSENT, copies)
+        columns[_column(asked)] = pa.array(np.repeat(buckets, rows_a_unit), mask=np.repeat(silent, rows_a_unit))
+    return pa.table(columns)
+
+
+def _seen(release: Release, population: Population, trials: int) -> Observed:
+    """A release's counts, a row a copy of the population; the release may hold nothing else."""
+    require_only_rows(release)
+    observed = np.zeros(trials * population.buckets, dtype=np.int64)
+    observed[release.table.column(0).to_numpy()] = release.counts
+    return observed.reshape(trials, population.buckets)
+
+
+def require_only_rows(release: Release) -> None:
+    """Raise `VerificationFailed` if a release holds anything that does not follow from its rows and its plan."""
+    again = Release.of(
+        release.table.select(list(release.columns)),
+        release.counts,
+        release.plan,
+        private=release.private,
+        columns=release.columns,
+        confidence=release.confidence,
+    )
+    for field in fields(release):
+        shown, expected = getattr(release, field.name), getattr(again, field.name)
+        same = shown.equals(expected, check_metadata=True) if isinstance(shown, pa.Table) else shown == expected
+        if not same:
+            raise VerificationFailed(
+                f"The field {field.name!r} of a release does not follow from the released counts.",
+                hint="A release must not tell anything about what was sampled and not released.",
+            )

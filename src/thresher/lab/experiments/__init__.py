@@ -1,0 +1,24 @@
+"""The paper's experiments: histograms beside their rivals, sweeps, common words, quantiles, numeric examples."""
+
+from __future__ import annotations
+
+from thresher.lab.experiments.catalogue import EXPERIMENTS, run_experiments, write_tables
+from thresher.lab.experiments.claims import Verdict, judge
+from thresher.lab.experiments.comparison import compared, scores
+from thresher.lab.experiments.examples import Example, examples
+from thresher.lab.experiments.settings import Settings, fast, full
+
+__all__ = [
+    "EXPERIMENTS",
+    "Example",
+    "Settings",
+    "Verdict",
+    "compared",
+    "examples",
+    "fast",
+    "full",
+    "judge",
+    "run_experiments",
+    "scores",
+    "write_tables",
+]
