@@ -10,6 +10,8 @@ import pytest
 
 import thresher as th
 
+pytestmark = pytest.mark.slow
+
 THRESHER = Path(sys.executable).with_name("thresher")
 TARGET = ("--epsilon", "1", "--delta", "1e-8")
 

@@ -24,6 +24,8 @@ from thresher.mechanism import Release, coins, sample_and_threshold, thin, thres
 from thresher.privacy import Plan, delta
 from thresher.privacy.settings import dyadic
 
+pytestmark = pytest.mark.slow
+
 ALPHA = 1e-9  # false alarm per audit
 WEAK = {"sampling_rate": 0.3, "threshold": 4, "epsilon": 1.0}
 TRIALS = 200_000

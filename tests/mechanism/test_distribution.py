@@ -96,6 +96,7 @@ def advantage_bounds(rate: float, threshold: int, epsilon: float, used: th.Plan)
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "threshold", "epsilon"), [(0.3, 4, 1.0), (0.25, 3, 1.0), (0.4, 4, 1.5)])
 def test_audit_reaches_and_never_exceeds_the_stated_delta(rate, threshold, epsilon):
     rate = dyadic(rate)
@@ -107,6 +108,7 @@ def test_audit_reaches_and_never_exceeds_the_stated_delta(rate, threshold, epsil
     assert low > 0.7 * stated, "the audit is precise enough to mean something"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [{"rate": 0.33, "threshold": 4}, {"rate": 0.3, "threshold": 3}])
 def test_audit_catches_planted_faults(fault):
     """The negative control: a rate 10 % too high, a threshold one too low."""

@@ -21,7 +21,10 @@ from thresher.populations import provide_java
 _QUIET = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 _SPARK = (pytest.mark.slow, _QUIET)
 
-LOCAL = ["pandas", "polars", "polars-lazy", "pyarrow", "duckdb", "ibis", "dask"]
+LOCAL = [
+    *("pandas", "polars", "polars-lazy", "pyarrow", "duckdb"),
+    *(pytest.param(engine, marks=pytest.mark.slow) for engine in ("ibis", "dask")),
+]
 CLUSTER = [pytest.param("spark", marks=_SPARK), pytest.param("spark-connect", marks=_SPARK)]
 ENGINES = [*LOCAL, *CLUSTER]
 FILES = ["parquet", "csv", "tsv.gz"]

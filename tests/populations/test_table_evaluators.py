@@ -16,6 +16,8 @@ from table_cases import Maker, counted, expected
 from thresher.populations import Table
 from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, Question, Values
 
+pytestmark = pytest.mark.slow
+
 # Letters that combine, decompose, turn into ASCII, or are longer than they look; and the usual ones.
 LETTERS = "ab K\u212a\u037e;e\u0301\u00e9\u0323\u1e9b\u0307ᄀ\u1161가🎉\u0345\x00'\"\\\n%"
 texts = st.one_of(st.text(LETTERS, max_size=6), st.text(st.characters(exclude_categories=["Cs"]), max_size=6))

@@ -292,6 +292,7 @@ def test_never_zero_even_where_a_float_cannot_hold_it():
 # epsilon is the inverse.
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.floats(1e-4, 0.95), st.integers(2, 100), st.floats(-12, -2), adjacencies)
 def test_epsilon_inverts_delta(rate, threshold, exponent, adjacency):
