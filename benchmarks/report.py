@@ -138,7 +138,8 @@ ratios within one run mean more than seconds. Data: Zipf keys (exponent 1.1), Pa
 ## Other libraries
 
 One row per person, (epsilon, delta) = (1, 1e-8), unknown keys where a library can find them. The others protect
-against adding or removing a row, Thresher here against changing one, which is the stronger promise. They add noise to
+against adding or removing a row, Thresher here against changing one: at the same epsilon that hides more of what a
+person holds, but not that they take part. The others add noise to
 whole counts, so their errors on large keys are smaller and they see smaller keys: see
 [when-to-add-noise.md](when-to-add-noise.md). A library that cannot be installed is listed as such. PyDP has no
 group-by: Arrow counts for it, and it thresholds each key.

@@ -5,8 +5,9 @@ question about the same file at (epsilon, delta) = (1, 1e-8), one row per person
 interface offers; `runner.py` says what the clock covers.
 
 Two things the table cannot show. The others protect against adding or removing one person, Thresher by default
-against changing what one person holds, which is the stronger promise at the same epsilon. And the others add noise
-to counts of the whole table, so their errors on large keys are smaller; Thresher counts a sample.
+against changing what one person holds: at the same epsilon that hides more of what they hold, but not that they take
+part. And the others add noise to counts of the whole table, so their errors on large keys are smaller; Thresher counts
+a sample.
 """
 
 from __future__ import annotations

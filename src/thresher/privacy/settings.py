@@ -41,6 +41,14 @@ def _whole(setting: str, value: object, accepted: str) -> int:
     return int(number)
 
 
+def _between_zero_and_one(setting: str, value: object, example: str) -> float:
+    accepted = f"Give a number between 0 and 1, both excluded, for example {setting}={example}."
+    number = _real(setting, value, accepted)
+    if not 0 < number < 1:
+        raise InvalidSetting(setting, "must be between 0 and 1, both excluded", hint=accepted)
+    return number
+
+
 def check_epsilon(value: object, *, setting: str = "epsilon") -> float:
     """A finite epsilon above zero, at most 100."""
     accepted = "Give a number above 0 and at most 100, for example epsilon=1.0."
@@ -61,11 +69,7 @@ def check_delta(value: object, *, setting: str = "delta") -> float:
 
 def check_probability(value: object, *, setting: str = "probability") -> float:
     """A probability strictly between 0 and 1."""
-    accepted = f"Give a number between 0 and 1, both excluded, for example {setting}=0.95."
-    number = _real(setting, value, accepted)
-    if not 0 < number < 1:
-        raise InvalidSetting(setting, "must be between 0 and 1, both excluded", hint=accepted)
-    return number
+    return _between_zero_and_one(setting, value, "0.95")
 
 
 def check_threshold(value: object, *, setting: str = "threshold") -> int:
@@ -110,11 +114,7 @@ def check_adjacency(value: object, *, setting: str = "adjacency") -> Adjacency:
 
 def check_rate(value: object, *, setting: str = "sampling_rate") -> float:
     """A sampling rate strictly between 0 and 1, as given (not yet rounded to a whole number of 2^-64)."""
-    accepted = f"Give a number between 0 and 1, both excluded, for example {setting}=0.1."
-    number = _real(setting, value, accepted)
-    if not 0 < number < 1:
-        raise InvalidSetting(setting, "must be between 0 and 1, both excluded", hint=accepted)
-    return number
+    return _between_zero_and_one(setting, value, "0.1")
 
 
 def upper_float(value: object, *, setting: str = "sampling_rate") -> float:

@@ -27,7 +27,8 @@ class TrieHH:
 
     Guarantee: (epsilon, delta) for replace, as its authors prove: ε = L·ln(1/(1 − γθ)) for a batch of γn clients, and
     δ ≤ (θ − 2)/((θ − 3)·θ!). Only words are released, never counts or the votes.
-    Reference: Zhu, Kairouz, McMahan, Sun and Li 2020, Corollary 1 and Algorithm 1.
+    Reference: Zhu, Kairouz, McMahan, Sun and Li 2020, Corollary 1 and Algorithm 1, as their published code states them;
+    not compared with the article itself.
     """
 
     name: ClassVar[str] = "TrieHH"
