@@ -7,7 +7,13 @@
     ├── LedgerUnavailable         the ledger's file is busy or cannot be written; nothing was drawn
     ├── NotReleased               a bucket that this release does not contain               (also a KeyError)
     ├── VerificationFailed        a release does not have the guarantee it claims
-    ├── InvalidFormat             a stored plan or release cannot be read
+    ├── InvalidFormat             a stored plan, a release or a message cannot be read
+    ├── Unauthorised              a token is missing, wrong, expired or for another role
+    ├── NotFound                  no such query, round or key
+    ├── Conflict                  something else is stored already under this name
+    ├── StoreUnavailable          a role's database cannot be reached or written; nothing was acknowledged
+    ├── ServerUnavailable         a server cannot be reached, or asks to come back later
+    ├── QueryEnded                a query was cancelled or could not go on
     └── MissingExtra              an optional dependency is not installed                   (also an ImportError)
 
 Messages name settings and columns, never a person's value.
@@ -85,9 +91,49 @@ class VerificationFailed(ThresherError):
 
 
 class InvalidFormat(ThresherError):
-    """A stored plan or release cannot be read."""
+    """A stored plan, a release or a message cannot be read."""
 
     code = "invalid-format"
+
+
+class Unauthorised(ThresherError):
+    """A token is missing, wrong, expired or for another role."""
+
+    code = "unauthorised"
+
+
+class NotFound(ThresherError):
+    """No such query, round or key."""
+
+    code = "not-found"
+
+
+class Conflict(ThresherError):
+    """Something else is stored already under this name; nothing was changed."""
+
+    code = "conflict"
+
+
+class StoreUnavailable(ThresherError):
+    """A role's database cannot be reached or written. Nothing was acknowledged, nothing is lost."""
+
+    code = "store-unavailable"
+
+
+class ServerUnavailable(ThresherError):
+    """A server cannot be reached, or asks to come back later: after `retry_after` seconds, if it says when."""
+
+    code = "server-unavailable"
+
+    def __init__(self, message: str, *, hint: str = "", retry_after: float | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
+
+
+class QueryEnded(ThresherError):
+    """A query was cancelled or could not go on; what it was charged stays charged."""
+
+    code = "query-ended"
 
 
 class MissingExtra(ThresherError, ImportError):

@@ -1,0 +1,366 @@
+"""Every message of the fleet protocol, as it is on the wire. See docs/protocol.md.
+
+One definition serves the server, the Python clients and the OpenAPI document. Reading is strict: unknown, missing,
+oversized or mistyped fields are refused, and the error says which field, never its content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from thresher import questions
+from thresher.errors import InvalidFormat, ThresherError
+from thresher.fleet.rates import ONE, Rates, SampledBy, contact_list_guarantee
+from thresher.privacy.guarantee import Guarantee
+from thresher.privacy.plans import Plan
+from thresher.questions import Question
+
+VERSION: Literal[1] = 1
+LARGEST_BUCKET = 4096
+LARGEST_CONFIGURATION = 4 << 20
+
+Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$")]
+"""An identifier: letters, digits and . _ : - only, so that it is safe in a path, a log or a page."""
+Text = Annotated[str, Meta(min_length=1, max_length=200)]
+Rate = Annotated[int, Meta(ge=1, le=ONE)]
+Count = Annotated[int, Meta(ge=0, le=1 << 53)]
+Seconds = Annotated[float, Meta(gt=0, le=366 * 86_400)]
+BucketSize = Annotated[int, Meta(ge=32, le=LARGEST_BUCKET)]
+Version = Literal[1]
+
+
+class Message(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of all messages."""
+
+
+class GuaranteeStated(Message, frozen=True, kw_only=True):
+    """An (epsilon, delta) over a number of rounds."""
+
+    epsilon: float
+    delta: float
+    adjacency: Literal["replace"]
+    rounds: int
+
+    @classmethod
+    def of(cls, guarantee: Guarantee) -> GuaranteeStated:
+        """The wire form; a fleet only ever states replace-one guarantees."""
+        if guarantee.adjacency != "replace":
+            raise InvalidFormat("A fleet states replace-one guarantees only.")
+        return cls(epsilon=guarantee.epsilon, delta=guarantee.delta, adjacency="replace", rounds=guarantee.rounds)
+
+
+class Guarantees(Message, frozen=True, kw_only=True):
+    """Against whoever sees the release, and against whoever also knows who was contacted."""
+
+    analyst: GuaranteeStated
+    contact_list: GuaranteeStated
+
+
+class RoundConfiguration(Message, frozen=True, kw_only=True):
+    """All that a device agrees to when it answers. Its hash is sealed into every report."""
+
+    version: Version
+    fleet: Name
+    query: Name
+    index: Annotated[int, Meta(ge=0, le=100_000)]
+    round: Name
+    question: dict[str, Any]
+    plan: dict[str, Any]
+    contact_rate: Rate
+    device_rate: Rate
+    aggregator_rate: Rate
+    bucket_size: BucketSize
+    deadline: float
+    key_id: Name
+    public_key: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+    guarantees: Guarantees
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        fleet: str,
+        query: str,
+        index: int,
+        round: str,
+        question: Question,
+        plan: Plan,
+        rates: Rates,
+        bucket_size: int,
+        deadline: float,
+        key_id: str,
+        public_key: bytes,
+    ) -> RoundConfiguration:
+        """The configuration of a round whose plan is already that of its rates."""
+        stated = Guarantees(
+            analyst=GuaranteeStated.of(plan.guarantee),
+            contact_list=GuaranteeStated.of(contact_list_guarantee(plan, rates)),
+        )
+        return cls(
+            version=VERSION,
+            fleet=fleet,
+            query=query,
+            index=index,
+            round=round,
+            question=questions.to_dict(question),
+            plan=plan.to_dict(),
+            contact_rate=rates.contact,
+            device_rate=rates.device,
+            aggregator_rate=rates.aggregator,
+            bucket_size=bucket_size,
+            deadline=deadline,
+            key_id=key_id,
+            public_key=public_key.hex(),
+            guarantees=stated,
+        )
+
+    @property
+    def asked(self) -> Question:
+        """The question as a value; `InvalidFormat` or `InvalidSetting` if it is not one."""
+        question: Question = questions.from_dict(self.question)
+        return question
+
+    @property
+    def planned(self) -> Plan:
+        """The plan as a value."""
+        return Plan.from_dict(self.plan)
+
+    @property
+    def rates(self) -> Rates:
+        """The three rates as a value."""
+        return Rates(self.contact_rate, self.device_rate, self.aggregator_rate)
+
+
+class Enrol(Message, frozen=True, kw_only=True):
+    """A device asks for a token, showing an enrolment key."""
+
+    version: Version = VERSION
+
+
+class Enrolled(Message, frozen=True, kw_only=True):
+    """The device's token, shown this once."""
+
+    token: Text
+
+
+class CheckIn(Message, frozen=True, kw_only=True):
+    """A device asks which rounds it has been chosen for."""
+
+    version: Version = VERSION
+
+
+class CheckedIn(Message, frozen=True, kw_only=True):
+    """The open rounds that this device was chosen for and has not answered, and when to come back, in seconds."""
+
+    rounds: list[RoundConfiguration]
+    come_back: float
+
+
+class Report(Message, frozen=True, kw_only=True):
+    """A sealed bucket or decoy; the same bytes however often it is sent."""
+
+    sealed: Annotated[bytes, Meta(min_length=1, max_length=LARGEST_BUCKET + 1024)]
+    version: Version = VERSION
+
+
+class Accepted(Message, frozen=True, kw_only=True):
+    """The report is stored durably."""
+
+    accepted: Literal[True] = True
+
+
+class RoundSettings(Message, frozen=True, kw_only=True):
+    """How a query's rounds are run; all have defaults at the server."""
+
+    contact_rate: Annotated[float, Meta(gt=0, le=1)] | None = None
+    sampled_by: SampledBy | None = None
+    bucket_size: BucketSize | None = None
+    seconds: Seconds | None = None
+    """How long a round is open."""
+    completions: Annotated[int, Meta(ge=1, le=1 << 40)] | None = None
+    """A round also closes when this many devices have completed it."""
+
+
+class QueryRequest(Message, frozen=True, kw_only=True):
+    """A query: one of the four verbs with its plan, as `thresher.analytics.queries` writes it."""
+
+    name: Name
+    """Chosen by the caller; asking again under the same name returns the first query."""
+    query: dict[str, Any]
+    settings: RoundSettings = RoundSettings()
+    version: Version = VERSION
+
+
+QueryState = Literal["received", "running", "done", "cancelled", "refused", "failed"]
+RoundState = Literal["planned", "open", "closed", "forwarded", "released", "dropped"]
+
+
+class RoundStatus(Message, frozen=True, kw_only=True):
+    """One round of a query; the numbers are public (docs/protocol.md, section 4)."""
+
+    round: Name
+    index: int
+    state: RoundState
+    asked: Count
+    contacted: Count
+    completed: Count
+    target: Count | None
+    opened: float | None
+    deadline: float
+    released: float | None
+
+
+class QueryStatus(Message, frozen=True, kw_only=True):
+    """Where a query stands."""
+
+    id: Name
+    name: Name
+    verb: Literal["histogram", "heavy_hitters", "quantiles", "ranges"]
+    what: str
+    by: str
+    state: QueryState
+    created: float
+    ended: float | None
+    problem: str | None
+    query: dict[str, Any]
+    settings: RoundSettings
+    rounds_planned: int
+    rounds: list[RoundStatus]
+    guarantees: Guarantees
+
+
+class Releases(Message, frozen=True, kw_only=True):
+    """The stored releases of a query, in order; each is what `Release.to_json` wrote."""
+
+    query: Name
+    state: QueryState
+    releases: list[str]
+
+
+class PlanPreview(Message, frozen=True, kw_only=True):
+    """What a query would do, before anything is charged."""
+
+    verb: str
+    what: str
+    sampling_rate: float
+    threshold: int
+    rounds: int
+    contact_rate: float
+    devices: Count
+    contacted: float
+    smallest_visible: int
+    sees: list[tuple[int, float]]
+    relative_error: list[tuple[int, float]]
+    guarantees: Guarantees
+    words: list[str]
+    cost_epsilon: float
+    cost_delta: float
+    left_epsilon: float
+    left_delta: float
+    fits: bool
+
+
+class Charge(Message, frozen=True, kw_only=True):
+    """One entry of the ledger."""
+
+    id: int
+    time: float
+    what: str
+    by: str
+    epsilon: float
+    delta: float
+    rounds: int
+    query: str | None
+
+
+class LedgerView(Message, frozen=True, kw_only=True):
+    """The fleet's budget and every charge."""
+
+    epsilon: float
+    delta: float
+    spent_epsilon: float
+    spent_delta: float
+    left_epsilon: float
+    left_delta: float
+    charges: list[Charge]
+
+
+class FleetView(Message, frozen=True, kw_only=True):
+    """The fleet at a glance."""
+
+    fleet: Name
+    enrolled: Count
+    active: Count
+    """Devices that checked in during the last day."""
+    check_ins: list[tuple[float, int]]
+    """Devices that checked in, by hour of the last day."""
+    roles: dict[str, str]
+    """Health of each role: "ready", or what is wrong."""
+
+
+class Problem(Message, frozen=True, kw_only=True):
+    """An error, as application/problem+json."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    hint: str = ""
+
+
+def canonical(message: Any) -> bytes:
+    """The one way to write a message: JSON with sorted keys and no spaces, so that its hash is the same everywhere."""
+    plain = msgspec.to_builtins(message)
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def configuration_hash(configuration: RoundConfiguration) -> bytes:
+    """What is bound into every sealed report of a round."""
+    return hashlib.sha256(b"thresher round 1\0" + canonical(configuration)).digest()
+
+
+def encode(message: Message) -> bytes:
+    """A message as JSON."""
+    return msgspec.json.encode(message)
+
+
+T = TypeVar("T")
+
+
+def decode(kind: type[T], body: bytes | str) -> T:
+    """Read a message. `InvalidFormat` names the field that is wrong, never its content."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        field = re.search(r"at `\$\.?([A-Za-z0-9_.\[\]]{1,100})`", str(error))
+        where = f" Check the field {field[1]}." if field else ""
+        raise InvalidFormat(f"This is not a {kind.__name__} message of version {VERSION}.{where}") from None
+
+
+def check_configuration(configuration: RoundConfiguration) -> tuple[Question, Plan, Rates]:
+    """The question, plan and rates of a configuration that is consistent in itself.
+
+    Guarantee: the rates' product is the plan's rate exactly, both stated guarantees are what the plan and the rates
+    give, and the plan's delta has been recomputed. `InvalidFormat` otherwise.
+    """
+    try:
+        question, plan, rates = configuration.asked, configuration.planned, configuration.rates
+        consistent = (
+            rates.sampling_rate == plan.exact_rate
+            and configuration.index < plan.rounds
+            and configuration.guarantees.analyst == GuaranteeStated.of(plan.guarantee)
+            and configuration.guarantees.contact_list == GuaranteeStated.of(contact_list_guarantee(plan, rates))
+        )
+        plan.verify()
+    except (ThresherError, TypeError, ValueError, OverflowError):
+        raise InvalidFormat("This round's configuration does not hold together.") from None
+    if not consistent:
+        raise InvalidFormat("This round's configuration states rates or guarantees that do not follow from its plan.")
+    return question, plan, rates

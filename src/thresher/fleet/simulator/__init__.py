@@ -1,0 +1,1 @@
+"""A fleet of simulated devices: real HTTP, real sealing, own coins."""

@@ -1,0 +1,1 @@
+"""What each role keeps: SQLite files or PostgreSQL schemas, one per role."""
