@@ -6,6 +6,7 @@ oversized or mistyped fields are refused, and the error says which field, never 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -22,16 +23,21 @@ from thresher.privacy.plans import Plan
 from thresher.questions import Question
 
 VERSION: Literal[1] = 1
+SMALLEST_BUCKET = 48
+"""A padded plaintext has room for a decoy, at least."""
 LARGEST_BUCKET = 4096
 LARGEST_CONFIGURATION = 4 << 20
 
-Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$")]
-"""An identifier: letters, digits and . _ : - only, so that it is safe in a path, a log or a page."""
+Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$(?!\n)")]
+"""An identifier: letters, digits and . _ : - only, so that it is safe in a path, a log or a page.
+
+`$` alone would let a line break through at the end.
+"""
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
 Rate = Annotated[int, Meta(ge=1, le=ONE)]
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 Seconds = Annotated[float, Meta(gt=0, le=366 * 86_400)]
-BucketSize = Annotated[int, Meta(ge=32, le=LARGEST_BUCKET)]
+BucketSize = Annotated[int, Meta(ge=SMALLEST_BUCKET, le=LARGEST_BUCKET)]
 Version = Literal[1]
 
 
@@ -78,7 +84,7 @@ class RoundConfiguration(Message, frozen=True, kw_only=True):
     bucket_size: BucketSize
     deadline: float
     key_id: Name
-    public_key: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+    public_key: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
     guarantees: Guarantees
 
     @classmethod
@@ -344,6 +350,17 @@ def decode(kind: type[T], body: bytes | str) -> T:
         raise InvalidFormat(f"This is not a {kind.__name__} message of version {VERSION}.{where}") from None
 
 
+@functools.lru_cache(maxsize=256)
+def _verify(plan: Plan) -> float:
+    """Recomputed once for a plan, not once a round: many devices may share this process."""
+    return plan.verify()
+
+
+@functools.lru_cache(maxsize=256)
+def _contact_list_guarantee(plan: Plan, rates: Rates) -> Guarantee:
+    return contact_list_guarantee(plan, rates)
+
+
 def check_configuration(configuration: RoundConfiguration) -> tuple[Question, Plan, Rates]:
     """The question, plan and rates of a configuration that is consistent in itself.
 
@@ -356,10 +373,10 @@ def check_configuration(configuration: RoundConfiguration) -> tuple[Question, Pl
             rates.sampling_rate == plan.exact_rate
             and configuration.index < plan.rounds
             and configuration.guarantees.analyst == GuaranteeStated.of(plan.guarantee)
-            and configuration.guarantees.contact_list == GuaranteeStated.of(contact_list_guarantee(plan, rates))
+            and configuration.guarantees.contact_list == GuaranteeStated.of(_contact_list_guarantee(plan, rates))
         )
-        plan.verify()
-    except (ThresherError, TypeError, ValueError, OverflowError):
+        _verify(plan)
+    except (ThresherError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError):
         raise InvalidFormat("This round's configuration does not hold together.") from None
     if not consistent:
         raise InvalidFormat("This round's configuration states rates or guarantees that do not follow from its plan.")

@@ -1,0 +1,321 @@
+"""A device on the network: `thresher.Device`.
+
+    device = Device("https://fleet.example", enrolment_key="…", attributes={"app_version": "2.1"}, state="device.json")
+    device.check_in()              # one visit: check in, answer, send
+    device.run(stop)               # visits until the event `stop` is set
+    await device.check_in_async()
+
+The visit is one generator of requests and pauses; the sync and the asyncio driver differ only in how they wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import functools
+import re
+import ssl
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from thresher.errors import InvalidFormat, InvalidSetting, ServerUnavailable, ThresherError, Unauthorised
+from thresher.fleet.clock import Clock, SystemClock
+from thresher.fleet.device_core import Attributes, DeviceCore, Outcome, Request, back_off
+from thresher.fleet.device_state import FileState, MemoryState, State
+from thresher.fleet.messages import LARGEST_CONFIGURATION
+from thresher.fleet.policy import Policy
+from thresher.mechanism.randomness import Randomness
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Device", "DeviceCore", "Outcome", "Request"]
+
+LARGEST_ANSWER = 4 * LARGEST_CONFIGURATION
+_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What came back; a status of None means nothing did."""
+
+    status: int | None
+    body: bytes = b""
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    seconds: float
+
+
+_Steps: TypeAlias = Generator[Request | _Pause, _Answer | None, list[Outcome]]
+
+
+class Device:
+    """A device that answers from what it holds and sends nothing that its policy does not allow.
+
+    `attributes` maps names to values, or is a function that returns such a mapping when a round is answered; a value
+    may be a function too, and of a list one element is chosen at random in each round. `state` is the path of the
+    device's own file; without one, the device is forgotten with the process. `patience` is how many seconds a visit
+    waits in all for a server that does not answer; what could not be sent is sent, unchanged, by the next visit.
+
+    Guarantee: see `DeviceCore`: one coin a round, the same bytes however often they are sent, decoys sent like answers.
+    Edge cases: use a state file from one process at a time. Redirects are not followed, since tokens would follow them.
+    """
+
+    def __init__(
+        self,
+        server_url: str,
+        enrolment_key: str | None = None,
+        attributes: Attributes | None = None,
+        state: str | Path | State | None = None,
+        policy: Policy | None = None,
+        *,
+        transport: Any = None,
+        clock: Clock | None = None,
+        randomness: Randomness | None = None,
+        patience: float = 120.0,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        if not re.match(r"https?://[^/]", server_url):
+            raise InvalidSetting("server_url", "must start with https:// or http://")
+        if attributes is None:
+            raise InvalidSetting("attributes", "must say what the device holds", hint='For example {"colour": "red"}.')
+        if not patience >= 0:
+            raise InvalidSetting("patience", "must be a number of seconds, 0 or more")
+        kept = FileState(state) if isinstance(state, str | Path) else state or MemoryState()
+        self.core = DeviceCore(attributes, policy or Policy(), kept, randomness, clock)
+        self._server = server_url.rstrip("/")
+        self._enrolment_key = enrolment_key
+        self._transport = transport
+        self._clock: Clock = clock or SystemClock()
+        self._patience = patience
+        self._sleep = sleep
+        self._client: httpx.Client | None = None
+
+    # Sync
+
+    def enrol(self) -> None:
+        """Get a token with the enrolment key, unless the device has one."""
+        self._drive(self._enrolling(_Patience(self._patience)), self._sleep)
+
+    def check_in(self) -> list[Outcome]:
+        """One visit: enrol if need be, check in, answer what the policy allows, send.
+
+        Returns where the device now stands with the rounds of this visit. `ServerUnavailable` if the server could not
+        be asked; `Unauthorised` if it does not know the device.
+        """
+        return self._drive(self._visit(), self._sleep)
+
+    def run(self, stop: threading.Event | None = None) -> None:
+        """Visit whenever the server wants to see the device, until `stop` is set; wait for a server that is away."""
+        stop = stop or threading.Event()
+        failures = 0
+        while not stop.is_set():
+            try:
+                self._drive(self._visit(), stop.wait)
+                failures, wait = 0, self.core.come_back
+            except ServerUnavailable as error:
+                failures += 1
+                wait = back_off(failures, error.retry_after)
+            stop.wait(wait)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Asyncio
+
+    async def check_in_async(self) -> list[Outcome]:
+        """The same visit as `check_in`, without blocking the event loop."""
+        import httpx
+
+        async with httpx.AsyncClient(transport=self._transport, timeout=_TIMEOUT, verify=_trusted()) as client:
+            steps, answer = self._visit(), None
+            while True:
+                try:
+                    step = steps.send(answer)
+                except StopIteration as end:
+                    outcomes: list[Outcome] = end.value
+                    return outcomes
+                if isinstance(step, _Pause):
+                    answer = None
+                    await asyncio.sleep(step.seconds)
+                else:
+                    answer = await self._ask_async(client, step)
+
+    # The visit
+
+    def _visit(self) -> _Steps:
+        patience = _Patience(self._patience)
+        if self.core.token is None:
+            yield from self._enrolling(patience)
+        answer = yield from self._insist(self.core.check_in_request(), patience)
+        before = {outcome.round for outcome in self.core.outcomes() if outcome.status != "sealed"}
+        for name in self.core.take(answer.body):
+            while True:
+                sent = yield self.core.report_request(name)
+                assert sent is not None
+                if sent.status == 401:
+                    raise _unauthorised()
+                wait = self.core.report_answered(name, sent.status, sent.retry_after)
+                if wait is None or not patience.allows(wait):
+                    break
+                yield _Pause(wait)
+        return [outcome for outcome in self.core.outcomes() if outcome.round not in before]
+
+    def _enrolling(self, patience: _Patience) -> _Steps:
+        if self.core.token is None:
+            if self._enrolment_key is None:
+                raise InvalidSetting("enrolment_key", "is needed, since the device has no token yet")
+            answer = yield from self._insist(self.core.enrol_request(self._enrolment_key), patience)
+            self.core.enrolled(answer.body)
+        return []
+
+    def _insist(self, request: Request, patience: _Patience) -> Generator[Request | _Pause, _Answer | None, _Answer]:
+        """Send a request until it is answered with success, or patience ends."""
+        attempt = 0
+        while True:
+            answer = yield request
+            assert answer is not None
+            if answer.status in (200, 201):
+                return answer
+            if answer.status in (401, 403):
+                raise _unauthorised()
+            if answer.status is not None and answer.status != 429 and answer.status < 500:
+                raise InvalidFormat(
+                    f"The server refused a request of this device with status {answer.status}.",
+                    hint="Check the server's address and that both sides run the same version.",
+                )
+            attempt += 1
+            wait = back_off(attempt, answer.retry_after)
+            if not patience.allows(wait):
+                raise ServerUnavailable(
+                    "The server does not answer, or asks to come back later.", retry_after=answer.retry_after
+                )
+            yield _Pause(wait)
+
+    # Driving it
+
+    def _drive(self, steps: _Steps, sleep: Callable[[float], object]) -> list[Outcome]:
+        answer: _Answer | None = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as end:
+                outcomes: list[Outcome] = end.value
+                return outcomes
+            if isinstance(step, _Pause):
+                answer = None
+                if sleep(step.seconds):  # an event that was set: what is sealed waits for the next visit
+                    return []
+            else:
+                answer = self._ask(step)
+
+    def _ask(self, request: Request) -> _Answer:
+        import httpx
+
+        if self._client is None:
+            self._client = httpx.Client(transport=self._transport, timeout=_TIMEOUT, verify=_trusted())
+        try:
+            with self._client.stream(**self._arguments(request)) as response:
+                body = _gathered(response.iter_bytes())
+                return _Answer(response.status_code, body, self._retry_after(response.headers.get("retry-after")))
+        except httpx.HTTPError:
+            return _Answer(None)
+
+    async def _ask_async(self, client: httpx.AsyncClient, request: Request) -> _Answer:
+        import httpx
+
+        try:
+            async with client.stream(**self._arguments(request)) as response:
+                body = await _gathered_async(response.aiter_bytes())
+                return _Answer(response.status_code, body, self._retry_after(response.headers.get("retry-after")))
+        except httpx.HTTPError:
+            return _Answer(None)
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        return {
+            "method": request.method,
+            "url": self._server + request.path,
+            "content": request.body,
+            "headers": {"authorization": f"Bearer {request.token}", "content-type": "application/json"},
+        }
+
+    def _retry_after(self, header: str | None) -> float | None:
+        """Seconds, from a number or a date; None for anything else."""
+        if header is None:
+            return None
+        if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", header.strip()):
+            return float(header)
+        try:
+            return max(email.utils.parsedate_to_datetime(header).timestamp() - self._clock.now(), 0.0)
+        except (ValueError, OverflowError):
+            return None
+
+
+class _Patience:
+    """How long a visit may still wait, in all."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+
+    def allows(self, wait: float) -> bool:
+        """Take a wait out of what is left, if it fits."""
+        if not wait <= self._left:
+            return False
+        self._left -= wait
+        return True
+
+
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """Which certificates are trusted: read once, since that takes longer than a visit."""
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
+def _gathered(chunks: Iterator[bytes]) -> bytes:
+    body = bytearray()
+    for chunk in chunks:
+        body += chunk
+        _check_length(body)
+    return bytes(body)
+
+
+async def _gathered_async(chunks: AsyncIterator[bytes]) -> bytes:
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        _check_length(body)
+    return bytes(body)
+
+
+def _check_length(body: bytearray) -> None:
+    if len(body) > LARGEST_ANSWER:
+        raise InvalidFormat("The server's answer is longer than any that the protocol has.")
+
+
+def _unauthorised() -> ThresherError:
+    return Unauthorised(
+        "The server does not know this device, or its enrolment key.", hint="Enrol it again with a valid key."
+    )

@@ -1,0 +1,278 @@
+"""A device without its network: which requests to send, and what their answers mean. See docs/protocol.md, section 2.
+
+`Device` drives it over HTTP; the simulator drives many thousands of them in one process.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+
+from thresher.errors import InvalidFormat, NotFound, Unauthorised
+from thresher.fleet import messages, plaintext, sealing
+from thresher.fleet.clock import Clock, SystemClock
+from thresher.fleet.device_state import DeviceState, MemoryState, Record, State
+from thresher.fleet.messages import CheckedIn, CheckIn, Enrol, Enrolled, Report
+from thresher.fleet.policy import Policy, Terms, query_key, terms_of
+from thresher.fleet.rates import ONE
+from thresher.mechanism.coins import coin
+from thresher.mechanism.randomness import Randomness, SecureRandomness
+
+Attributes: TypeAlias = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
+"""What a device holds: values by name, or a function that returns them when a round is answered.
+
+A value may be a function too, called when it is asked for; of a list, one element is chosen at random in each round.
+"""
+
+FIRST_WAIT = 0.5
+LARGEST_WAIT = 300.0
+_COME_BACK = (1.0, 86_400.0)
+_DEFAULT_POLICY = Policy()
+_CHECK_IN = messages.encode(CheckIn())
+_TAKEN, _CONFLICT, _CLOSED, _REJECTED = {200, 201}, {409}, {404, 410}, {400, 413, 422}
+_jitter = secrets.SystemRandom()
+_of_thread = threading.local()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to the server; `token` goes into the Authorization header."""
+
+    method: str
+    path: str
+    token: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Where the device stands with one round: a status of `device_state.Status`, and why if it was refused."""
+
+    round: str
+    status: str
+    reason: str | None = None
+
+
+class DeviceCore:
+    """One device: what it holds, its policy and its state.
+
+    Guarantee: a round's coin is tossed once. The sealed bytes, which hide its outcome, are saved before
+    `report_request` gives them out, and it gives out the same bytes ever after, across crashes too. Whether a round is
+    answered never depends on what the device holds: where it has no value, a decoy takes its place.
+    Edge cases: what fails to be saved was not sealed; the round is decided anew when it is next taken.
+    """
+
+    __slots__ = ("_attempts", "_clock", "_kept", "_randomness", "_state", "attributes", "come_back", "policy")
+
+    def __init__(
+        self,
+        attributes: Attributes,
+        policy: Policy = _DEFAULT_POLICY,
+        state: State | None = None,
+        randomness: Randomness | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.attributes = attributes
+        self.policy = policy
+        self.come_back = _COME_BACK[0]
+        """Seconds after which the server wants to see this device again."""
+        self._state: State = MemoryState() if state is None else state
+        self._randomness = randomness
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self._kept: DeviceState = self._state.load()
+        self._attempts: dict[str, int] | None = None
+
+    @property
+    def token(self) -> str | None:
+        """The device's token, once it is enrolled."""
+        return self._kept.token
+
+    def outcomes(self) -> list[Outcome]:
+        """Where the device stands with every round that it remembers."""
+        return [Outcome(name, record.status, record.reason) for name, record in self._kept.rounds.items()]
+
+    def outcome(self, round: str) -> Outcome:
+        """Where the device stands with one round."""
+        record = self._record(round)
+        return Outcome(round, record.status, record.reason)
+
+    # Enrolling
+
+    def enrol_request(self, enrolment_key: str) -> Request:
+        """Ask for a token."""
+        return Request("POST", "/v1/devices", enrolment_key, messages.encode(Enrol()))
+
+    def enrolled(self, answer: Enrolled | bytes) -> None:
+        """Keep the token."""
+        message = messages.decode(Enrolled, answer) if isinstance(answer, bytes) else answer
+        self._save(token=message.token)
+
+    # A visit
+
+    def check_in_request(self) -> Request:
+        """Ask which rounds this device was chosen for."""
+        return Request("POST", "/v1/check-in", self._token(), _CHECK_IN)
+
+    def take(self, answer: CheckedIn | bytes) -> list[str]:
+        """Decide every new round of a check-in, save what was decided, and return the rounds that wait to be sent.
+
+        Among them are those of earlier visits that were never acknowledged: sending them again is safe.
+        """
+        message = _checked_in(answer) if isinstance(answer, bytes) else answer
+        now = self._clock.now()
+        self.come_back = min(max(message.come_back, _COME_BACK[0]), _COME_BACK[1])
+        listed = {configuration.round for configuration in message.rounds}
+        rounds = {
+            name: self._aged(name, record, listed, now)
+            for name, record in self._kept.rounds.items()
+            if now < max(record.deadline, record.time + self.policy.period) or name in listed
+        }
+        spends = {query: spend for query, spend in self._kept.spends.items() if now - spend.time < self.policy.period}
+        for configuration in message.rounds:
+            if configuration.round in rounds:
+                continue
+            try:
+                terms = terms_of(configuration)
+                reason = self.policy.refusal(terms, spends, now)
+            except InvalidFormat:
+                reason = "its configuration does not hold together"
+            if reason is None:
+                sealed = self._seal(terms)
+                rounds[configuration.round] = Record("sealed", configuration.deadline, now, sealed)
+                spends[query_key(configuration)] = self.policy.spend(terms, spends, now)
+            else:
+                rounds[configuration.round] = Record("refused", configuration.deadline, now, None, reason)
+        if rounds != self._kept.rounds or spends != self._kept.spends:
+            self._save(rounds=rounds, spends=spends)
+        return [name for name, record in rounds.items() if record.status == "sealed"]
+
+    def report_request(self, round: str) -> Request:
+        """Hand in the sealed bytes of a round; `NotFound` where nothing waits to be sent."""
+        record = self._record(round)
+        if record.status != "sealed" or record.sealed is None:
+            raise NotFound("Nothing of this round waits to be sent.")
+        body = messages.encode(Report(sealed=record.sealed))
+        return Request("POST", f"/v1/rounds/{round}/report", self._token(), body)
+
+    def report_answered(self, round: str, status: int | None, retry_after: float | None = None) -> float | None:
+        """Note the HTTP status of a report, None for no answer at all.
+
+        Returns None where the round is over for this device, or else the seconds to wait before the same bytes are sent
+        again: as long as the server asks, at least, and longer each time.
+        """
+        record = self._record(round)
+        if record.status != "sealed":
+            return None
+        for statuses, ended in _ENDINGS:
+            if status in statuses:
+                self._save(rounds={**self._kept.rounds, round: Record(ended, record.deadline, record.time)})
+                (self._attempts or {}).pop(round, None)
+                return None
+        self._attempts = self._attempts or {}
+        attempt = self._attempts[round] = self._attempts.get(round, 0) + 1
+        return back_off(attempt, retry_after)
+
+    # Answering
+
+    def _seal(self, terms: Terms) -> bytes:
+        """Answer, toss, seal: all three whatever the outcome of each."""
+        configuration, size = terms.configuration, terms.configuration.bucket_size
+        randomness = self._randomness or _randomness_of_thread()
+        bucket = plaintext.fleet_bucket(terms.question, self._value(terms.question.columns, randomness))
+        real = plaintext.encode_bucket(terms.question, bucket, size)
+        instead = plaintext.decoy(size)
+        heads = configuration.device_rate == ONE or coin(configuration.device_rate / ONE, randomness)
+        return sealing.seal(real if heads and real is not None else instead, terms.public, terms.info)
+
+    def _value(self, columns: tuple[str, ...], randomness: Randomness) -> Any:
+        """What the device holds now, as the question takes it."""
+        try:
+            held = self.attributes() if callable(self.attributes) else self.attributes
+            values = tuple(_one(held.get(column), randomness) for column in columns)
+        except Exception:  # an attribute that cannot be read is no value: silence would tell that it was asked for
+            values = (None,) * len(columns)
+        return values if len(values) > 1 else values[0]
+
+    # Keeping
+
+    def _aged(self, name: str, record: Record, listed: set[str], now: float) -> Record:
+        """A record as it stands now: bytes that nobody waits for any more are dropped.
+
+        A round that the server lists is open, whatever this device's clock says.
+        """
+        if record.status == "sealed" and name not in listed and not now < record.deadline:
+            return Record("closed", record.deadline, record.time)
+        return record
+
+    def _save(self, **changes: Any) -> None:
+        changed = msgspec.structs.replace(self._kept, **changes)
+        self._state.save(changed)
+        self._kept = changed
+
+    def _record(self, round: str) -> Record:
+        try:
+            return self._kept.rounds[round]
+        except KeyError:
+            raise NotFound("This device has not been asked in such a round.") from None
+
+    def _token(self) -> str:
+        if self._kept.token is None:
+            raise Unauthorised("This device has no token yet.", hint="Enrol it with an enrolment key.")
+        return self._kept.token
+
+
+_ENDINGS: tuple[tuple[set[int], Any], ...] = (
+    (_TAKEN, "taken"),
+    (_CONFLICT, "conflict"),
+    (_CLOSED, "closed"),
+    (_REJECTED, "rejected"),
+)
+
+
+def back_off(attempt: int, retry_after: float | None = None) -> float:
+    """Seconds to wait after the given failed attempt: doubling, at random between half and whole, so that devices that
+    failed together do not come back together; never less than the server asks.
+    """
+    longest = min(FIRST_WAIT * 2.0 ** min(attempt - 1, 30), LARGEST_WAIT)
+    wait = longest * _jitter.uniform(0.5, 1.0)
+    return wait if retry_after is None else retry_after + wait
+
+
+def _one(value: Any, randomness: Randomness) -> Any:
+    """One value: a function is called, and of several one is chosen, all with the same probability."""
+    if callable(value):
+        value = value()
+    if not isinstance(value, list | tuple):
+        return value
+    return value[_below(len(value), randomness)] if value else None
+
+
+def _below(number: int, randomness: Randomness) -> int:
+    """A uniform whole number below `number`, exactly: draws that would favour the first are thrown away."""
+    draw = np.empty(1, dtype=np.uint64)
+    while True:
+        randomness.fill(draw)
+        drawn = int(draw[0])
+        if drawn < (1 << 64) // number * number:
+            return drawn % number
+
+
+@functools.lru_cache(maxsize=16)
+def _checked_in(answer: bytes) -> CheckedIn:
+    """Devices in one process that get the same answer read it once."""
+    return messages.decode(CheckedIn, answer)
+
+
+def _randomness_of_thread() -> SecureRandomness:
+    """One source for all devices of a thread."""
+    if not hasattr(_of_thread, "randomness"):
+        _of_thread.randomness = SecureRandomness()
+    randomness: SecureRandomness = _of_thread.randomness
+    return randomness

@@ -1,0 +1,129 @@
+"""What a device keeps: its token, what it has sealed, what it has refused, what it has been charged.
+
+It holds no attribute and no coin: sealed bytes hide both, also from whoever reads the file.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from thresher.errors import InvalidFormat, StoreUnavailable
+from thresher.fleet.policy import Spend
+from thresher.mechanism.release_format import write_whole
+
+Status = Literal["sealed", "taken", "refused", "closed", "conflict", "rejected"]
+"""Where a device stands with a round:
+
+sealed      answered, the bytes are stored and not yet acknowledged
+taken       acknowledged: durable at the server
+refused     against the policy; nothing was sent
+closed      the round ended before the bytes were acknowledged
+conflict    the server holds other bytes of this device for this round
+rejected    the server says that the bytes are no report
+"""
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One round, as the device remembers it."""
+
+    status: Status
+    deadline: float
+    time: float
+    """When it was first decided."""
+    sealed: bytes | None = None
+    """What is sent, the same however often; dropped when the round is over."""
+    reason: str | None = None
+
+
+class DeviceState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All that a device keeps. A changed state is a new value, and counts once it is saved."""
+
+    token: str | None = None
+    rounds: dict[str, Record] = {}
+    spends: dict[str, Spend] = {}
+    version: Literal[1] = 1
+
+
+class State(Protocol):
+    """Where a device keeps its state."""
+
+    def load(self) -> DeviceState:
+        """What was last saved; an empty state at first."""
+        ...
+
+    def save(self, state: DeviceState) -> None:
+        """Keep a state durably, or raise and keep the one before."""
+        ...
+
+
+_decoder = msgspec.json.Decoder(DeviceState)
+
+
+class MemoryState:
+    """A state that ends with the process: for simulations and tests."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: bytes | None = None
+
+    def load(self) -> DeviceState:
+        """What was last saved."""
+        return DeviceState() if self._kept is None else _decoder.decode(self._kept)
+
+    def save(self, state: DeviceState) -> None:
+        """Keep a state."""
+        self._kept = msgspec.json.encode(state)
+
+
+class FileState:
+    """A state in a file that only its owner can read.
+
+    Guarantee: after `save` the state survives a crash of the machine; a crash during `save` leaves the one before or
+    the new one, whole.
+    Edge cases: a file that cannot be read as a state is an error, never an empty state: that would toss coins again.
+    """
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def load(self) -> DeviceState:
+        """What was last saved; an empty state where there is no file."""
+        try:
+            return _decoder.decode(self.path.read_bytes())
+        except FileNotFoundError:
+            return DeviceState()
+        except OSError as error:
+            raise StoreUnavailable(f"The state file cannot be read: {error.strerror}.") from None
+        except (msgspec.MsgspecError, ValueError):
+            raise InvalidFormat(
+                f"{self.path} is not a device's state.",
+                hint="Restore the file, or give another path: the device then enrols as a new one.",
+            ) from None
+
+    def save(self, state: DeviceState) -> None:
+        """Write the state whole."""
+        try:
+            write_whole(self.path, msgspec.json.encode(state).decode())
+            _sync_directory(self.path.parent)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"The state file cannot be written: {error.strerror}.", hint="Nothing was sent. Check disk and path."
+            ) from None
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the move of a file into place durable, where directories can be synced."""
+    if os.name != "posix":
+        return
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,352 @@
+"""Devices over real HTTP, against a server on loopback that drops answers, asks to wait, conflicts and closes."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from device_cases import configuration, opened
+
+from thresher.errors import InvalidFormat, InvalidSetting, ServerUnavailable, Unauthorised
+from thresher.fleet import device as device_module
+from thresher.fleet import messages
+from thresher.fleet.device import Device, Outcome
+from thresher.fleet.device_state import FileState
+from thresher.fleet.messages import Accepted, CheckedIn, Enrolled, Report
+from thresher.fleet.policy import Policy
+from thresher.fleet.sealing import OVERHEAD
+
+DROP = "drop the answer"
+Scripted = tuple[int, dict[str, str]] | str
+
+
+def open_round(name: str = "round-0", **changes: Any):
+    return configuration(name, deadline=time.time() + 3600, **{"sampled_by": "aggregator", **changes})
+
+
+class Server(ThreadingHTTPServer):
+    """As much of a collector as a device can tell. `faults` are answers that come first, by path; then all is well."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.rounds = [open_round()]
+        self.faults: dict[str, list[Scripted]] = {}
+        self.requests: list[tuple[str, str, bytes]] = []
+        self.come_back = 60.0
+        self.padding = 0
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,))
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def bodies(self, path: str) -> list[bytes]:
+        return [body for seen, _, body in self.requests if seen == path]
+
+    def __enter__(self) -> Server:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        assert self.headers["content-type"] == "application/json"
+        self.server.requests.append((self.path, self.headers["authorization"], body))
+        faults = self.server.faults.get(self.path, [])
+        if fault := faults.pop(0) if faults else None:
+            if fault == DROP:
+                self.close_connection = True
+                return
+            self.reply(fault[0], b'{"code":"canary"}', fault[1])
+        elif self.path == "/v1/devices":
+            self.reply(200, messages.encode(Enrolled(token="thresher-device-1")))
+        elif self.path == "/v1/check-in":
+            listed = CheckedIn(rounds=self.server.rounds, come_back=self.server.come_back)
+            self.reply(200, messages.encode(listed) + b" " * self.server.padding)
+        else:
+            self.reply(200, messages.encode(Accepted()))
+
+    def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server():
+    with Server() as running:
+        yield running
+
+
+class Waits(list[float]):
+    """A sleep that only notes for how long."""
+
+    def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+
+REPORT = "/v1/rounds/round-0/report"
+
+
+def visit(server: Server, **settings: Any) -> tuple[list[Outcome], Waits]:
+    waits = Waits()
+    with Device(server.url, "thresher-enrolment-1", {"word": "hello"}, sleep=waits, **settings) as device:
+        return device.check_in(), waits
+
+
+def test_a_visit_enrols_checks_in_answers_and_sends(server):
+    outcomes, waits = visit(server)
+    assert outcomes == [Outcome("round-0", "taken")]
+    assert waits == []
+    assert [(path, token) for path, token, _ in server.requests] == [
+        ("/v1/devices", "Bearer thresher-enrolment-1"),
+        ("/v1/check-in", "Bearer thresher-device-1"),
+        (REPORT, "Bearer thresher-device-1"),
+    ]
+    sealed = messages.decode(Report, server.bodies(REPORT)[0]).sealed
+    assert len(sealed) == 64 + OVERHEAD
+    assert opened(sealed, server.rounds[0]) == "hello"
+
+
+def test_dropped_answers_are_met_with_the_same_bytes(server):
+    server.faults = {"/v1/devices": [DROP], "/v1/check-in": [DROP, DROP], REPORT: [DROP, DROP, DROP]}
+    outcomes, waits = visit(server)
+    assert outcomes == [Outcome("round-0", "taken")]
+    assert len(waits) == 6
+    assert len(server.bodies(REPORT)) == 4
+    assert len(set(server.bodies(REPORT))) == 1
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_is_honoured(server, status):
+    later = email.utils.formatdate(time.time() + 30, usegmt=True)
+    server.faults = {
+        "/v1/check-in": [(status, {"Retry-After": "7"})],
+        REPORT: [(status, {"Retry-After": "11"}), (status, {"Retry-After": later}), (500, {"Retry-After": "soon"})],
+    }
+    outcomes, waits = visit(server)
+    assert outcomes == [Outcome("round-0", "taken")]
+    assert waits[0] >= 7
+    assert waits[1] >= 11
+    assert 28 <= waits[2] <= 33
+    assert waits[3] <= 2.0  # what is not understood is not waited for
+    assert len(set(server.bodies(REPORT))) == 1
+
+
+@pytest.mark.parametrize(("status", "ended"), [(409, "conflict"), (410, "closed"), (404, "closed"), (400, "rejected")])
+def test_a_round_that_is_over_is_not_sent_again(server, status, ended):
+    server.faults = {REPORT: [DROP, (status, {})]}
+    with Device(server.url, "key", {"word": "hello"}, sleep=Waits()) as device:
+        assert device.check_in() == [Outcome("round-0", ended)]
+        assert device.check_in() == []
+    assert len(server.bodies(REPORT)) == 2
+
+
+def test_patience_ends_and_the_next_visit_sends_the_same_bytes(server, tmp_path):
+    path = tmp_path / "device.json"
+    server.faults = {REPORT: [(503, {"Retry-After": "3600"}), DROP]}
+    assert visit(server, state=path, patience=60) == ([Outcome("round-0", "sealed")], [])
+    server.rounds = []  # closed to new devices, or answered already for all this device knows
+    outcomes, waits = visit(server, state=str(path), patience=60)
+    assert outcomes == [Outcome("round-0", "taken")]
+    assert len(waits) == 1
+    assert len(server.bodies(REPORT)) == 3
+    assert len(set(server.bodies(REPORT))) == 1
+    assert len(server.bodies("/v1/devices")) == 1
+
+
+def test_a_round_that_waits_does_not_hold_up_the_others(server):
+    server.rounds = [open_round("round-0"), open_round("round-1", query="query-1")]
+    server.faults = {REPORT: [(503, {"Retry-After": "3600"})]}
+    outcomes, _ = visit(server, patience=60)
+    assert outcomes == [Outcome("round-0", "sealed"), Outcome("round-1", "taken")]
+
+
+def test_a_server_that_is_away_is_an_error_that_says_when_to_come_back(server):
+    server.faults = {"/v1/check-in": [(503, {"Retry-After": "900"})]}
+    with pytest.raises(ServerUnavailable) as caught:
+        visit(server, patience=60)
+    assert caught.value.retry_after == 900
+    with pytest.raises(ServerUnavailable), Device("http://127.0.0.1:9", "key", {}, patience=0) as device:
+        device.check_in()
+
+
+def test_a_refused_round_looks_like_silence(server):
+    outcomes, _ = visit(server, policy=Policy(attributes=frozenset({"colour"})))
+    assert outcomes == [Outcome("round-0", "refused", "it asks for an attribute that is not allowed")]
+    assert [path for path, _, _ in server.requests] == ["/v1/devices", "/v1/check-in"]
+    assert server.bodies("/v1/check-in") == [messages.encode(messages.CheckIn())]
+
+
+def test_an_answer_and_a_decoy_are_the_same_requests(server):
+    for holds in ({"word": "hello"}, {}, {"word": "x" * 1000}):
+        with Device(server.url, "key", holds) as device:
+            device.check_in()
+    requests = [[(path, token, len(body)) for path, token, body in server.requests[at : at + 3]] for at in (0, 3, 6)]
+    assert requests[0] == requests[1] == requests[2]
+
+
+@pytest.mark.parametrize("path", ["/v1/devices", "/v1/check-in", REPORT])
+def test_a_wrong_token_is_said_once_and_not_insisted_on(server, path):
+    server.faults = {path: [(401, {})]}
+    with pytest.raises(Unauthorised):
+        visit(server)
+    assert len(server.bodies(path)) == 1
+
+
+def test_redirects_are_not_followed(server):
+    server.faults = {"/v1/check-in": [(307, {"Location": "/v1/elsewhere"})]}
+    with pytest.raises(InvalidFormat) as caught:
+        visit(server)
+    assert "canary" not in str(caught.value)
+    assert [path for path, _, _ in server.requests] == ["/v1/devices", "/v1/check-in"]
+
+
+def test_an_endless_answer_is_not_read(server, monkeypatch):
+    monkeypatch.setattr(device_module, "LARGEST_ANSWER", 100_000)
+    server.padding = 200_000
+    with pytest.raises(InvalidFormat):
+        visit(server)
+    server.padding = 1_000
+    assert visit(server)[0] == [Outcome("round-0", "taken")]
+
+
+def test_enrolling_happens_once(server, tmp_path):
+    path = tmp_path / "device.json"
+    with Device(server.url, "key", {"word": "hello"}, path) as device:
+        device.enrol()
+        device.enrol()
+    assert FileState(path).load().token == "thresher-device-1"
+    with Device(server.url, None, {"word": "hello"}, path) as device:  # the key is not needed any more
+        assert device.check_in() == [Outcome("round-0", "taken")]
+    assert len(server.bodies("/v1/devices")) == 1
+
+
+def test_settings_that_make_no_sense_are_refused(server):
+    with pytest.raises(InvalidSetting, match="server_url"):
+        Device("fleet.example", "key", {})
+    with pytest.raises(InvalidSetting, match="attributes"):
+        Device(server.url, "key")
+    with pytest.raises(InvalidSetting, match="patience"):
+        Device(server.url, "key", {}, patience=float("nan"))
+    with pytest.raises(InvalidSetting, match="enrolment_key"), Device(server.url, attributes={}) as device:
+        device.check_in()
+
+
+# Asyncio
+
+
+def test_the_same_visit_without_blocking(server):
+    server.faults = {"/v1/check-in": [(503, {"Retry-After": "0"})], REPORT: [DROP]}
+    device = Device(server.url, "key", {"word": "hello"})
+
+    async def meanwhile() -> tuple[list[Outcome], int]:
+        turns, visiting = 0, asyncio.create_task(device.check_in_async())
+        while not visiting.done():
+            turns += 1
+            await asyncio.sleep(0.01)
+        return visiting.result(), turns
+
+    outcomes, turns = asyncio.run(meanwhile())
+    assert outcomes == [Outcome("round-0", "taken")]
+    assert turns > 10  # two waits of a quarter of a second and more
+    assert len(set(server.bodies(REPORT))) == 1 < len(server.bodies(REPORT))
+
+
+def test_many_devices_in_one_event_loop(server):
+    async def all_of_them() -> list[list[Outcome]]:
+        devices = [Device(server.url, "key", {"word": "hello"}) for _ in range(20)]
+        return await asyncio.gather(*(device.check_in_async() for device in devices))
+
+    assert asyncio.run(all_of_them()) == [[Outcome("round-0", "taken")]] * 20
+    assert len(set(server.bodies(REPORT))) == 20
+
+
+# Running
+
+
+def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_runs_until_stopped_and_waits_for_a_server_that_is_away(server):
+    server.faults = {"/v1/check-in": [(503, {})]}
+    server.come_back = 1.0
+    stop = threading.Event()
+    with Device(server.url, "key", {"word": "hello"}, patience=0) as device:
+        running = threading.Thread(target=device.run, args=(stop,))
+        running.start()
+        until(lambda: len(server.bodies("/v1/check-in")) >= 3)
+        stop.set()
+        running.join(5)
+        assert not running.is_alive()
+    assert len(server.bodies(REPORT)) == 1
+
+
+def test_stopping_ends_a_wait_and_keeps_the_bytes(server, tmp_path):
+    path = tmp_path / "device.json"
+    server.faults = {REPORT: [(503, {"Retry-After": "3600"})]}
+    stop = threading.Event()
+    with Device(server.url, "key", {"word": "hello"}, path, patience=10_000) as device:
+        running = threading.Thread(target=device.run, args=(stop,))
+        running.start()
+        until(lambda: len(server.bodies(REPORT)) == 1)
+        stop.set()
+        running.join(5)
+        assert not running.is_alive()
+    assert visit(server, state=path)[0] == [Outcome("round-0", "taken")]
+    assert len(set(server.bodies(REPORT))) == 1
+
+
+KILLED = """
+import os, sys
+from thresher.fleet.device import Device
+url, path = sys.argv[1:]
+Device(url, "key", {"word": "hello"}, path, sleep=lambda seconds: os._exit(9)).check_in()
+"""
+
+
+def test_a_process_that_dies_after_sending_is_followed_by_one_that_sends_the_same(server, tmp_path):
+    path = tmp_path / "device.json"
+    server.faults = {REPORT: [DROP]}
+    died = subprocess.run([sys.executable, "-c", KILLED, server.url, str(path)], timeout=60, check=False)
+    assert died.returncode == 9
+    assert json.loads(path.read_text())["rounds"]["round-0"]["status"] == "sealed"
+    assert visit(server, state=path)[0] == [Outcome("round-0", "taken")]
+    assert len(server.bodies(REPORT)) == 2
+    assert len(set(server.bodies(REPORT))) == 1
+
+
+def test_importing_thresher_brings_no_network():
+    code = "import sys, thresher, thresher.fleet; print({'httpx', 'starlette', 'uvicorn'} & set(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert shown.stdout.strip() == "set()"

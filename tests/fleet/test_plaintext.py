@@ -1,0 +1,275 @@
+"""Plaintexts: one length for all, and only buckets that the question can have come back."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thresher.errors import InvalidFormat
+from thresher.fleet.messages import SMALLEST_BUCKET
+from thresher.fleet.plaintext import (
+    DECOY,
+    bucket_types,
+    decode_payload,
+    decoy,
+    encode_bucket,
+    fleet_bucket,
+    payload,
+    to_columns,
+)
+from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, Values
+
+WORD = Values(("word",))
+PAIR = Values(("country", "system"))
+AGES = Bins("age", (0, 18, 65, 130))
+WEEKS = Dates("day", "week")
+MONTHS = Dates("day", "month")
+JOINT = Joint((Values(("country",)), Bins("age", (0, 18, 65)), Dates("day", "day")))
+FIRST = Prefixes("word", 2)
+NEXT = Prefixes("word", 4, 2, frozenset({"th", "a" + END, "én"}))
+CELLS = Cells("latency", 0, 100, 8)
+BELOW = Below("latency", 50)
+QUESTIONS = [WORD, PAIR, AGES, WEEKS, MONTHS, JOINT, FIRST, NEXT, CELLS, BELOW]
+
+scalars = st.one_of(
+    st.none(),
+    st.text(max_size=12),
+    st.text(st.sampled_from("thaéń\x00"), max_size=6),
+    st.integers(),
+    st.integers(-5, 140),
+    st.floats(),
+    st.booleans(),
+    st.dates(),
+    st.datetimes(),
+    st.decimals(),
+    st.binary(max_size=3),
+    st.just(object()),
+    st.lists(st.integers(), max_size=2),
+)
+
+
+def round_trip(question, value, size=128):
+    padded = encode_bucket(question, fleet_bucket(question, value), size)
+    return None if padded is None else decode_payload(payload(padded), question)
+
+
+@settings(deadline=None, max_examples=600)
+@given(st.sampled_from(QUESTIONS), st.data())
+def test_every_bucket_of_every_question_comes_back(question, data):
+    arity = len(question.columns)
+    value = data.draw(scalars) if arity == 1 else tuple(data.draw(scalars) for _ in range(arity))
+    bucket = fleet_bucket(question, value)  # never raises, whatever is held
+    padded = encode_bucket(question, bucket, 1024)
+    if padded is None:
+        assert bucket is None or any("\ud800" <= c <= "\udfff" for c in str(bucket))
+        return
+    assert len(padded) == 1024
+    back = decode_payload(payload(padded), question)
+    assert back == bucket
+    assert type(back) is type(bucket)
+    assert bucket_types(question) == tuple(
+        {str: "string", float: "double", dt.date: "date32", int: "int64", bool: "bool"}[type(part)]
+        for part in (back if arity > 1 else (back,))
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("word", "word"),
+        ("e\u0301", "é"),
+        ("a\x00b", "ab"),
+        ("", ""),
+        (42, "42"),
+        (True, "true"),
+        (np.True_, "true"),
+        (np.int64(42), "42"),
+        (2.5, "2.5"),
+        (np.float64(2.5), "2.5"),
+        (Decimal("2.50"), "2.50"),
+        (dt.date(2024, 2, 29), "2024-02-29"),
+        (dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC), "2024-02-29T12:00:00"),
+        (None, None),
+        (float("nan"), None),
+        (Decimal("nan"), None),
+        (b"bytes", None),
+        ({"a": 1}, None),
+    ],
+)
+def test_whole_values_are_counted_as_text(value, text):
+    assert fleet_bucket(WORD, value) == text
+
+
+def test_numbers_and_dates_keep_their_type():
+    assert round_trip(AGES, 20) == 18.0
+    assert round_trip(WEEKS, dt.date(2024, 2, 29)) == dt.date(2024, 2, 26)
+    assert round_trip(CELLS, 1e9) == 7
+    assert round_trip(BELOW, 49.9) is True
+    assert round_trip(JOINT, ("FR", 20, dt.date(2024, 2, 29))) == ("FR", 18.0, dt.date(2024, 2, 29))
+    assert round_trip(PAIR, ("FR", 3)) == ("FR", "3")
+    assert round_trip(PAIR, ("FR", None)) is None
+    assert round_trip(JOINT, (None, 20, dt.date(2024, 2, 29))) is None
+
+
+class Awkward:
+    """A value that fails in whatever way it is looked at."""
+
+    def __float__(self):
+        raise RuntimeError
+
+    def __str__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.kind)
+@pytest.mark.parametrize("value", [Awkward(), 10**400, dt.date.min, "\ud800"], ids=["awkward", "huge", "min", "lone"])
+def test_no_value_stops_a_device(question, value):
+    arity = len(question.columns)
+    round_trip(question, value if arity == 1 else (value,) * arity)
+
+
+def test_prefixes_extend_what_is_known():
+    assert round_trip(NEXT, "then") == "then"
+    assert round_trip(NEXT, "theory") == "theo"
+    assert round_trip(NEXT, "the") == "the" + END
+    assert round_trip(NEXT, "th") == "th" + END
+    assert round_trip(NEXT, "a") is None
+    assert round_trip(NEXT, "other") is None
+    assert round_trip(FIRST, "") == END
+
+
+IMPOSSIBLE = [
+    (WORD, ["e\u0301"]),
+    (WORD, ["a\x00b"]),
+    (WORD, [42]),
+    (WORD, [None]),
+    (WORD, ["a", "b"]),
+    (WORD, []),
+    (WORD, "a"),
+    (WORD, [["a"]]),
+    (WORD, {"word": "a"}),
+    (PAIR, ["a"]),
+    (AGES, [17]),
+    (AGES, [130]),  # the last edge ends the last interval
+    (AGES, ["0"]),
+    (AGES, [False]),  # equal to 0, but not a number
+    (CELLS, [8]),
+    (CELLS, [-1]),
+    (CELLS, [1.0]),
+    (CELLS, [True]),
+    (BELOW, [1]),
+    (BELOW, ["true"]),
+    (WEEKS, ["2024-02-27"]),
+    (MONTHS, ["2024-02-26"]),
+    (WEEKS, ["20240226"]),
+    (WEEKS, ["2024-W09-1"]),
+    (WEEKS, ["2024-02-26T00:00:00"]),
+    (WEEKS, [19779]),
+    (NEXT, ["xx" + END]),
+    (NEXT, ["thenx"]),
+    (NEXT, ["the"]),  # neither whole nor ended
+    (NEXT, ["then" + END]),
+    (NEXT, ["t" + END + "e" + END]),
+    (NEXT, ["a" + END]),  # complete already
+    (NEXT, [END]),
+    (NEXT, [""]),
+    (FIRST, ["e\u0301"]),
+    (WORD, {"decoy": "0" * 31}),
+    (WORD, {"decoy": "G" * 32}),
+    (WORD, {"decoy": 5}),
+    (WORD, {"decoy": "0" * 32, "more": 1}),
+    (WORD, {}),
+    (WORD, None),
+    (WORD, 5),
+]
+
+
+@pytest.mark.parametrize(("question", "content"), IMPOSSIBLE)
+def test_what_the_question_cannot_have_is_refused_without_a_word_of_it(question, content):
+    with pytest.raises(InvalidFormat) as caught:
+        decode_payload(json.dumps(content).encode(), question)
+    assert "then" not in str(caught.value)
+
+
+@settings(deadline=None, max_examples=400)
+@given(
+    st.sampled_from(QUESTIONS),
+    st.one_of(st.binary(max_size=60), st.text('[]{}",:0123456789etrufalsn. ').map(str.encode)),
+)
+def test_any_bytes_are_a_bucket_or_an_invalid_format(question, content):
+    try:
+        bucket = decode_payload(content, question)
+    except InvalidFormat:
+        return
+    assert bucket is DECOY or decode_payload(payload(encode_bucket(question, bucket, 4096)), question) == bucket
+
+
+def test_deep_nesting_is_malformed():
+    with pytest.raises(InvalidFormat):
+        decode_payload(b"[" * 4000, WORD)
+
+
+def test_spellings_of_one_bucket_are_equal():
+    assert decode_payload(b'[ "\\u0061" ]', WORD) == decode_payload(b'["a"]', WORD) == "a"
+    assert decode_payload(b"[18]", AGES) == decode_payload(b"[1.8e1]", AGES) == 18.0
+
+
+def test_decoys_are_unique_and_as_long_as_answers():
+    decoys = {decoy(64) for _ in range(1000)}
+    assert len(decoys) == 1000
+    assert {len(each) for each in decoys} == {64} == {len(encode_bucket(WORD, "a", 64))}
+    assert all(decode_payload(payload(each), question) is DECOY for each in list(decoys)[:5] for question in QUESTIONS)
+
+
+def test_the_smallest_bucket_size_has_room_for_a_decoy():
+    assert len(decoy(SMALLEST_BUCKET)) == SMALLEST_BUCKET
+    with pytest.raises(InvalidFormat):
+        decoy(45)
+
+
+def test_a_value_that_does_not_fit_is_no_value():
+    longest = "x" * (64 - 2 - len('[""]'))
+    assert len(encode_bucket(WORD, longest, 64)) == 64
+    assert round_trip(WORD, longest, 64) == longest
+    assert encode_bucket(WORD, longest + "x", 64) is None
+    assert encode_bucket(WORD, None, 64) is None
+    assert encode_bucket(WORD, "\ud800", 64) is None
+
+
+@pytest.mark.parametrize(
+    "plaintext",
+    [
+        b"",
+        b"\0",
+        bytes(64),  # length zero
+        b'\x00\x05["a"]' + bytes(56) + b"\x01",
+        b'\x00\x05["a"]\x01' + bytes(56),
+        b"\xff\xff" + bytes(62),
+        b"\x00\x3f" + bytes(62),
+    ],
+)
+def test_wrong_padding_is_malformed(plaintext):
+    with pytest.raises(InvalidFormat):
+        payload(plaintext)
+
+
+def test_a_payload_may_fill_the_plaintext():
+    assert payload(b'\x00\x05["a"]') == b'["a"]'
+
+
+def test_columns_have_the_same_type_with_and_without_buckets():
+    for question in QUESTIONS:
+        empty = to_columns([], question)
+        assert [str(column.type).removesuffix("[day]") for column in empty] == list(bucket_types(question))
+        assert len(empty) == len(question.columns)
+    filled = to_columns([("FR", 18.0, dt.date(2024, 2, 29))], JOINT)
+    assert [column.to_pylist() for column in filled] == [["FR"], [18.0], [dt.date(2024, 2, 29)]]
+    assert [column.type for column in filled] == [column.type for column in to_columns([], JOINT)]
+    assert to_columns(iter(["a", "b"]), WORD)[0].equals(pa.array(["a", "b"], pa.string()))

@@ -1,0 +1,247 @@
+"""Policies: a device believes nothing that it can recompute, and gives away no more than it agreed to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+from device_cases import KEY, PLAN, START, configuration
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thresher.errors import InvalidFormat, InvalidSetting
+from thresher.fleet import messages, policy
+from thresher.fleet.policy import Policy, Spend, query_key, terms_of
+from thresher.fleet.sealing import PrivateKey
+from thresher.privacy.guarantee import delta
+from thresher.privacy.plans import Plan
+from thresher.questions import Values
+
+DAY = 86_400.0
+
+
+def refusal(under: Policy, of: messages.RoundConfiguration, spends: dict[str, Spend] | None = None, now: float = START):
+    return under.refusal(terms_of(of), spends or {}, now)
+
+
+def answered(under: Policy, spends: dict[str, Spend], of: messages.RoundConfiguration, now: float = START) -> None:
+    """Answer a round, if the policy allows it."""
+    terms = terms_of(of)
+    if under.refusal(terms, spends, now) is None:
+        spends[query_key(of)] = under.spend(terms, spends, now)
+
+
+def test_the_defaults_answer_an_ordinary_round_and_are_finite():
+    assert refusal(Policy(), configuration()) is None
+    assert Policy().max_epsilon <= 4
+    assert Policy().max_delta <= 1e-5
+    assert Policy().period_epsilon < 100
+    assert Policy().min_threshold >= 5
+
+
+@pytest.mark.parametrize(
+    ("under", "reason"),
+    [
+        (Policy(max_epsilon=0.99), "epsilon"),
+        (Policy(max_delta=9.9e-9), "delta"),
+        (Policy(min_threshold=13), "threshold"),
+        (Policy(attributes=frozenset({"colour"})), "attribute"),
+        (Policy(attributes=frozenset()), "attribute"),
+        (Policy(pinned_key=bytes(32)), "key"),
+        (Policy(period_epsilon=0.99), "budget"),
+        (Policy(period_delta=9.9e-9), "budget"),
+    ],
+)
+def test_each_limit_refuses(under, reason):
+    assert reason in refusal(under, configuration())
+
+
+@pytest.mark.parametrize(
+    "under",
+    [
+        Policy(max_epsilon=1, max_delta=1e-8, min_threshold=12, period_epsilon=1, period_delta=1e-8),
+        Policy(attributes=frozenset({"word", "colour"})),
+        Policy(attributes={"word"}),
+        Policy(pinned_key=KEY.public.raw),
+    ],
+)
+def test_each_limit_allows_what_just_meets_it(under):
+    assert refusal(under, configuration()) is None
+
+
+def test_all_attributes_of_a_question_must_be_allowed():
+    both = configuration(question=Values(("word", "colour")))
+    assert refusal(Policy(attributes=frozenset({"word"})), both) is not None
+    assert refusal(Policy(attributes=frozenset({"word", "colour"})), both) is None
+
+
+def test_a_substituted_key_is_refused_by_a_pin_only():
+    other = configuration(key=PrivateKey.generate("other"))
+    assert refusal(Policy(), other) is None
+    assert refusal(Policy(pinned_key=KEY.public.raw), other) == "its key is not the pinned one"
+
+
+def test_hiding_from_the_contact_list_bounds_the_larger_delta():
+    half = configuration(contact_rate=0.5)
+    known = delta(sampling_rate=2 / 16, threshold=12, epsilon=1.0, rounds=3)
+    assert known > 1e-8  # otherwise this test shows nothing
+    assert refusal(Policy(max_delta=known * 0.99), half) is None
+    assert "delta" in refusal(Policy(max_delta=known * 0.99, hide_from_contact_list=True), half)
+    assert refusal(Policy(max_delta=known, hide_from_contact_list=True), half) is None
+    all_sampled = configuration(contact_rate=1 / 16)
+    assert "delta" in refusal(Policy(max_delta=0.99, hide_from_contact_list=True), all_sampled)
+
+
+# A query is charged once
+
+
+def test_a_query_is_charged_once_for_all_its_rounds():
+    under, spends = Policy(period_epsilon=1.0), {}
+    for index in range(3):
+        of = configuration(f"round-{index}", index=index)
+        assert refusal(under, of, spends) is None
+        answered(under, spends, of)
+    assert [(spend.epsilon, spend.delta, spend.indexes) for spend in spends.values()] == [(1.0, 1e-8, (0, 1, 2))]
+    assert "budget" in refusal(under, configuration("round-9", query="query-1"), spends)
+
+
+def test_a_round_of_a_query_is_answered_once_under_any_name():
+    spends: dict[str, Spend] = {}
+    answered(Policy(), spends, configuration())
+    assert "answered before" in refusal(Policy(), configuration("round-again"), spends)
+    assert refusal(Policy(), configuration("round-1", index=1), spends) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"plan": replace(PLAN, epsilon=1.5)},
+        {"plan": replace(PLAN, delta=1e-7)},
+        {"plan": replace(PLAN, threshold=13)},
+        {"plan": replace(PLAN, sampling_rate=1 / 32)},
+        {"plan": replace(PLAN, rounds=2)},
+        {"contact_rate": 0.5},
+        {"sampled_by": "aggregator"},
+    ],
+)
+def test_a_query_cannot_change_its_terms(changes):
+    spends: dict[str, Spend] = {}
+    answered(Policy(), spends, configuration())
+    assert "other terms" in refusal(Policy(), configuration("round-1", index=1, **changes), spends)
+
+
+def test_queries_of_two_fleets_are_two_queries():
+    spends: dict[str, Spend] = {}
+    answered(Policy(), spends, configuration())
+    answered(Policy(), spends, configuration("round-1", fleet="other"))
+    assert len(spends) == 2
+
+
+def test_a_charge_ends_with_its_period():
+    under, spends = Policy(period_epsilon=1.5, period_days=30), {}
+    answered(under, spends, configuration())
+    later = configuration("round-1", query="query-1")
+    assert refusal(under, later, spends, START + 30 * DAY - 1) is not None
+    assert refusal(under, later, spends, START + 30 * DAY) is None
+    assert refusal(under, later, spends, START - 5 * DAY) is not None  # a clock that was set back opens nothing
+
+
+def test_a_query_that_goes_on_stays_charged_from_its_latest_answer():
+    under, spends = Policy(period_epsilon=1.5, period_days=30), {}
+    answered(under, spends, configuration())
+    answered(under, spends, configuration("round-1", index=1), START + 29 * DAY)
+    assert refusal(under, configuration("round-9", query="query-1"), spends, START + 31 * DAY) is not None
+
+
+def test_a_query_older_than_the_period_is_charged_anew():
+    under, spends = Policy(period_epsilon=1.5, period_days=30), {}
+    answered(under, spends, configuration())
+    answered(under, spends, configuration("round-9", query="query-1"), START + 31 * DAY)
+    assert "budget" in refusal(under, configuration("round-1", index=1), spends, START + 32 * DAY)
+    answered(under, spends, configuration("round-1", index=1), START + 70 * DAY)
+    assert spends[query_key(configuration())].indexes == (1,)
+
+
+def test_tenths_add_up_as_written():
+    plan = Plan(1 / 1024, 12, 0.1, 1e-8)
+    under, spends = Policy(period_epsilon=0.3), {}
+    for number in range(4):
+        answered(under, spends, configuration(f"round-{number}", query=f"query-{number}", plan=plan))
+    assert len(spends) == 3
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.floats(0, 40)), max_size=25))
+def test_no_history_spends_more_than_the_period_allows(history):
+    """Whatever a server asks and when: the queries answered in any period cost no more than its budget."""
+    under, spends, answers, now = Policy(period_epsilon=2.5), {}, [], START
+    for query, index, days in history:
+        now += days * DAY
+        of = configuration(f"round-{query}-{index}", query=f"query-{query}", index=index)
+        if refusal(under, of, spends, now) is None:
+            answers.append((now, query))
+        answered(under, spends, of, now)
+    for end, _ in answers:
+        in_period = {query for time, query in answers if end - 30 * DAY < time <= end}
+        assert len(in_period) * 1.0 <= 2.5
+
+
+# Believing nothing
+
+
+def test_claims_are_recomputed():
+    honest = configuration()
+    lying = msgspec.structs.replace(honest, plan={**honest.plan, "threshold": 5})
+    with pytest.raises(InvalidFormat):
+        terms_of(lying)
+    with pytest.raises(InvalidFormat):
+        terms_of(lying)  # remembered as bad
+    assert terms_of(honest).plan == PLAN
+
+
+def test_a_key_that_nobody_can_seal_for_is_refused():
+    with pytest.raises(InvalidFormat):
+        terms_of(msgspec.structs.replace(configuration(), public_key="00" * 32))
+
+
+def test_a_plan_is_verified_once_for_many_devices(monkeypatch):
+    verified = []
+    real = Plan.verify
+    monkeypatch.setattr(Plan, "verify", lambda plan: verified.append(plan) or real(plan))
+    plan = Plan(1 / 64, 15, 0.875, 1e-8, "replace", 2)
+    bodies = [messages.encode(configuration(f"round-{index}", plan=plan, index=index)) for index in (0, 1)]
+    for _ in range(50):
+        for body in bodies:
+            assert terms_of(messages.decode(messages.RoundConfiguration, body)).plan == plan
+    assert verified == [plan]
+
+
+def test_what_is_remembered_is_bounded():
+    for number in range(200):
+        terms_of(configuration(f"round-{number}"))
+    assert len(policy._by_object) <= 64
+    assert len(policy._by_hash) <= 64
+    assert terms_of(configuration("round-3")).configuration.round == "round-3"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max_epsilon": 0},
+        {"max_epsilon": float("nan")},
+        {"max_delta": 1},
+        {"period_epsilon": 0},
+        {"period_epsilon": float("inf")},
+        {"period_epsilon": float("nan")},
+        {"period_delta": 0},
+        {"period_days": 0},
+        {"period_days": float("nan")},
+        {"min_threshold": 0},
+        {"attributes": "word"},
+        {"pinned_key": b"short"},
+    ],
+)
+def test_policies_that_make_no_sense_are_refused(settings):
+    with pytest.raises(InvalidSetting):
+        Policy(**settings)
