@@ -1,0 +1,166 @@
+"""The aggregator: opens a round's reports, counts, thins, thresholds, stores the release once, and forgets.
+
+It never learns who sent a report: batches come from the collector without identities and in a random order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from thresher.errors import Conflict, InvalidFormat, StoreUnavailable
+from thresher.fleet.clock import Clock
+from thresher.fleet.keys import KeyRing
+from thresher.fleet.messages import RoundConfiguration, check_configuration, configuration_hash
+from thresher.fleet.opening import Opening, Workers
+from thresher.fleet.rates import Rates
+from thresher.fleet.sealing import PublicKey
+from thresher.fleet.tally import count_reports, draw, tally
+from thresher.mechanism import Randomness, Response
+from thresher.privacy.plans import Plan
+from thresher.questions import Question
+
+if TYPE_CHECKING:
+    from thresher.fleet.store.aggregator import AggregatorStore
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Numbers for the operator, since the start: nothing in them depends on what an honest device holds."""
+
+    releases: int = 0
+    reports: int = 0
+    malformed: int = 0
+    duplicates: int = 0
+    last_release: float | None = None
+
+
+class Aggregator:
+    """The role as a plain class; every method may be called again with the same arguments.
+
+    Guarantee: a release is drawn once. It is stored together with the mark that its reports are to be deleted, in one
+    transaction, before anybody sees it; later calls return the stored one. Then the reports are deleted.
+    `processes` is how many open reports of large rounds, by default one a core.
+    """
+
+    def __init__(
+        self,
+        store: AggregatorStore,
+        keys: KeyRing,
+        clock: Clock,
+        randomness: Randomness | None = None,
+        processes: int | None = None,
+    ) -> None:
+        self._store = store
+        self._keys = keys
+        self._clock = clock
+        self._randomness = randomness
+        self._workers = Workers(processes)
+        # One round at a time: each uses all cores, and a second call for the same round waits for the first one's draw.
+        self._lock = threading.Lock()
+        self._totals = Totals()
+
+    def public_key(self) -> PublicKey:
+        """The key that new rounds are sealed to."""
+        return self._keys.current()
+
+    def rotate(self) -> PublicKey:
+        """A new key for the rounds to come."""
+        return self._keys.rotate()
+
+    def retire_keys(self, in_use: Collection[str]) -> list[str]:
+        """Delete the private halves of old keys that no round needs; returns their ids."""
+        return self._keys.retire(in_use)
+
+    def totals(self) -> Totals:
+        """Numbers for the operator's metrics."""
+        return self._totals
+
+    def add_batch(self, round: str, number: int, blob: bytes) -> None:
+        """Store one batch durably: sealed reports of one length, one after another.
+
+        Edge cases: the same batch again changes nothing; another one under its number is a `Conflict`.
+        """
+        self._store.add_batch(round, number, hashlib.sha256(blob).digest(), blob)
+
+    def release(self, configuration: RoundConfiguration, batches: int, response: Response) -> str:
+        """The round's release as `Release.to_json` writes it: drawn by the first call, returned by all.
+
+        Edge cases: `Conflict` before all batches and reports that were announced have arrived, for more than that, and
+        for another configuration than the one first seen; `InvalidFormat` for a configuration that does not hold
+        together. Nothing is drawn then.
+        """
+        question, plan, rates = check_configuration(configuration)
+        if response.kept_rate != rates.kept:
+            raise InvalidFormat("The response states another rate than the round's configuration.")
+        with self._lock:
+            self._store.open_round(configuration.round, configuration_hash(configuration))
+            stored = self._store.release(configuration.round)
+            if stored is None:
+                stored = self._draw(configuration, question, plan, rates, batches, response)
+            # The release stands, whether or not its reports can be deleted now; `recover` deletes them later.
+            with suppress(StoreUnavailable):
+                self._delete_marked()
+            return stored
+
+    def forget(self, round: str) -> None:
+        """Delete a round's reports, unread if it has no release; nothing to do for an unknown round."""
+        with self._lock:
+            self._store.delete_reports(round)
+
+    def recover(self) -> None:
+        """Finish what a crash left: delete the reports of rounds that have their release. Call it at every start."""
+        with self._lock:
+            self._delete_marked()
+
+    def close(self) -> None:
+        """End the processes that open reports."""
+        self._workers.close()
+
+    def _delete_marked(self) -> None:
+        for round in self._store.rounds_to_delete():
+            self._store.delete_reports(round)
+
+    def _draw(
+        self,
+        configuration: RoundConfiguration,
+        question: Question,
+        plan: Plan,
+        rates: Rates,
+        batches: int,
+        response: Response,
+    ) -> str:
+        key = self._keys.get(configuration.key_id)
+        if key.public.raw.hex() != configuration.public_key:
+            raise InvalidFormat("The round's configuration names a key of this aggregator with another public half.")
+        opening = Opening(
+            key.key_id, key.to_bytes(), configuration_hash(configuration), question, configuration.bucket_size
+        )
+        numbers = self._store.batch_numbers(configuration.round)
+
+        def read() -> Iterator[bytes]:
+            return (self._store.batch(configuration.round, number) for number in numbers)
+
+        reports = count_reports(read, opening.record)
+        if len(numbers) != batches or reports != response.completed:
+            raise Conflict(
+                "The batches that have arrived are not those that were announced.",
+                hint="Forward the round again, then ask again.",
+            )
+        counted = tally(read, reports, opening, self._workers)
+        release = draw(counted.counts, question, plan, rates, response, self._randomness)
+        stored = self._store.store_release(
+            configuration.round, release.to_json(), malformed=counted.malformed, duplicates=counted.duplicates
+        )
+        self._totals = Totals(
+            releases=self._totals.releases + 1,
+            reports=self._totals.reports + reports,
+            malformed=self._totals.malformed + counted.malformed,
+            duplicates=self._totals.duplicates + counted.duplicates,
+            last_release=self._clock.now(),
+        )
+        return stored
