@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from thresher._version import __version__
-from thresher.cli import audit, lab, ledger, planning, privacy, tables
+from thresher.cli import audit, devices, fleet, lab, ledger, planning, privacy, serving, tables
 from thresher.errors import (
     BudgetExceeded,
     InvalidFormat,
@@ -46,6 +46,10 @@ app.command("heavy-hitters")(tables.heavy_hitters)
 app.command("quantiles")(tables.quantiles)
 app.command("ranges")(tables.ranges)
 app.command("audit")(audit.audit)
+app.command("serve")(serving.serve)
+app.command("device")(devices.device)
+app.command("simulate")(devices.simulate)
+app.add_typer(fleet.app, name="fleet")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(lab.app, name="lab")
 app.add_typer(privacy.app, name="privacy")

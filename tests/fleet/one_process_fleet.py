@@ -1,0 +1,241 @@
+"""All roles and their devices in one process, on a clock that only the test moves and wires that only it cuts.
+
+Roles are the shipped classes on real stores. Every call between them, and every request of a device, goes through a
+wire that may lose the request, process it and lose the answer, or kill the caller at that instant.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from thresher.analytics.queries import HistogramQuery
+from thresher.errors import ServerUnavailable
+from thresher.fleet.aggregator import Aggregator
+from thresher.fleet.collector import Collector
+from thresher.fleet.coordinator import Coordinator
+from thresher.fleet.device_core import DeviceCore
+from thresher.fleet.device_state import FileState
+from thresher.fleet.keys import KeyRing
+from thresher.fleet.messages import QueryRequest, RoundSettings
+from thresher.fleet.policy import Policy, Spend, Terms
+from thresher.fleet.store import CollectorStore, NewReport, Outcome
+from thresher.fleet.store.aggregator import AggregatorStore
+from thresher.fleet.store.coordinator import CoordinatorStore
+from thresher.fleet.tokens import new_token
+from thresher.ledger import Ledger
+from thresher.mechanism import Release
+from thresher.privacy.plans import Plan
+from thresher.questions import Values
+
+EVERYTHING = Plan(sampling_rate=0.5, threshold=1, epsilon=1.0, delta=0.9)
+"""Drops nothing. With `Heads` for coins, what is released is what was handed in."""
+
+
+class Heads:
+    """Coins that always come up heads: every device's answer is real."""
+
+    private = False
+
+    def fill(self, buffer: Any) -> None:
+        buffer[...] = 0
+
+
+class Anything(Policy):
+    """A device that agrees to all, since the plan above protects nobody."""
+
+    def refusal(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
+        return None
+
+
+AGREES = Anything()
+
+
+class BoundlessLedger(Ledger):
+    """Keeps every charge as any ledger does, and finds room for all of them."""
+
+    def _budget(self, connection: Any = None) -> Any:
+        return SimpleNamespace(charge=lambda charge: None)
+
+
+class FakeClock:
+    """Time that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.time = 1_700_000_000.0
+
+    def now(self) -> float:
+        return self.time
+
+
+class Killed(BaseException):
+    """The process that was calling is gone."""
+
+
+class Wires:
+    """What happens to the next calls, in order; after that, all goes well."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+
+    def carry(self, call: Callable[[], Any]) -> Any:
+        fault = self.faults.pop(0) if self.faults else "none"
+        if fault == "lose request":
+            raise ServerUnavailable("The request was lost.")
+        if fault == "die before":
+            raise Killed
+        result = call()
+        if fault == "lose answer":
+            raise ServerUnavailable("The answer was lost.")
+        if fault == "die after":
+            raise Killed
+        return result
+
+
+FAULTS = ("none", "none", "lose request", "lose answer", "die before", "die after")
+
+
+class Wired:
+    """A role behind a wire."""
+
+    def __init__(self, role: Any, wires: Wires) -> None:
+        self._role, self._wires = role, wires
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._role(), name)
+        return lambda *given, **named: self._wires.carry(lambda: method(*given, **named))
+
+
+class OneProcessFleet:
+    """Three roles on three stores, and devices whose states are files."""
+
+    def __init__(self, directory: Path, store: str | None = None) -> None:
+        self.directory = directory
+        self.where = store or directory
+        self.clock = FakeClock()
+        self.wires = Wires()
+        self.devices: dict[str, DeviceCore] = {}
+        self.sent: dict[tuple[str, str], set[bytes]] = defaultdict(set)
+        self.acknowledged: dict[str, set[str]] = defaultdict(set)
+        self.roles: dict[str, Any] = {}
+        for role in ("aggregator", "collector", "coordinator"):
+            self.start(role)
+        self.enrolment_key = new_token("enrolment")
+        self.collector.add_enrolment_key(self.enrolment_key, "tests")
+
+    # Roles
+
+    def start(self, role: str) -> None:
+        path = self.directory / "ledger.db"
+        ledger = BoundlessLedger(path) if path.exists() else BoundlessLedger(path, 1.0, 1e-6)
+        if role == "aggregator":
+            store = AggregatorStore.open(self.where)
+            keys = KeyRing(self.directory / "keys")
+            self.roles[role] = Aggregator(store, keys, self.clock, processes=1)
+            self.roles[role].recover()
+        elif role == "collector":
+            store = CollectorStore.open(self.where)
+            aggregator = Wired(lambda: self.roles["aggregator"], self.wires)
+            self.roles[role] = Collector(store, self.clock, aggregator, batch_size=3)
+            self.roles[role].recover()
+        else:
+            store = CoordinatorStore.open(self.where)
+            collector = Wired(lambda: self.roles["collector"], self.wires)
+            aggregator = Wired(lambda: self.roles["aggregator"], self.wires)
+            self.roles[role] = Coordinator(store, ledger, self.clock, collector, aggregator, "tests")
+        self.ledger = ledger
+        self.stores = {**getattr(self, "stores", {}), role: store}
+
+    def restart(self, role: str) -> None:
+        """As after kill -9: objects are dropped, only what is in the stores is left."""
+        self.stores[role].close()
+        self.start(role)
+
+    @property
+    def coordinator(self) -> Coordinator:
+        return self.roles["coordinator"]
+
+    @property
+    def collector(self) -> Collector:
+        return self.roles["collector"]
+
+    def ask(self, name: str, *, seconds: float, completions: int | None, plan: Plan = EVERYTHING) -> str:
+        query = HistogramQuery(Values(("name",)), plan)
+        settings = RoundSettings(seconds=seconds, completions=completions, bucket_size=64)
+        return self.coordinator.submit(QueryRequest(name=name, query=query.to_dict(), settings=settings), "analyst").id
+
+    def step(self) -> None:
+        try:
+            self.coordinator.step()
+        except Killed:
+            for role in ("aggregator", "collector", "coordinator"):
+                self.restart(role)
+
+    # Devices
+
+    def enrol(self, name: str) -> None:
+        self.reboot(name)
+        device = self.devices[name]
+        device.enrolled(self.collector.enrol(self.enrolment_key))
+
+    def reboot(self, name: str) -> None:
+        state = FileState(self.directory / f"{name}.json")
+        self.devices[name] = DeviceCore({"name": name}, AGREES, state, Heads(), self.clock)
+
+    def visit(self, name: str) -> list[str]:
+        """Check in over the wire; the rounds that wait to be sent."""
+        device = self.devices[name]
+
+        def request() -> bytes:
+            identity = self.collector.identify(device.token)
+            assert identity is not None
+            [rounds] = self.collector.check_in([identity])
+            return self.collector.checked_in(rounds, 1.0)
+
+        try:
+            return device.take(self.wires.carry(request))
+        except ServerUnavailable:
+            return []
+        except Killed:
+            self.reboot(name)
+            return []
+
+    def waiting(self, name: str) -> list[str]:
+        return [outcome.round for outcome in self.devices[name].outcomes() if outcome.status == "sealed"]
+
+    def send(self, name: str, round: str) -> None:
+        """Hand in a report over the wire, as HTTP would: 200, 409 or 410."""
+        device = self.devices[name]
+        sealed = device._record(round).sealed
+        assert sealed is not None
+        self.sent[name, round].add(sealed)
+        try:
+            outcome = self.wires.carry(lambda: self.hand_in(name, round, sealed))
+        except ServerUnavailable:
+            device.report_answered(round, None)
+            return
+        except Killed:
+            self.reboot(name)
+            return
+        status = {Outcome.ACCEPTED: 200, Outcome.AGAIN: 200, Outcome.CONFLICT: 409}.get(outcome, 410)
+        if status == 200:
+            self.acknowledged[round].add(name)
+        device.report_answered(round, status)
+
+    def hand_in(self, name: str, round: str, sealed: bytes) -> Outcome:
+        identity = self.collector.identify(self.devices[name].token)
+        [outcome] = self.collector.accept([NewReport(round, identity, sealed)])
+        return outcome
+
+    # What must hold
+
+    def releases(self) -> dict[str, Release]:
+        found = {}
+        for status in self.coordinator.queries():
+            released = [round.round for round in status.rounds if round.state == "released"]
+            for round, text in zip(released, self.coordinator.releases(status.id), strict=True):
+                found[round] = Release.from_json(text)
+        return found

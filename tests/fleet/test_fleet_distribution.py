@@ -1,0 +1,119 @@
+"""The whole path of a fleet (contact × coin × thinning × threshold) draws from the same law as a table.
+
+All of it is shipped code: devices seal, the collector tosses contact coins and shuffles, the aggregator opens.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from one_process_fleet import FakeClock
+from scipy import stats
+
+from thresher.fleet.aggregator import Aggregator
+from thresher.fleet.collector import Collector
+from thresher.fleet.device_core import DeviceCore
+from thresher.fleet.keys import KeyRing
+from thresher.fleet.messages import RoundConfiguration
+from thresher.fleet.policy import Policy
+from thresher.fleet.rates import SampledBy, share
+from thresher.fleet.store import CollectorStore, NewReport, Outcome
+from thresher.fleet.store.aggregator import AggregatorStore
+from thresher.fleet.tokens import new_token
+from thresher.mechanism import Release, Response, sample_and_threshold
+from thresher.privacy.plans import Plan
+from thresher.questions import Values
+
+ALPHA = 1e-9  # false alarm per check
+BUCKETS, HOLDERS, ROUNDS = 12, 25, 60
+PLAN = Plan(sampling_rate=0.25, threshold=5, epsilon=1.0, delta=0.2)
+POLICY = Policy(max_epsilon=50, max_delta=0.5, period_epsilon=50, period_delta=0.9, min_threshold=1, period_days=1e-6)
+
+
+def through_a_fleet(directory: Path, contact_rate: float, sampled_by: SampledBy) -> list[int]:
+    """Released counts, 0 for a dropped bucket, over many rounds of one question."""
+    clock = FakeClock()
+    keys = KeyRing(directory / "keys")
+    aggregator = Aggregator(AggregatorStore.open(directory), keys, clock, processes=1)
+    collector = Collector(CollectorStore.open(directory), clock, aggregator)
+    enrolment = new_token("enrolment")
+    collector.add_enrolment_key(enrolment, "tests")
+    held = [f"bucket {number % BUCKETS}" for number in range(BUCKETS * HOLDERS)]
+    devices = [DeviceCore({"name": value}, POLICY, clock=clock) for value in held]
+    for device, enrolled in zip(devices, collector.enrol_many([enrolment] * len(held)), strict=True):
+        device.enrolled(enrolled)
+    identities = collector.identify_many([device.token for device in devices])
+    rates, plan = share(PLAN, contact_rate, sampled_by)
+    counts = []
+    for number in range(ROUNDS):
+        key = aggregator.public_key()
+        configuration = RoundConfiguration.of(
+            fleet="tests",
+            query=f"q{number}",
+            index=0,
+            round=f"q{number}-r0",
+            question=Values(("name",)),
+            plan=plan,
+            rates=rates,
+            bucket_size=64,
+            deadline=clock.now() + 60,
+            key_id=key.key_id,
+            public_key=key.raw,
+        )
+        collector.open(configuration)
+        reports = []
+        for device, identity, rounds in zip(devices, identities, collector.check_in(identities), strict=True):
+            for round in device.take(collector.checked_in(rounds, 1.0)):
+                reports.append(NewReport(round, identity, device._record(round).sealed))
+                device.report_answered(round, 200)
+        assert set(collector.accept(reports)) <= {Outcome.ACCEPTED}
+        closed = collector.close(configuration.round)
+        response = Response(closed.asked, closed.contacted, closed.completed, rates.kept)
+        batches = collector.forward(configuration.round)
+        release = Release.from_json(aggregator.release(configuration, batches, response))
+        assert release.private
+        collector.forget(configuration.round)
+        aggregator.forget(configuration.round)
+        found = dict(zip(release.buckets, release.counts.tolist(), strict=True))
+        counts += [found.get(f"bucket {index}", 0) for index in range(BUCKETS)]
+        clock.time += 100
+    return counts
+
+
+def through_a_table() -> list[int]:
+    truth = {f"bucket {index}": HOLDERS for index in range(BUCKETS)}
+    counts = []
+    for _ in range(ROUNDS):
+        release = sample_and_threshold(truth, PLAN)
+        found = dict(zip(release.buckets, release.counts.tolist(), strict=True))
+        counts += [found.get(bucket, 0) for bucket in truth]
+    return counts
+
+
+def p_value(counts: list[int], rate: float) -> float:
+    """A chi-square test against Binomial(HOLDERS, rate) with everything below the threshold as one outcome."""
+    law = stats.binom(HOLDERS, rate)
+    top = PLAN.threshold + 6
+    chances = [law.cdf(PLAN.threshold - 1), *(law.pmf(value) for value in range(PLAN.threshold, top)), law.sf(top - 1)]
+    seen = Counter(0 if count == 0 else min(count, top) for count in counts)
+    observed = [seen[0], *(seen[value] for value in range(PLAN.threshold, top)), seen[top]]
+    return float(stats.chisquare(observed, np.array(chances) * len(counts)).pvalue)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("contact_rate", "sampled_by"), [(1.0, "device"), (0.5, "device"), (1.0, "aggregator"), (0.5, "aggregator")]
+)
+def test_a_fleet_draws_from_the_same_law_as_a_table(tmp_path: Path, contact_rate: float, sampled_by: SampledBy) -> None:
+    counts = through_a_fleet(tmp_path, contact_rate, sampled_by)
+    assert p_value(counts, PLAN.sampling_rate) > ALPHA
+    assert p_value(counts, PLAN.sampling_rate * 1.2) < ALPHA  # the test can fail
+
+
+def test_the_table_passes_the_same_test() -> None:
+    counts = through_a_table()
+    assert p_value(counts, PLAN.sampling_rate) > ALPHA
+    assert p_value(counts, PLAN.sampling_rate * 1.2) < ALPHA
