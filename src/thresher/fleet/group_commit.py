@@ -1,0 +1,110 @@
+"""Group commit: requests that arrive while one commit is under way share the next one, so durability is cheap."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from thresher.errors import StoreUnavailable
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_LARGEST = 1000
+_MOST_WAITING = 20_000
+
+
+class Busy(StoreUnavailable):
+    """More requests are waiting for a commit than will be served soon; this one was not begun."""
+
+
+class GroupCommit(Generic[Item, Result]):
+    """Runs a function over lists in a thread of its own, for coroutines that have one item each.
+
+    Guarantee: one batch at a time, in order of arrival; everything that waits goes into the next, up to `largest`. A
+    result is delivered after the function has returned; if it raises, all of its batch get the error.
+    Edge cases: with `most_waiting` items waiting, or after `close`, `submit` raises `Busy`. A coroutine that is
+    cancelled does not undo its item.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[list[Item]], Sequence[Result]],
+        *,
+        largest: int = _LARGEST,
+        most_waiting: int = _MOST_WAITING,
+    ) -> None:
+        self._function = function
+        self._largest = largest
+        self._most_waiting = most_waiting
+        self._waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="group-commit", daemon=True)
+        self._thread.start()
+
+    async def submit(self, item: Item) -> Result:
+        """The function's result for an item."""
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        with self._changed:
+            if self._closed or len(self._waiting) >= self._most_waiting:
+                raise Busy("The server has more to store than it can at the moment.", hint="Try again in a moment.")
+            self._waiting.append((item, future))
+            self._changed.notify()
+        return await future
+
+    @property
+    def waiting(self) -> int:
+        """How many items are not in a batch yet."""
+        return len(self._waiting)
+
+    def close(self) -> None:
+        """Finish what is waiting, then stop. Call it while the event loop still runs, or its futures stay open."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while batch := self._next():
+            results: Sequence[Result] = ()
+            problem: BaseException | None = None
+            try:
+                results = self._function([item for item, _ in batch])
+                if len(results) != len(batch):
+                    raise RuntimeError("a group commit must have one result for each item")
+            except BaseException as error:  # whatever it is, those who wait must hear of it
+                problem = error
+            _deliver([future for _, future in batch], results, problem)
+
+    def _next(self) -> list[tuple[Item, asyncio.Future[Result]]]:
+        """The next batch; empty once closed and done."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            size = min(len(self._waiting), self._largest)
+            return [self._waiting.popleft() for _ in range(size)]
+
+
+def _deliver(
+    futures: Sequence[asyncio.Future[Result]], results: Sequence[Result], problem: BaseException | None
+) -> None:
+    """Hand results to the event loops that wait for them, with one wake-up a loop and not one a future."""
+    loops = dict.fromkeys(future.get_loop() for future in futures)
+    for loop in loops:
+
+        def wake(loop: asyncio.AbstractEventLoop = loop) -> None:
+            for place, future in enumerate(futures):
+                if future.get_loop() is not loop or future.done():
+                    continue
+                if problem is None:
+                    future.set_result(results[place])
+                else:
+                    future.set_exception(problem)
+
+        try:
+            loop.call_soon_threadsafe(wake)
+        except RuntimeError:
+            continue  # this loop is closed, and so is everybody who waited in it

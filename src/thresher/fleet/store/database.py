@@ -1,0 +1,110 @@
+"""What a store needs of its database, and how one is opened: SQLite files or PostgreSQL, by the same SQL.
+
+SQL is written once, in the part that both understand, with two marks that the PostgreSQL side translates: `?` for a
+parameter and `WITHOUT ROWID` after a table. A batch of rows comes in as a relation named `given`, so that a thousand
+reports are a few statements and not a few thousand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+from thresher.errors import StoreUnavailable
+
+Role = Literal["collector", "aggregator", "coordinator"]
+Kind = Literal["TEXT", "BYTEA", "BIGINT", "BOOLEAN", "DOUBLE PRECISION"]
+Value: TypeAlias = str | bytes | int | float | bool | None
+Row: TypeAlias = tuple[Any, ...]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
+_POSTGRESQL = ("postgresql://", "postgres://")
+
+
+class Transaction(Protocol):
+    """Statements that happen together or not at all."""
+
+    def execute(self, sql: str, parameters: Sequence[Value] = ()) -> int:
+        """Run a statement; the number of rows it changed."""
+        ...
+
+    def fetch(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
+        """Run a statement that returns rows."""
+        ...
+
+    def execute_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> int:
+        """Run a statement that reads `rows` from the relation `given`; the number of rows it changed."""
+        ...
+
+    def fetch_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> list[Row]:
+        """Run a statement that reads `rows` from the relation `given` and returns rows."""
+        ...
+
+    def lock(self, *, shared: bool) -> None:
+        """Wait for the store's one lock, and hold it until the transaction ends.
+
+        Guarantee: whoever holds it shared sees no round open or close; waiting for it is fair. What is read after
+        this call is not older than the lock.
+        """
+        ...
+
+
+class Database(Protocol):
+    """One role's tables.
+
+    Guarantee: when a `transaction()` block has ended without an error, its changes survive a crash of the process, the
+    machine or the database. When it ended with an error none of them is there, except that a connection lost during
+    the commit itself leaves open which of the two it is. Every error of a driver becomes `StoreUnavailable`, and the
+    next transaction starts afresh. Threads may share a database.
+    """
+
+    def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
+        """Statements that happen together or not at all; with `write=False`, a view of one moment."""
+        ...
+
+    def scrub(self) -> None:
+        """Overwrite what was deleted, as far as the database can."""
+        ...
+
+    def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+def open_database(where: str | Path, role: Role) -> Database:
+    """A role's database, with its tables brought to the newest version.
+
+    `where` is a directory, for the SQLite file `<role>.db` in it, or a `postgresql://` address, for the schema
+    `thresher_<role>` there.
+    """
+    from thresher.fleet.store.migrations import migrate
+    from thresher.fleet.store.schema import MIGRATIONS
+
+    database: Database
+    if str(where).startswith(_POSTGRESQL):
+        from thresher.fleet.store.postgresql import PostgreSQL
+
+        database = PostgreSQL(str(where), f"thresher_{role}")
+    else:
+        from thresher.fleet.store.sqlite import SQLite
+
+        database = SQLite(Path(where) / f"{role}.db")
+    try:
+        migrate(database, role, MIGRATIONS[role])
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of anything stored: what cannot is not looked up, so no odd text meets SQL."""
+    return _NAME.fullmatch(text) is not None
+
+
+def unavailable(reason: str) -> StoreUnavailable:
+    """The error of every store; the reason is ours, because a driver's message may quote a row."""
+    return StoreUnavailable(f"The database {reason}.", hint="Nothing was acknowledged. Try again in a moment.")

@@ -1,0 +1,215 @@
+"""A role's tables in one schema of a PostgreSQL database, which several processes may share."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from thresher.errors import StoreUnavailable, require
+from thresher.fleet.store.database import Kind, Row, Value, unavailable
+
+if TYPE_CHECKING:
+    import psycopg
+
+_CONNECT_SECONDS = 10
+_MOST_IDLE = 8
+_SETTINGS = {
+    "synchronous_commit": "on",
+    "default_transaction_isolation": "read committed",
+    "lock_timeout": "30s",
+    # A process that hangs in the middle of a transaction must not keep the others from closing a round.
+    "idle_in_transaction_session_timeout": "60s",
+    "client_min_messages": "error",
+    # A batch touches few rows of large tables, by their keys: scanning them all is never right.
+    "random_page_cost": "1.1",
+    "jit": "off",
+}
+
+
+class PostgreSQL:
+    """One schema.
+
+    Guarantee: that of `Database`. A connection that was lost while idle is replaced without an error.
+    Edge cases: a fork does not inherit connections.
+    """
+
+    def __init__(self, address: str, schema: str) -> None:
+        self._psycopg: Any = require("psycopg", "postgres")
+        self._address = address
+        self.schema = schema
+        # Advisory locks are shared by all that use the database: a 64-bit number of our own, made of our name.
+        self._lock_number = int.from_bytes(hashlib.sha256(f"{schema} rounds".encode()).digest()[:8], signed=True)
+        self._idle: list[psycopg.Connection[Row]] = []
+        self._inherited: list[psycopg.Connection[Row]] = []
+        self._guard = threading.Lock()
+        self._process = os.getpid()
+        self._closed = False
+        self._create_schema()
+
+    @contextlib.contextmanager
+    def transaction(self, *, write: bool = True) -> Iterator[PostgreSQLTransaction]:
+        """See `Database`."""
+        connection = self._begin(write)
+        transaction = PostgreSQLTransaction(connection, self._psycopg.Error, self._lock_number)
+        try:
+            yield transaction
+            # The answer to COMMIT in a transaction that has failed is ROLLBACK, without an error.
+            if transaction.run("COMMIT").statusmessage != "COMMIT":
+                raise unavailable("did not commit")
+        except BaseException as error:
+            self._end(connection, error)
+            raise
+        self._keep(connection)
+
+    def scrub(self) -> None:
+        """Nothing: reports are deleted by dropping their tables, and PostgreSQL removes the files of those at once."""
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._closed = True
+        self._drop_idle()
+
+    def _begin(self, write: bool) -> psycopg.Connection[Row]:
+        """A connection with an open transaction. An idle one may have been lost; then a new one is made."""
+        begin = "BEGIN" if write else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        while True:
+            connection, fresh = self._take()
+            try:
+                connection.execute(begin)
+                return connection
+            except self._psycopg.Error as error:
+                connection.close()
+                if fresh:
+                    raise unavailable(_reason(error)) from None
+                self._drop_idle()  # what cost one connection its server has probably cost the others theirs
+
+    def _end(self, connection: psycopg.Connection[Row], error: BaseException) -> None:
+        """Undo what an error has interrupted. After an error of the database the connection is not used again."""
+        if isinstance(error, StoreUnavailable):
+            connection.close()
+            return
+        try:
+            connection.execute("ROLLBACK")
+        except self._psycopg.Error:
+            connection.close()
+        else:
+            self._keep(connection)
+
+    def _take(self) -> tuple[psycopg.Connection[Row], bool]:
+        if self._closed:
+            raise unavailable("is closed")
+        with self._guard:
+            if self._process != os.getpid():
+                # Kept from being closed: the parent still uses them.
+                self._inherited, self._idle, self._process = self._idle, [], os.getpid()
+            if self._idle:
+                return self._idle.pop(), False
+        return self._connect(), True
+
+    def _keep(self, connection: psycopg.Connection[Row]) -> None:
+        with self._guard:
+            if len(self._idle) < _MOST_IDLE and not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _drop_idle(self) -> None:
+        with self._guard:
+            dropped, self._idle = self._idle, []
+        for connection in dropped:
+            connection.close()
+
+    def _connect(self) -> psycopg.Connection[Row]:
+        # Nothing is prepared: a plan made for a round's tables while they were empty would be kept while they grow.
+        settings = {"search_path": self.schema, **_SETTINGS}
+        try:
+            connection: psycopg.Connection[Row] = self._psycopg.connect(
+                self._address,
+                autocommit=True,
+                prepare_threshold=None,
+                connect_timeout=_CONNECT_SECONDS,
+                application_name="thresher",
+            )
+        except self._psycopg.Error as error:
+            raise unavailable(_reason(error)) from None
+        try:
+            chosen = ", ".join(["set_config(%s, %s, false)"] * len(settings))
+            connection.execute(f"SELECT {chosen}", [text for pair in settings.items() for text in pair])
+        except self._psycopg.Error as error:
+            connection.close()
+            raise unavailable(_reason(error)) from None
+        return connection
+
+    def _create_schema(self) -> None:
+        with self.transaction() as transaction:
+            transaction.lock(shared=False)
+            # Looked up first: an account may use a schema that was made for it, and not be allowed to make one.
+            if not transaction.fetch("SELECT 1 FROM pg_namespace WHERE nspname = ?", (self.schema,)):
+                transaction.execute(f'CREATE SCHEMA "{self.schema}"')
+
+
+class PostgreSQLTransaction:
+    """See `Transaction`."""
+
+    def __init__(self, connection: psycopg.Connection[Row], errors: type[Exception], lock_number: int) -> None:
+        self._connection = connection
+        self._errors = errors
+        self._lock_number = lock_number
+
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> psycopg.Cursor[Row]:
+        """Run a statement. After one that failed, PostgreSQL refuses all others of the transaction."""
+        try:
+            return self._connection.execute(_translated(sql), parameters)
+        except self._errors as error:
+            raise unavailable(_reason(error)) from None
+
+    def execute(self, sql: str, parameters: Sequence[Value] = ()) -> int:
+        """See `Transaction`."""
+        return self.run(sql, parameters).rowcount
+
+    def fetch(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
+        """See `Transaction`."""
+        return self.run(sql, parameters).fetchall()
+
+    def execute_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> int:
+        """See `Transaction`."""
+        return self.execute(*_with_rows(sql, columns, rows)) if rows else 0
+
+    def fetch_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> list[Row]:
+        """See `Transaction`."""
+        return self.fetch(*_with_rows(sql, columns, rows)) if rows else []
+
+    def lock(self, *, shared: bool) -> None:
+        """See `Transaction`.
+
+        An advisory lock: a lock on a row that is shared all the time may never come free for the one who closes.
+        """
+        kind = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
+        self.run(f"SELECT {kind}(?)", (self._lock_number,))
+
+
+@lru_cache(maxsize=1000)
+def _translated(sql: str) -> Any:
+    return sql.replace("?", "%s").replace(" WITHOUT ROWID", "")
+
+
+def _with_rows(sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> tuple[str, list[Any]]:
+    """A statement with its rows as one array a column."""
+    arrays = ", ".join(f"?::{kind}[]" for kind in columns.values())
+    given = f"WITH given ({', '.join(columns)}) AS (SELECT * FROM unnest({arrays}))"  # noqa: S608
+    return f"{given} {sql}", [list(column) for column in zip(*rows, strict=True)]
+
+
+def _reason(error: Exception) -> str:
+    """Why, without the driver's words: they may quote a row, or the address with its password."""
+    state = getattr(error, "sqlstate", None)
+    if state is None:
+        return "cannot be reached"
+    if state.startswith("53"):
+        return f"has no room or connections left (SQLSTATE {state})"
+    return f"cannot be read or written (SQLSTATE {state})"

@@ -1,0 +1,182 @@
+"""A role's tables in one SQLite file: durable at every commit, readable by its owner only, overwritten on deletion."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from thresher.errors import StoreUnavailable
+from thresher.fleet.store.database import Kind, Row, Value, unavailable
+
+_WAIT = 30.0
+_MOST_PARAMETERS = 20_000  # SQLite's own limit is 32,766
+# Full: a commit is on the disk when it returns. secure_delete: what is deleted is overwritten with zeros.
+_PRAGMAS = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = FULL;
+PRAGMA secure_delete = ON;
+PRAGMA foreign_keys = ON;
+PRAGMA temp_store = MEMORY;
+PRAGMA cache_size = -65536;
+PRAGMA wal_autocheckpoint = 4000;
+"""
+
+
+class SQLite:
+    """One file. Writers take turns; readers see the last commit and wait for nobody.
+
+    Guarantee: that of `Database`. The file and its companions can be read and written by their owner only.
+    Edge cases: a fork does not inherit connections. SQLite's locks need a local file system.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._writing = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._inherited: list[sqlite3.Connection] = []
+        self._process = os.getpid()
+        self._closed = False
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise unavailable(f"{path} cannot be created: {error.strerror}") from None
+
+    @contextlib.contextmanager
+    def transaction(self, *, write: bool = True) -> Iterator[SQLiteTransaction]:
+        """See `Database`."""
+        # Immediate: the file's lock is taken before anything is read, so nothing read can be out of date when writing.
+        with self._writing if write else contextlib.nullcontext(), self._connection() as connection:
+            transaction = SQLiteTransaction(connection)
+            transaction.run("BEGIN IMMEDIATE" if write else "BEGIN")
+            try:
+                yield transaction
+                transaction.run("COMMIT")
+            finally:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.rollback()
+
+    def scrub(self) -> None:
+        """Empty the write-ahead log into the file: until then it holds pages as they were before a deletion.
+
+        Guarantee: what was deleted before is in none of the files, or this fails.
+        """
+        with self._writing, self._connection() as connection:
+            [(busy, _, _)] = SQLiteTransaction(connection).fetch("PRAGMA wal_checkpoint(TRUNCATE)")
+            if busy:
+                raise unavailable("is in use, and what was deleted is not overwritten yet")
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one transaction; after an error it is not used again."""
+        if self._closed:
+            raise unavailable("is closed")
+        if self._process != os.getpid():
+            # Kept from being closed: the parent still uses them.
+            self._inherited, self._idle, self._process = self._idle, [], os.getpid()
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connect()
+        try:
+            yield connection
+        except StoreUnavailable:
+            connection.close()
+            raise
+        except BaseException:
+            self._idle.append(connection)
+            raise
+        self._idle.append(connection)
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(
+                f"{self.path.absolute().as_uri()}?mode=rw",
+                uri=True,
+                timeout=_WAIT,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+        except sqlite3.Error:
+            raise unavailable(f"{self.path} cannot be opened") from None
+        try:
+            connection.executescript(_PRAGMAS)
+        except sqlite3.Error as error:
+            connection.close()
+            raise unavailable(f"{self.path} {_reason(error)}") from None
+        return connection
+
+
+class SQLiteTransaction:
+    """See `Transaction`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._failed = False
+
+    def run(self, sql: str, parameters: Sequence[Value] = ()) -> sqlite3.Cursor:
+        """Run a statement. After one that failed, all others fail: a caller cannot commit half of a transaction."""
+        if self._failed:
+            raise unavailable("had an error earlier in this transaction")
+        try:
+            return self._connection.execute(sql, parameters)
+        except sqlite3.Error as error:
+            self._failed = True
+            raise unavailable(_reason(error)) from None
+
+    def execute(self, sql: str, parameters: Sequence[Value] = ()) -> int:
+        """See `Transaction`."""
+        # Not the cursor's rowcount: Python does not count for a statement that begins with WITH.
+        before = self._connection.total_changes
+        self.run(sql, parameters)
+        return self._connection.total_changes - before
+
+    def fetch(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
+        """See `Transaction`."""
+        cursor = self.run(sql, parameters)
+        try:
+            return cursor.fetchall()
+        except sqlite3.Error as error:
+            self._failed = True
+            raise unavailable(_reason(error)) from None
+
+    def execute_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> int:
+        """See `Transaction`."""
+        return sum(self.execute(*part) for part in _parts(sql, columns, rows))
+
+    def fetch_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> list[Row]:
+        """See `Transaction`."""
+        return [row for part in _parts(sql, columns, rows) for row in self.fetch(*part)]
+
+    def lock(self, *, shared: bool) -> None:
+        """See `Transaction`. A transaction that writes has the file to itself from its start."""
+
+
+def _parts(sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> Iterator[tuple[str, list[Value]]]:
+    """A statement with its rows written out as VALUES, in as many parts as SQLite's limit asks for."""
+    size = _MOST_PARAMETERS // len(columns)
+    marks = f"({', '.join('?' * len(columns))})"
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        values = ", ".join([marks] * len(part))
+        yield f"WITH given ({', '.join(columns)}) AS (VALUES {values}) {sql}", [value for row in part for value in row]
+
+
+def _reason(error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return "has no room left on its disk"
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return f"is in use by another process for more than {_WAIT:g} seconds"
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    return f"cannot be read or written ({name})"
