@@ -119,7 +119,7 @@ def test_processes_that_charge_at_once_never_overspend(tmp_path: Path) -> None:
     """Eight processes create the same ledger and try 400 charges of 1/100: exactly 100 succeed."""
     path = tmp_path / "privacy.db"
     done: Any = SPAWN.Queue()
-    processes = [SPAWN.Process(target=_charge_many, args=(str(path), 50, done)) for _ in range(8)]
+    processes = [SPAWN.Process(target=_charge_many, args=(str(path), 50, done), daemon=True) for _ in range(8)]
     for process in processes:
         process.start()
     succeeded = [done.get(timeout=60) for _ in processes]
@@ -147,7 +147,7 @@ def _crash_between_charge_and_draw(path: str) -> None:
 def test_a_crash_between_charge_and_draw_costs_budget(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
     Ledger(path, epsilon=1.5, delta=1e-6)
-    process = SPAWN.Process(target=_crash_between_charge_and_draw, args=(str(path),))
+    process = SPAWN.Process(target=_crash_between_charge_and_draw, args=(str(path),), daemon=True)
     process.start()
     process.join(timeout=60)
     assert process.exitcode == 41

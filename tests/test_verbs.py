@@ -199,7 +199,9 @@ def crash_after_the_charge(path: str) -> None:
 
 
 def test_a_crash_between_charge_and_draw_costs_budget(ledger):
-    child = multiprocessing.get_context("spawn").Process(target=crash_after_the_charge, args=(str(ledger.path),))
+    child = multiprocessing.get_context("spawn").Process(
+        target=crash_after_the_charge, args=(str(ledger.path),), daemon=True
+    )
     child.start()
     child.join(60)
     assert child.exitcode == 9

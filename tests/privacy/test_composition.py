@@ -142,6 +142,43 @@ def test_more_rounds_cost_more_and_less_than_their_sum(rate, threshold, log_e, r
     assert one * (1 - 1e-6) <= several <= basic * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("adjacency", [ADD_REMOVE, REPLACE])
+@pytest.mark.parametrize(
+    ("rate", "threshold", "rounds", "log_e"),
+    [(0.1, 655, 2, 0.3), (1e-4, 1046, 20, 1e-3), (0.5, 6000, 2, 0.02), (1e-12, 100, 30, 0.2)],
+)
+def test_losses_too_rare_for_a_float(rate, threshold, rounds, log_e, adjacency):
+    """The highest losses have a probability below 1e-308 here; what is left is composed as ever."""
+    parts = {"sampling_rate": rate, "threshold": threshold, "adjacency": adjacency}
+    several = delta(epsilon=log_e, rounds=rounds, **parts)
+    assert delta(epsilon=log_e, **parts) * (1 - 1e-6) <= several
+    assert several <= rounds * delta(epsilon=log_e / rounds, **parts) * (1 + 1e-12)
+    if several > 1e-290:
+        found = epsilon(delta=several, rounds=rounds, **parts)
+        assert found == pytest.approx(log_e, rel=2e-3)
+
+
+@pytest.mark.parametrize("adjacency", [ADD_REMOVE, REPLACE])
+@pytest.mark.parametrize(("rate", "threshold"), [(1 - 2**-40, 3), (1 - 2**-53, 145), (2.0**-63, 34)])
+def test_rounds_at_the_ends_of_the_rates(rate, threshold, adjacency):
+    several = delta(sampling_rate=rate, threshold=threshold, epsilon=0.5, adjacency=adjacency, rounds=10)
+    whole = -math.expm1(10 * math.log1p(-(rate**threshold)))
+    assert whole * (1 - 1e-9) <= several <= 1
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("adjacency", [ADD_REMOVE, REPLACE])
+def test_the_search_for_epsilon_ends_next_to_the_probability_of_a_whole_bucket(adjacency):
+    rate, threshold, rounds = 0.1, 6, 3
+    whole = -math.expm1(rounds * math.log1p(-(rate**threshold)))
+    settings = {"sampling_rate": rate, "threshold": threshold, "adjacency": adjacency, "rounds": rounds}
+    assert epsilon(delta=whole * (1 - 1e-9), **settings) == math.inf
+    for factor in (1, 1 + 1e-9, 1 + 1e-5):
+        assert epsilon(delta=whole * factor, **settings) > epsilon(delta=whole * 1.01, **settings)
+    found = epsilon(delta=whole * 1.01, **settings)
+    assert delta(epsilon=found, **settings) <= whole * 1.01
+
+
 def test_different_rounds_compose():
     plans = [Rounds(0.05, 20, 3), Rounds(0.1, 30, 2)]
     together = compose(plans, epsilon=0.8)

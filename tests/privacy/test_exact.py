@@ -6,7 +6,7 @@ from functools import cache
 
 import mpmath
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from thresher.privacy import delta, epsilon, exact
@@ -292,14 +292,19 @@ def test_never_zero_even_where_a_float_cannot_hold_it():
 # epsilon is the inverse.
 
 
+OUTWARD = 1 + 1e-6  # what grouping and rounding may add to a delta, at the most
+
+
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.floats(1e-4, 0.95), st.integers(2, 100), st.floats(-12, -2), adjacencies)
+@example(1e-4, 3, -12.0, ADD_REMOVE)  # delta is p^τ to the last bit
+@example(1e-4, 3, -12.0, REPLACE)
 def test_epsilon_inverts_delta(rate, threshold, exponent, adjacency):
     target = 10**exponent
     found = epsilon(sampling_rate=rate, threshold=threshold, delta=target, adjacency=adjacency)
     if math.isinf(found):
-        assert rate**threshold > target
+        assert rate**threshold * OUTWARD > target
     elif found > 1e-6:
         assert delta(sampling_rate=rate, threshold=threshold, epsilon=found, adjacency=adjacency) <= target
         less = delta(sampling_rate=rate, threshold=threshold, epsilon=found * (1 - 1e-6), adjacency=adjacency)
@@ -309,3 +314,46 @@ def test_epsilon_inverts_delta(rate, threshold, exponent, adjacency):
 def test_epsilon_edges():
     assert epsilon(sampling_rate=0.5, threshold=2, delta=1e-8) == math.inf
     assert epsilon(sampling_rate=1e-9, threshold=2000, delta=1e-8) == 0.0
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("adjacency", [ADD_REMOVE, REPLACE])
+@pytest.mark.parametrize(("rate", "threshold", "whole"), [(1e-4, 3, 1e-12), (0.1, 2, 0.01), (0.5, 20, 2.0**-20)])
+def test_the_search_for_epsilon_ends_next_to_the_probability_of_a_whole_bucket(rate, threshold, whole, adjacency):
+    """At delta = p^τ outward rounding leaves no epsilon that is enough: the search must see that, not go on."""
+    settings = {"sampling_rate": rate, "threshold": threshold, "adjacency": adjacency}
+    assert epsilon(delta=whole, **settings) == math.inf
+    assert epsilon(delta=whole * (1 - 1e-9), **settings) == math.inf
+    found = epsilon(delta=whole * OUTWARD**2, **settings)
+    assert found < math.log(threshold + 1) - math.log1p(-rate) + 1e-5
+    assert delta(epsilon=found, **settings) <= whole * OUTWARD**2
+
+
+@pytest.mark.parametrize(
+    ("rate", "threshold", "target"),
+    [(1e-6, 99_999, 1e-22), (5.5e-7, 1000, 1e-40), (1e-4, 80, 1e-9), (0.15, 100_000, 3e-7), (0.01, 20, 1e-30)],
+)
+def test_epsilon_takes_few_evaluations(monkeypatch, rate, threshold, target):
+    """Replacing is slow to compute finely: a tenth to a third of a second each, where the threshold is large."""
+    tolerances = []
+
+    def counted(rate, threshold, excess, *, tolerance):
+        tolerances.append(tolerance)
+        return compute(rate, threshold, excess, tolerance=tolerance)
+
+    compute = exact.log_delta_replace
+    monkeypatch.setattr(exact, "log_delta_replace", counted)
+    found = epsilon(sampling_rate=rate, threshold=threshold, delta=target)
+    assert delta(sampling_rate=rate, threshold=threshold, epsilon=found) <= target
+    assert tolerances.count(exact.FINE) <= 15
+    assert len(tolerances) <= 40
+
+
+@pytest.mark.parametrize("rate", [1 - 1e-9, 1 - 2**-40, 1 - 2**-53])
+@pytest.mark.parametrize("threshold", [1, 2, 42, 100_000])
+@pytest.mark.parametrize("log_e", [1e-4, 0.02, 3.0])
+def test_rates_next_to_one(rate, threshold, log_e):
+    """Nearly everybody is sampled: a bucket of τ units shows itself, so delta is next to p^τ, from above."""
+    for adjacency in (ADD_REMOVE, REPLACE):
+        found = delta(sampling_rate=rate, threshold=threshold, epsilon=log_e, adjacency=adjacency)
+        assert rate**threshold <= found <= 1

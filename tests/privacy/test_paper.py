@@ -374,9 +374,9 @@ def test_best_rule_finds_the_minimum_of_a_full_scan(target: tuple[float, float],
 
 def test_best_rule_is_fast() -> None:
     paper.best_rule(1.0, 1e-8)  # scipy is imported on first use
-    start = time.perf_counter()
+    start = time.process_time()
     paper.best_rule(1.0, 1e-300)
-    assert time.perf_counter() - start < 0.05
+    assert time.process_time() - start < 0.05
 
 
 # Properties ------------------------------------------------------------------------------------------------

@@ -240,12 +240,15 @@ def test_bad_input_names_the_setting(arguments, setting):
     assert isinstance(caught.value, ValueError)
 
 
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "arguments",
     [
         {"delta": 1e-30, "threshold": 1},  # would need a rate of 1e-30
         {"delta": 1e-300, "threshold": 10},
         {"delta": 1e-8, "epsilon": 1e-4, "sampling_rate": 0.9999},
+        {"delta": 1e-310},  # less than any delta that is reported
+        {"delta": 1e-310, "threshold": 1000},
     ],
 )
 def test_targets_that_no_plan_can_reach(arguments):

@@ -107,6 +107,16 @@ def test_interval_at_the_threshold_starts_there():
         PLAN.interval(100, confidence=1.0)
 
 
+@pytest.mark.timeout(60)
+def test_an_interval_beyond_what_floats_count_one_by_one():
+    """Above 2^53 no float lies between two neighbours, and the search has to end there."""
+    plan = th.Plan(2.0**-40, 20, 100.0, 0.99, "add-remove")
+    lower, upper = plan.interval(100_000)
+    assert lower < 100_000 * 2**40 < upper
+    width = 2 * 1.96 * math.sqrt(100_000) * 2**40
+    assert upper - lower == pytest.approx(width, rel=0.01)
+
+
 def test_large_counts_have_the_textbook_width():
     lower, upper = PLAN.interval(1_000_000)
     width = 2 * 1.96 * math.sqrt(1_000_000 * (1 - PLAN.sampling_rate)) / PLAN.sampling_rate

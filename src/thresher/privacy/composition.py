@@ -25,6 +25,8 @@ from thresher.privacy.settings import (
     upper_float,
 )
 
+_SMALLEST_EPSILON = 1e-9
+
 
 class Sampled(Protocol):
     """Anything that says how often it samples, at which rate and with which threshold; a `Plan` does."""
@@ -128,13 +130,19 @@ def epsilon_of_round(rate: float, threshold: int, delta: float, adjacency: Adjac
     """The smallest epsilon of one round at `delta`, from above; infinite where delta < p^τ."""
     if threshold * math.log(rate) > math.log(delta):
         return math.inf
-    return _smallest_epsilon(
-        lambda epsilon: exact.log_delta(rate, threshold, epsilon, adjacency),
-        delta,
-        0.0,
-        _largest_finite_loss(rate, threshold),
-        precision=1e-10,
-    )
+    most = _largest_finite_loss(rate, threshold)
+
+    def search(adjacency: Adjacency, tolerance: float, guess: float, width: float, precision: float) -> float:
+        def log_delta(epsilon: float) -> float:
+            return exact.log_delta(rate, threshold, epsilon, adjacency, tolerance=tolerance)
+
+        return _smallest_epsilon(log_delta, delta, (0.0, min(guess, most), most), width=width, precision=precision)
+
+    found = search("add-remove", exact.FINE, most, 0.5, 1e-10)
+    if adjacency == "replace":  # slower to compute, and seldom far from it
+        found = search("replace", COARSE / 10, found, 1e-2, 1e-5)
+        found = search("replace", exact.FINE, found, 2e-4, 1e-7)
+    return found
 
 
 def _epsilon_of_rounds(rounds: Sequence[Sampled], delta: float, adjacency: Adjacency) -> float:
@@ -142,14 +150,24 @@ def _epsilon_of_rounds(rounds: Sequence[Sampled], delta: float, adjacency: Adjac
     log_none_whole = sum(part.rounds * math.log1p(-(part.sampling_rate**part.threshold)) for part in rounds)
     if -math.expm1(log_none_whole) > delta:
         return math.inf
-    low = max(epsilon_of_round(part.sampling_rate, part.threshold, delta, adjacency) for part in rounds)
-    high = sum(part.rounds * _largest_finite_loss(part.sampling_rate, part.threshold) for part in rounds)
-    high = min(high, _basic_epsilon(rounds, delta, adjacency) * (1 + 1e-6))
+    least = max(epsilon_of_round(part.sampling_rate, part.threshold, delta, adjacency) for part in rounds)
+    if least == math.inf:
+        return math.inf
+    most = sum(part.rounds * _largest_finite_loss(part.sampling_rate, part.threshold) for part in rounds)
+    guess = min(least * math.sqrt(sum(part.rounds for part in rounds)), most)
     guide = _smallest_epsilon(
-        lambda epsilon: log_delta_of_rounds(rounds, epsilon, adjacency, tolerance=COARSE), delta, low, high
+        lambda epsilon: log_delta_of_rounds(rounds, epsilon, adjacency, tolerance=COARSE),
+        delta,
+        (least, guess, most),
+        width=0.2,
+        precision=1e-4,
     )
     return _smallest_epsilon(
-        lambda epsilon: log_delta_of_rounds(rounds, epsilon, adjacency), delta, guide * 0.98, guide
+        lambda epsilon: log_delta_of_rounds(rounds, epsilon, adjacency),
+        delta,
+        (least, min(guide, most), most),
+        width=0.01,
+        precision=1e-6,
     )
 
 
@@ -159,22 +177,42 @@ def _largest_finite_loss(rate: float, threshold: int) -> float:
 
 
 def _smallest_epsilon(
-    log_delta: Callable[[float], float], delta: float, low: float, high: float, *, precision: float = 1e-6
+    log_delta: Callable[[float], float],
+    delta: float,
+    least_guess_most: tuple[float, float, float],
+    *,
+    width: float,
+    precision: float,
 ) -> float:
-    """The smallest epsilon in low…high with log_delta(epsilon) ≤ ln delta, within `precision` from above."""
+    """The smallest epsilon in least…most with log_delta(epsilon) ≤ ln delta, within `precision` from above.
+
+    Looks first around the guess, by a factor of about 1 ± `width`, then ever farther.
+    Edge cases: infinite where not even `most` is enough. Nothing but infinite losses is left there, so delta is below
+    their probability, or above it by less than bounds are rounded outward.
+    """
     from scipy import optimize
 
     target = math.log(delta)
-    low = max(low, 1e-9)
-    if log_delta(low) <= target:
-        return low if low > 1e-9 else 0.0
-    found = high
-    if log_delta(high) < target:
-        distance = functools.cache(lambda epsilon: max(log_delta(epsilon) - target, -10.0))
-        found = optimize.brentq(distance, low, high, xtol=1e-12, rtol=precision / 2) * (1 + precision)
-    while log_delta(found) > target:
-        found *= 1 + precision
-    return float(found)
+    least, guess, most = (math.log(max(epsilon, _SMALLEST_EPSILON)) for epsilon in least_guess_most)
+
+    @functools.cache
+    def distance(log_epsilon: float) -> float:
+        return min(max(log_delta(math.exp(log_epsilon)) - target, -10.0), 10.0)
+
+    low = high = min(max(guess, least), most)
+    while distance(high) > 0:
+        if high >= most:
+            return math.inf
+        low, high, width = high, min(high + width, most), 4 * width
+    while distance(low) <= 0:
+        if low <= least:
+            return math.exp(low) if least_guess_most[0] > _SMALLEST_EPSILON else 0.0
+        low, high, width = max(low - width, least), low, 4 * width
+    found = optimize.brentq(distance, low, high, xtol=precision / 4, rtol=1e-15) + precision
+    # Bounds are not smooth, since each is grouped or discretised in its own way: the margin doubles to get past that.
+    while found < high and not distance(found) <= 0:
+        found, precision = found + precision, 2 * precision
+    return math.exp(min(found, high))
 
 
 def basic_delta(rounds: Sequence[Sampled], epsilon: float, adjacency: Adjacency) -> float:

@@ -29,6 +29,7 @@ Integers = NDArray[np.int64]
 _OUTWARD = math.log1p(1e-9)
 _DENSE_LIMIT = 20_000
 _TINY_RATE = 1e-9
+_MOST_GROUPS = 1 << 18
 
 
 def delta_from_log(log_delta: float) -> float:
@@ -114,7 +115,7 @@ def _replace_dense(rate: float, threshold: int, excess: float, longest: int) -> 
     """Every value of T one by one: the removal cost at each comes from running sums of Pr[T = k]."""
     wait = np.arange(threshold, longest + 1, dtype=np.float64)
     cost_excess = _excess_at(rate, threshold, excess, wait)
-    at = _best_k(rate, threshold, cost_excess)
+    at = _best_k_after(threshold, excess, wait)
     last = int(max(longest, at.max()))
     k = np.arange(threshold, last + 1, dtype=np.float64)
     log_mass = log_point(k - 1, threshold - 1, rate) + math.log(rate)
@@ -132,7 +133,7 @@ def _replace_dense(rate: float, threshold: int, excess: float, longest: int) -> 
 
 def _replace_grouped(rate: float, threshold: int, excess: float, longest: int, tolerance: float) -> float:
     """Values of T in groups. The cost is convex in E, so a chord bounds each group from above and the cost at
-    the group's mean bounds it from below; groups are split until the two agree to `tolerance`.
+    the group's mean bounds it from below; groups are split until the two agree to `tolerance`, or there are too many.
     """
     span = longest - threshold + 1
     edges = np.unique(threshold + np.rint(np.geomspace(1, span, 400)).astype(np.int64))
@@ -144,9 +145,9 @@ def _replace_grouped(rate: float, threshold: int, excess: float, longest: int, t
         mass = np.where(
             single,
             np.exp(log_point(first - 1, threshold - 1, rate) + math.log(rate)),
-            between(rate, threshold, first - 1, last),
+            _between_each(rate, threshold, edges - 1),
         )
-        shifted = between(rate, threshold, first, last + 1)  # the same group under T − 1
+        shifted = _between_each(rate, threshold, edges)  # the same groups under T − 1
         high, low = (_excess_at(rate, threshold, excess, end) for end in (first, last))
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = np.clip(np.nan_to_num((1 + excess) * shifted / mass - 1), low, high)
@@ -155,7 +156,7 @@ def _replace_grouped(rate: float, threshold: int, excess: float, longest: int, t
         upper = mass * chord
         gap = np.where(single, 0.0, upper - mass * np.minimum(_cost(rate, threshold, mean), chord))
         total = float(upper.sum()) + beyond
-        if gap.sum() <= tolerance * total or total < 1e-280:
+        if gap.sum() <= tolerance * total or total < 1e-280 or len(edges) > _MOST_GROUPS:
             return math.log(total) if total > 0 else -math.inf
         pieces = np.sqrt(gap * len(gap) / (0.5 * tolerance * total))
         pieces = np.minimum(np.clip(np.ceil(pieces), 1, 16), last - first + 1).astype(np.int64)
@@ -184,6 +185,12 @@ def between(rate: float, threshold: int, low: Floats, high: Floats) -> Floats:
     return np.maximum(np.where(reach_high < 0.5, from_below, from_above), 0.0)
 
 
+def _between_each(rate: float, threshold: int, ends: Integers) -> Floats:
+    """`between` for every two neighbours of rising `ends`; each tail is computed once."""
+    reached, missed = reach(ends, threshold, rate), miss(ends, threshold, rate)
+    return np.maximum(np.where(reached[1:] < 0.5, np.diff(reached), -np.diff(missed)), 0.0)
+
+
 def _excess_at(rate: float, threshold: int, excess: float, wait: Floats) -> Floats:
     """E·r(i) − 1 for T' = i, written so that no precision is lost where it is near zero."""
     shifted: Floats = (wait * (excess - (1 + excess) * rate) + (threshold - 1)) / (wait - threshold + 1)
@@ -197,6 +204,13 @@ def _best_k(rate: float, threshold: int, excess: Floats) -> Floats:
     return best
 
 
+def _best_k_after(threshold: int, excess: float, wait: Floats) -> Floats:
+    """k* at E·r(i), T' = i. The rate cancels out, so none of the precision is lost where it is close to one."""
+    ratio: Floats = (threshold - 1) * (1.0 + excess) * wait / (excess * wait + (threshold - 1))
+    best: Floats = np.maximum(np.floor(ratio) + 1, threshold)
+    return best
+
+
 def _cost(rate: float, threshold: int, excess: Floats) -> Floats:
     """H_E(T ‖ T+1) for many E at once, not logarithmic; the incomplete beta function serves for the tail."""
     k = _best_k(rate, threshold, excess)
@@ -206,7 +220,9 @@ def _cost(rate: float, threshold: int, excess: Floats) -> Floats:
 
 
 def _worst_log_cost(rate: float, threshold: int, excess: float) -> float:
-    return log_delta_remove(rate, threshold, excess - (1 + excess) * rate)
+    """The removal cost at E·(1−p), below every E·r(i): its k* is the limit of those after longer and longer waits."""
+    candidates = _neighbours((threshold - 1) * (1.0 + excess) / excess, threshold)
+    return float(np.max(_log_remove_at(rate, threshold, excess - (1 + excess) * rate, candidates))) + _OUTWARD
 
 
 def _neighbours(ratio: float, threshold: int) -> Floats:

@@ -79,7 +79,8 @@ def epsilon(
 
     Guarantee: an upper bound, as for `delta`.
     Edge cases: infinite where delta is below the probability that a bucket of exactly τ units is sampled whole (p^τ in
-    one round): no finite epsilon covers that event. Zero where delta alone already covers everything.
+    one round), or so little above it that outward rounding makes up the difference: no finite epsilon covers that
+    event. Zero where delta alone already covers everything.
     """
     rate, threshold = upper_float(sampling_rate), check_threshold(threshold)
     delta, adjacency = check_delta(delta), check_adjacency(adjacency)

@@ -17,6 +17,7 @@ Reference: docs/privacy.md, section 6.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -62,7 +63,7 @@ def losses_remove(rate: float, threshold: int) -> Losses:
     values, masses = _at_ends(_loss(rate, threshold, first), _loss(rate, threshold, last), mass, shifted)
     beyond = float(miss(last[-1], threshold, rate))  # smaller losses, rounded up to the last one listed
     values, masses = np.append(values, _loss(rate, threshold, last[-1:])), np.append(masses, beyond)
-    return Losses(values, masses, math.exp(threshold * math.log(rate)))
+    return _without_zeros(values, masses, math.exp(threshold * math.log(rate)))
 
 
 def losses_add(rate: float, threshold: int) -> Losses:
@@ -70,7 +71,13 @@ def losses_add(rate: float, threshold: int) -> Losses:
     first, last, mass, shifted = _groups(rate, threshold)
     values, masses = _at_ends(-_loss(rate, threshold, last), -_loss(rate, threshold, first), shifted, mass)
     beyond = float(miss(last[-1] - 1, threshold, rate))
-    return Losses(np.append(values, -math.log1p(-rate)), np.append(masses, beyond), 0.0)
+    return _without_zeros(np.append(values, -math.log1p(-rate)), np.append(masses, beyond), 0.0)
+
+
+def _without_zeros(values: Floats, masses: Floats, infinite: float) -> Losses:
+    """Leave out atoms too small for a float. All together weigh less than the smallest normal one: that is infinite."""
+    kept = masses > 0
+    return Losses(values[kept], masses[kept], infinite if kept.all() else infinite + sys.float_info.min)
 
 
 def _loss(rate: float, threshold: int, wait: Floats) -> Floats:
@@ -88,7 +95,7 @@ def _groups(rate: float, threshold: int) -> tuple[Floats, Floats, Floats, Floats
     spread = math.sqrt(threshold * (1 - rate)) / rate
     edges = np.concatenate(
         [
-            threshold + np.geomspace(1, longest - threshold, _GROUPS // 3),
+            threshold + np.geomspace(1, float(longest - threshold), _GROUPS // 3),
             threshold / rate + spread * np.linspace(-14, 14, _GROUPS),
         ]
     )
@@ -123,17 +130,19 @@ def _upper_share(value: Floats, low: Floats, high: Floats) -> Floats:
 def log_delta_composed(parts: Sequence[Repeated], epsilon: float, *, tolerance: float = FINE) -> float:
     """ln of an upper bound of delta at `epsilon` for all parts together, about `tolerance` above it."""
     log_infinite = _log_infinite(parts)
-    log_guess = max(_tilt(parts, epsilon)[1], log_infinite)
+    log_guess, less = max(_tilt(parts, epsilon)[1], log_infinite), 10.0
     while True:
         trimmed, log_moved = _trim_high(parts, log_guess)
         log_finite = _log_delta_finite(trimmed, epsilon, tolerance)
         log_kept = float(np.logaddexp(log_finite, log_infinite))
-        if log_moved <= log_kept + math.log(tolerance / 10):
+        if not log_moved > log_kept + math.log(tolerance / 10):
             return float(np.logaddexp(log_kept, log_moved)) + _OUTWARD
-        log_guess = min(log_kept, log_guess - 10)  # the guess was too high: what was moved must weigh less
+        log_guess, less = min(log_kept, log_guess - less), 2 * less  # too high: what was moved must weigh less
 
 
 def _log_delta_finite(parts: Sequence[Repeated], epsilon: float, tolerance: float) -> float:
+    if not all(part.losses.values.size for part in parts):  # every loss of some round is infinite
+        return -math.inf
     tilt, _ = _tilt(parts, epsilon)
     if tilt == 0.0:
         return -math.inf
@@ -160,9 +169,9 @@ def _moments(parts: Sequence[Repeated], tilt: float) -> tuple[float, float, floa
     """Log moment generating function of the composed finite loss at `tilt`, and its two derivatives."""
     log_moment = mean = variance = 0.0
     for part in parts:
-        exponent = tilt * part.losses.values
+        exponent = np.log(part.losses.masses) + tilt * part.losses.values
         peak = float(exponent.max())
-        weight = part.losses.masses * np.exp(exponent - peak)
+        weight = np.exp(exponent - peak)
         total = float(weight.sum())
         first = float((weight * part.losses.values).sum()) / total
         second = float((weight * (part.losses.values - first) ** 2).sum()) / total

@@ -170,26 +170,32 @@ class Target:
 
     def smallest_threshold(self, rate: float) -> int:
         """The smallest threshold that meets the target at this rate."""
-        low, high = 0, 8
-        while not self.holds(rate, high):
-            low, high = high, high * 2
-            if high > MAX_THRESHOLD:
-                raise Unreachable(
-                    f"No threshold up to {MAX_THRESHOLD:,} meets the target at this sampling_rate.",
-                    hint="Lower the sampling_rate, or raise epsilon or delta.",
-                )
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.holds(rate, middle) else (middle, high)
-        return high
+        goal = math.log(self.delta)
+        guide = _first_threshold(lambda tau: self._log_delta(rate, tau, COARSE) <= goal, 8)
+        found = _first_threshold(lambda tau: self.holds(rate, tau), min(guide, MAX_THRESHOLD))
+        if found > MAX_THRESHOLD:
+            raise Unreachable(
+                f"No threshold up to {MAX_THRESHOLD:,} meets the target at this sampling_rate.",
+                hint="Lower the sampling_rate, or raise epsilon or delta.",
+            )
+        return found
 
     def largest_rate(self, threshold: int) -> float:
         """The largest dyadic rate that meets the target with this threshold."""
         rate = self.approximate_rate(threshold)
         rate = self._solve(threshold, rate * 0.998, rate * 1.003, FINE, _FINAL_PRECISION)
+        margin = _FINAL_PRECISION
         while not self.holds(rounded := dyadic(rate, significant_bits=_PLANNED_BITS), threshold):
-            rate *= 1 - _FINAL_PRECISION
+            rate, margin = rate * (1 - margin), min(2 * margin, 0.5)
+            if rate < _SMALLEST_RATE:
+                raise self._no_rate(threshold)
         return rounded
+
+    def _no_rate(self, threshold: int) -> Unreachable:
+        return Unreachable(
+            f"No sampling rate above 2^-{RATE_BITS} meets the target with a threshold of {threshold}.",
+            hint="Raise the threshold or delta.",
+        )
 
     def approximate_rate(self, threshold: int) -> float:
         """The largest rate, to a precision that is enough to compare thresholds."""
@@ -221,10 +227,7 @@ class Target:
         lower, upper = _logit(max(low, _SMALLEST_RATE)), _logit(min(high, 1 - 1e-12))
         while excess(lower) > 0:
             if lower <= _logit(_SMALLEST_RATE):
-                raise Unreachable(
-                    f"No sampling rate above 2^-{RATE_BITS} meets the target with a threshold of {threshold}.",
-                    hint="Raise the threshold or delta.",
-                )
+                raise self._no_rate(threshold)
             lower, upper = max(lower - 0.5, _logit(_SMALLEST_RATE)), lower
         while excess(upper) < 0 and upper < 27:
             lower, upper = upper, upper + 0.5
@@ -243,11 +246,31 @@ def _valid_rate(epsilon: float, delta: float, threshold: int) -> float:
     return math.exp(math.log(delta) / threshold - 1) * -math.expm1(-epsilon)
 
 
+def _first_threshold(enough: Callable[[int], bool], guess: int) -> int:
+    """The smallest threshold that is enough, searched for ever farther from a guess.
+
+    Edge cases: one more than the largest threshold where none is enough.
+    """
+    step = 1
+    if enough(guess):
+        low, high = guess - 1, guess
+        while low > 0 and enough(low):
+            low, high, step = max(low - 2 * step, 0), low, 2 * step
+    else:
+        low, high = guess, guess + 1
+        while high <= MAX_THRESHOLD and not enough(high):
+            low, high, step = high, min(high + 2 * step, MAX_THRESHOLD + 1), 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
 def _best_threshold(target: Target, objective: Objective, count: int | None, probability: float) -> int:
     def visible(threshold: int) -> float:
         return visible_size(target.approximate_rate(threshold), threshold, probability)
 
-    start = max(1, round(1.2 * math.log(target.rounds / target.delta)))
+    start = max(1, round(1.2 * (math.log(target.rounds) - math.log(target.delta))))
     if objective == "visible":
         return _descend(visible, start)
     assert count is not None

@@ -124,8 +124,10 @@ def _first_true(test: Callable[[Floats], Booleans], low: Floats, high: Floats, g
     above, below = test(np.maximum(left, low + 1)), test(right)
     low, high = np.where(above | (left <= low), low, left), np.where(above & (left > low), left, high)
     high, low = np.where(below, np.minimum(high, right), high), np.where(below, low, np.maximum(low, right))
-    while np.any(high - low > 1):
+    while True:
         middle = np.floor((low + high) / 2)
-        true, open_ = test(middle), high - low > 1
-        low, high = np.where(open_ & ~true, middle, low), np.where(open_ & true, middle, high)
-    return high
+        between = (low < middle) & (middle < high)  # above 2^53 there are gaps, with no float to go on with
+        if not between.any():
+            return high
+        true = test(middle)
+        low, high = np.where(between & ~true, middle, low), np.where(between & true, middle, high)
