@@ -8,12 +8,12 @@ from thresher.errors import Conflict, NotFound
 from thresher.fleet.store.database import Database, Transaction, is_name, open_database
 from thresher.fleet.store.schema import AGGREGATED, create_round_tables, drop_round_tables, round_table
 
-_WITHOUT_REPORTS = ("deleting", "deleted")
+_WITHOUT_REPORTS = ("emptying", "deleting", "deleted")
 _Found = tuple[int, str, bytes | None, str | None]
 
 
 class AggregatorStore:
-    """Rounds go from collecting to released, deleting and deleted; without a release they are deleted unread.
+    """Rounds go from collecting to released, emptying, deleting and deleted; without a release they are deleted unread.
 
     Guarantee: a batch is durable when `add_batch` returns; a release is stored at most once, together with the mark
     that its reports are to be deleted.
@@ -124,26 +124,46 @@ class AggregatorStore:
     def delete_reports(self, round: str) -> None:
         """Delete a round's reports and overwrite them; if it has no release yet, it will never have one.
 
-        Guarantee: what is not finished, because of a crash or an error, is in `rounds_to_delete`.
-        Edge cases: nothing to do for a round that is unknown, or deleted already.
+        Guarantee: what is not finished, because of a crash or an error, is in `rounds_to_delete`. Memory does not grow
+        with the number of reports.
+        Edge cases: an unknown round is noted, so that a batch that comes late is refused; nothing to do for one that is
+        deleted already.
         """
+        if not is_name(round):
+            return
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
-            found = _find(transaction, round)
-            if found is None or found[1] == "deleted":
+            number, state, _, _ = _find(transaction, round) or _create(transaction, round)
+            if state == "deleted":
                 return
-            number = found[0]
-            drop_round_tables(transaction, AGGREGATED, number)
-            _set_state(transaction, number, "deleting")
+            if state != "deleting":
+                _set_state(transaction, number, "emptying")
+        if state != "deleting":
+            self._empty(number)
         self._database.scrub()
         with self._database.transaction() as transaction:
             _set_state(transaction, number, "deleted")
+
+    def _empty(self, number: int) -> None:
+        """Delete the blobs in parts, since a table that is dropped whole is held in memory whole; then drop it."""
+        table = round_table("blobs", number)
+        left = True
+        while left:
+            with self._database.transaction() as transaction:
+                transaction.execute(
+                    f"DELETE FROM {table} WHERE batch IN (SELECT batch FROM {table} ORDER BY batch LIMIT 20)"  # noqa: S608
+                )
+                left = bool(transaction.fetch(f"SELECT 1 FROM {table} LIMIT 1"))  # noqa: S608
+        with self._database.transaction() as transaction:
+            transaction.lock(shared=False)
+            drop_round_tables(transaction, AGGREGATED, number)
+            _set_state(transaction, number, "deleting")
 
     def rounds_to_delete(self) -> list[str]:
         """Rounds that have their release, or were given up, and whose reports are not known to be overwritten."""
         with self._database.transaction(write=False) as transaction:
             return [round for (round,) in transaction.fetch(
-                "SELECT round FROM rounds WHERE state IN ('released', 'deleting') ORDER BY number"
+                "SELECT round FROM rounds WHERE state IN ('released', 'emptying', 'deleting') ORDER BY number"
             )]  # fmt: skip
 
 
