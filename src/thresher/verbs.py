@@ -1,7 +1,8 @@
 """The four verbs, on whatever holds the data: a table becomes a population, targets become a plan, a ledger is charged.
 
 `data` is a data frame of any kind that narwhals knows, a path or glob, an array or a list (see `thresher.populations`),
-or anything that can be asked a question (a `Population`, such as a fleet). Without `unit=`, each row is a unit.
+anything that can be asked a question (a `Population`), or a fleet, to which the whole query is submitted. Without
+`unit=`, each row is a unit. On a fleet, `wait=False` returns a handle at once in place of the answer.
 
 Nothing is drawn before the request has been checked and the ledger, if there is one, has been charged durably for all
 rounds of the query. A request that is refused costs nothing.
@@ -14,7 +15,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from thresher import analytics
-from thresher.analytics import HeavyHitters, Histogram, Population, Progress, Quantiles, Ranges
+from thresher.analytics import (
+    HeavyHitters,
+    HeavyHittersQuery,
+    Histogram,
+    HistogramQuery,
+    Population,
+    Progress,
+    Quantiles,
+    QuantilesQuery,
+    Query,
+    Ranges,
+    RangesQuery,
+)
 from thresher.analytics.heavy_hitters import Method as HeavyHittersMethod
 from thresher.analytics.quantile import check_bounds
 from thresher.analytics.quantiles import Method as QuantilesMethod
@@ -24,7 +37,7 @@ from thresher.populations import Table
 from thresher.privacy import Adjacency, Plan
 from thresher.privacy import plan as make_plan
 from thresher.privacy.settings import check_rounds
-from thresher.questions import Below, Bins, Cells, Dates, Every, Joint, Prefixes, Question, Values
+from thresher.questions import Bins, Dates, Every, Joint, Values
 
 LEVELS = 10
 STEPS = 10
@@ -49,6 +62,7 @@ def histogram(
     domain: Iterable[Any] | None = None,
     ledger: Ledger | None = None,
     progress: Progress | None = None,
+    wait: bool = True,
 ) -> Histogram:
     """How many units hold each value of a column, or of several columns together. Without `unit=`, each row is a unit.
 
@@ -60,8 +74,9 @@ def histogram(
     """
     question = histogram_question(column, bins, bin_width, lower, upper, dates)
     chosen = _plan(plan, epsilon, delta, adjacency, 1)
-    population = _population(data, unit, question, chosen, ledger, f"histogram of {', '.join(question.columns)}")
-    return analytics.histogram(population, question, chosen, domain=domain, progress=progress)
+    query = HistogramQuery(question, chosen, _listed(domain))
+    answer: Histogram = _answer(query, data, unit, ledger, progress, wait)
+    return answer
 
 
 def heavy_hitters(
@@ -78,6 +93,7 @@ def heavy_hitters(
     step: int = 1,
     ledger: Ledger | None = None,
     progress: Progress | None = None,
+    wait: bool = True,
 ) -> HeavyHitters:
     """The common values of a text column. Without `unit=`, each row is a unit.
 
@@ -88,9 +104,9 @@ def heavy_hitters(
     """
     rounds = 1 if method == "one-shot" else check_rounds(_rounds(plan, levels, LEVELS, "levels"), setting="levels")
     chosen = _plan(plan, epsilon, delta, adjacency, rounds)
-    question: Question = Values((column,)) if method == "one-shot" else Prefixes(column, max(1, int(step)))
-    population = _population(data, unit, question, chosen, ledger, f"heavy_hitters of {column}, {method}")
-    return analytics.heavy_hitters(population, column, chosen, method=method, step=step, progress=progress)
+    query = HeavyHittersQuery(column, chosen, method, step)
+    answer: HeavyHitters = _answer(query, data, unit, ledger, progress, wait)
+    return answer
 
 
 def quantiles(
@@ -111,6 +127,7 @@ def quantiles(
     branching: int = BRANCHING,
     ledger: Ledger | None = None,
     progress: Progress | None = None,
+    wait: bool = True,
 ) -> Quantiles:
     """The numbers that given parts of all units are below, between public bounds. Without `unit=`, each row is a unit.
 
@@ -126,19 +143,9 @@ def quantiles(
         needed = check_rounds(_rounds(None, levels, HIERARCHY_LEVELS, "levels"), setting="levels")
     rounds = needed if plan is None else plan.rounds
     chosen = _plan(plan, epsilon, delta, adjacency, rounds)
-    question = Below(column, 0.0) if method == "search" else Cells(column, *check_bounds(lower, upper), cells=1)
-    population = _population(data, unit, question, chosen, ledger, f"quantiles of {column}, {method}")
-    return analytics.quantiles(
-        population,
-        column,
-        wanted,
-        chosen,
-        lower=lower,
-        upper=upper,
-        method=method,
-        branching=branching,
-        progress=progress,
-    )
+    query = QuantilesQuery(column, tuple(wanted), chosen, lower, upper, method, branching)
+    answer: Quantiles = _answer(query, data, unit, ledger, progress, wait)
+    return answer
 
 
 def ranges(
@@ -156,6 +163,7 @@ def ranges(
     levels: int | None = None,
     ledger: Ledger | None = None,
     progress: Progress | None = None,
+    wait: bool = True,
 ) -> Ranges:
     """How many units lie in any range, between public bounds: ask once, then `count(lo, hi)`, `quantile(q)`, `cdf(x)`.
 
@@ -165,11 +173,9 @@ def ranges(
     """
     rounds = check_rounds(_rounds(plan, levels, HIERARCHY_LEVELS, "levels"), setting="levels")
     chosen = _plan(plan, epsilon, delta, adjacency, rounds)
-    question = Cells(column, *check_bounds(lower, upper), cells=1)
-    population = _population(data, unit, question, chosen, ledger, f"ranges of {column}")
-    return analytics.ranges(
-        population, column, chosen, lower=lower, upper=upper, branching=branching, progress=progress
-    )
+    query = RangesQuery(column, chosen, lower, upper, branching)
+    answer: Ranges = _answer(query, data, unit, ledger, progress, wait)
+    return answer
 
 
 def histogram_question(
@@ -179,7 +185,7 @@ def histogram_question(
     lower: float | None = None,
     upper: float | None = None,
     dates: Every | Mapping[str, Every] | None = None,
-) -> Question:
+) -> Values | Bins | Dates | Joint:
     """The question of a histogram from the verb's settings."""
     columns = Values((column,) if isinstance(column, str) else tuple(column)).columns
     for setting, given in (("bins", bins), ("bin_width", bin_width), ("dates", dates)):
@@ -253,19 +259,36 @@ def _plan(plan: Plan | None, epsilon: float | None, delta: float | None, adjacen
     return plan
 
 
-def _population(
-    data: Any, unit: str | None, question: Question, plan: Plan, ledger: Ledger | None, what: str
-) -> Population:
+def _listed(domain: Iterable[Any] | None) -> Any:
+    """The domain once and for all; a single text is left for the histogram's own check to refuse."""
+    return domain if domain is None or isinstance(domain, str) else tuple(domain)
+
+
+def _answer(
+    query: Query, data: Any, unit: str | None, ledger: Ledger | None, progress: Progress | None, wait: bool
+) -> Any:
+    """Submit the query to a fleet, or run it here on whatever holds the data."""
+    if hasattr(data, "submit"):
+        for setting, given in (("unit", unit), ("ledger", ledger)):
+            if given is not None:
+                raise InvalidSetting(setting, "is for tables; a fleet keeps its own", hint="Leave it out.")
+        return data.submit(query, wait=wait, progress=progress)
+    if not wait:
+        raise InvalidSetting("wait", "is for fleets; a table answers at once", hint="Leave it out.")
+    return query.run(_population(data, unit, query, ledger), progress)
+
+
+def _population(data: Any, unit: str | None, query: Query, ledger: Ledger | None) -> Population:
     """The data as a population whose first draw is preceded by the ledger's charge."""
 
     def charge() -> None:
         if ledger is not None:
-            charge_plan(ledger, plan, what)
+            charge_plan(ledger, query.plan, query.describe())
 
     if hasattr(data, "ask"):
         if unit is not None:
             raise InvalidSetting("unit", "is for tables; here every member is a unit already", hint="Leave it out.")
         return analytics.Charged(data, charge)
     table = Table(data, unit, before_draw=charge)
-    table.check(question)
+    table.check(query.first_question)
     return table

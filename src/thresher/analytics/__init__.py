@@ -9,6 +9,14 @@ from thresher.analytics.histogram import Histogram, histogram
 from thresher.analytics.population import Population
 from thresher.analytics.quantile import Quantile
 from thresher.analytics.quantiles import Quantiles, quantiles
+from thresher.analytics.queries import (
+    HeavyHittersQuery,
+    HistogramQuery,
+    QuantilesQuery,
+    Query,
+    RangesQuery,
+    query_from_dict,
+)
 from thresher.analytics.ranges import RangeAnswer, Ranges, ranges
 from thresher.analytics.rounds import Progress
 from thresher.analytics.trie import Trie, TrieNode
@@ -18,17 +26,23 @@ __all__ = [
     "Error",
     "FoundItem",
     "HeavyHitters",
+    "HeavyHittersQuery",
     "Histogram",
+    "HistogramQuery",
     "Population",
     "Progress",
     "Quantile",
     "Quantiles",
+    "QuantilesQuery",
+    "Query",
     "RangeAnswer",
     "Ranges",
+    "RangesQuery",
     "Trie",
     "TrieNode",
     "heavy_hitters",
     "histogram",
     "quantiles",
+    "query_from_dict",
     "ranges",
 ]

@@ -44,6 +44,8 @@ class Seen:
     outside: int
     hidden_inside: int
     hidden_outside: int
+    unevenness: float = 1.0
+    """How many times more densely one part of the two sets may have been sampled than another."""
 
     @property
     def total(self) -> int:
@@ -58,17 +60,26 @@ class Seen:
     def lower(self, tail: float) -> float:
         """A fraction that the true one is below with probability at most `tail`: Clopper and Pearson's bound.
 
-        Guarantee: conservative, since sampling without replacement has lighter tails (Uhlmann 1966).
+        Guarantee: conservative, since sampling without replacement has lighter tails (Uhlmann 1966). Where the sets
+        were not sampled at one rate, the odds inside can be off by their ratio, and the bound moves by all of it.
         """
         from scipy.special import betaincinv
 
-        return float(betaincinv(self.inside, self.outside + self.hidden_outside + 1, tail)) if self.inside else 0.0
+        if not self.inside:
+            return 0.0
+        return _scaled_odds(
+            float(betaincinv(self.inside, self.outside + self.hidden_outside + 1, tail)), 1 / self.unevenness
+        )
 
     def upper(self, tail: float) -> float:
         """A fraction that the true one is above with probability at most `tail`."""
         from scipy.special import betainccinv
 
-        return float(betainccinv(self.inside + self.hidden_inside + 1, self.outside, tail)) if self.outside else 1.0
+        if not self.outside:
+            return 1.0
+        return _scaled_odds(
+            float(betainccinv(self.inside + self.hidden_inside + 1, self.outside, tail)), self.unevenness
+        )
 
     def threshold_error(self) -> float:
         """How far the hidden units can move the sampled fraction."""
@@ -77,6 +88,15 @@ class Seen:
         least = self.inside / (self.total + self.hidden_outside)
         most = (self.inside + self.hidden_inside) / (self.total + self.hidden_inside)
         return max(self.fraction - least, most - self.fraction)
+
+
+def _scaled_odds(fraction: float, factor: float) -> float:
+    """The fraction whose odds are `factor` times as large."""
+    if factor == 1 or fraction in (0.0, 1.0):
+        return fraction
+    if math.isinf(factor):
+        return 1.0
+    return fraction * factor / (1 - fraction + fraction * factor)
 
 
 def rank_standard_error(fraction: float, total: int, sampling_rate: float) -> float:
@@ -94,10 +114,19 @@ def count_standard_error(estimate: float, sampling_rate: float) -> float:
     return math.sqrt(max(estimate, 0.0) * (1 - sampling_rate) / sampling_rate)
 
 
-def count_bounds(plan: Plan, least: int, most: int, tail: float) -> tuple[int, int]:
+def count_bounds(
+    plan: Plan, least: int, most: int, tail: float, rates: tuple[float, float] | None = None
+) -> tuple[int, int]:
     """How many units a set may have whose sampled count is from `least` to `most`.
 
-    Guarantee: each end is wrong with probability at most `tail`, by inverting the binomial law of the sampled count.
+    `rates` are the lowest and the highest rate that parts of the set were sampled at, where not all at the plan's.
+
+    Guarantee: each end is wrong with probability at most `tail`, by inverting the binomial law of the sampled count. A
+    sum of binomials of several rates lies, stochastically, between those of the lowest and the highest; each end takes
+    the worse.
     """
-    lower, upper = intervals(plan.sampling_rate, 0, [least, most], 1 - 2 * tail)
+    slowest, fastest = rates or (plan.sampling_rate, plan.sampling_rate)
+    lower, upper = intervals(slowest, 0, [least, most], 1 - 2 * tail)
+    if fastest > slowest:
+        lower, _ = intervals(fastest, 0, [least], 1 - 2 * tail)
     return int(lower[0]), int(upper[1])

@@ -61,12 +61,17 @@ class _Estimate(NamedTuple):
     lost: float
 
 
-def consistent_curve(counts: Sequence[Mapping[int, int]], branching: int, plan: Plan) -> Curve:
+def consistent_curve(
+    counts: Sequence[Mapping[int, int]], branching: int, plan: Plan, rates: Sequence[float] | None = None
+) -> Curve:
     """The curve that all levels' released counts agree on best.
+
+    `rates` are what each level was really sampled at, where not at the plan's.
 
     Edge cases: where nothing at all was released the curve is flat at zero.
     """
-    estimates, children = _upward(counts, branching, plan)
+    rates = rates or [plan.sampling_rate] * len(counts)
+    estimates, children = _upward(counts, branching, plan, rates)
     levels = len(counts)
     cells = branching**levels
     positions, weights = [0.0], [0.0]
@@ -86,7 +91,7 @@ def consistent_curve(counts: Sequence[Mapping[int, int]], branching: int, plan: 
             continue
         values = [estimates[level][index].value for index in below]
         dropped = branching - len(below)
-        missing = min(max(weight - sum(values), 0.0), dropped * plan.threshold / plan.sampling_rate)
+        missing = min(max(weight - sum(values), 0.0), dropped * plan.threshold / rates[level])
         factor = (weight - missing) / sum(values)
         shares = [value * factor for value in values]
         base = start * branching
@@ -112,14 +117,15 @@ def _pieces(
 
 
 def _upward(
-    counts: Sequence[Mapping[int, int]], branching: int, plan: Plan
+    counts: Sequence[Mapping[int, int]], branching: int, plan: Plan, rates: Sequence[float]
 ) -> tuple[list[dict[int, _Estimate]], list[dict[int, list[int]]]]:
     """Estimates by level and cell, and which children of a cell have one."""
-    rate, usual_loss = plan.sampling_rate, plan.threshold / (2 * plan.sampling_rate)
     estimates: list[dict[int, _Estimate]] = [{} for _ in counts]
     children: list[dict[int, list[int]]] = [{} for _ in counts]
     for level in reversed(range(len(counts))):
         finer = estimates[level + 1] if level + 1 < len(counts) else {}
+        rate = rates[level]
+        usual_loss = plan.threshold / (2 * rates[min(level + 1, len(counts) - 1)])
         for index in finer:
             children[level].setdefault(index // branching, []).append(index)
         for index in counts[level].keys() | children[level].keys():

@@ -68,13 +68,29 @@ class Alignment(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Hierarchy:
-    """What the levels released: for each level, sampled counts by cell index."""
+    """What the levels released: for each level, sampled counts by cell index.
+
+    `rates` are what each level was really sampled at; without them, all at the plan's. `unevenness` is by how much the
+    samples of two levels differ in size at most: cells of several levels are put together, and bounds allow for it.
+    """
 
     lower: float
     upper: float
     branching: int
     plan: Plan
     counts: Sequence[Mapping[int, int]]
+    rates: tuple[float, ...] = ()
+    unevenness: float = 1.0
+
+    @property
+    def lowest_rate(self) -> float:
+        """The lowest rate that a level was sampled at."""
+        return min(self.rates, default=self.plan.sampling_rate)
+
+    @property
+    def highest_rate(self) -> float:
+        """The highest."""
+        return max(self.rates, default=self.plan.sampling_rate)
 
     @property
     def levels(self) -> int:
@@ -94,7 +110,7 @@ class Hierarchy:
     @cached_property
     def curve(self) -> Curve:
         """Estimated units below each position, from all levels together."""
-        return consistent_curve(self.counts, self.branching, self.plan)
+        return consistent_curve(self.counts, self.branching, self.plan, self.rates)
 
     def position(self, value: float) -> float:
         """Where a value lies among the finest cells; outside the bounds, at the end.
@@ -136,7 +152,7 @@ class Hierarchy:
         inside, hidden_inside = self.released(start, stop)
         before, hidden_before = self.released(0, start)
         after, hidden_after = self.released(stop, self.cells)
-        return Seen(inside, before + after, hidden_inside, hidden_before + hidden_after)
+        return Seen(inside, before + after, hidden_inside, hidden_before + hidden_after, self.unevenness)
 
     def aligned(self, start: float, stop: float) -> Iterator[Alignment]:
         """The range in whole cells of each level, from within and from without, with each level's share of a tail.
@@ -159,10 +175,11 @@ class Hierarchy:
         if start == stop:
             return 0, 0
         bounds = []
+        rates = self.lowest_rate, self.highest_rate
         for cut in self.aligned(start, stop):
             most, hidden = self.released(*cut.outer)
             least, _ = self.released(*cut.inner)
-            bounds.append(count_bounds(self.plan, least, most + hidden, tail * cut.share))
+            bounds.append(count_bounds(self.plan, least, most + hidden, tail * cut.share, rates))
         low = max(low for low, _ in bounds)
         return low, max(low, min(high for _, high in bounds))
 
@@ -226,4 +243,10 @@ def ask_levels(rounds: Rounds, column: str, lower: float, upper: float, branchin
         question = Cells(column, lower, upper, branching**level)
         release = rounds.ask(question, f"cells of {column}, level {level}")
         counts.append(dict(zip(release.buckets, release.counts.tolist(), strict=True)))
-    return Hierarchy(float(lower), float(upper), branching, rounds.plan, counts)
+    rates = tuple(release.rate for release in rounds.releases)
+    sizes = [
+        release.plan.sampling_rate if release.response is None else release.response.sampled
+        for release in rounds.releases
+    ]
+    unevenness = max(sizes) / min(sizes) if min(sizes) else math.inf
+    return Hierarchy(float(lower), float(upper), branching, rounds.plan, counts, rates, unevenness)

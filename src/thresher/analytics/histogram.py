@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -196,7 +196,7 @@ def _restricted(release: Release, domain: tuple[Any, ...]) -> Release:
 
     wanted = set(domain)
     mask = pa.array([bucket in wanted for bucket in release.buckets], pa.bool_())
-    return Release(release.table.filter(mask).combine_chunks(), release.plan, release.private, release.confidence)
+    return replace(release, table=release.table.filter(mask).combine_chunks())
 
 
 def _common_type(released: Any, listed: Any | None, rows: int) -> Any:

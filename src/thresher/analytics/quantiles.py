@@ -69,11 +69,12 @@ def quantiles(
     Below(column, low)  # refuses a column name that cannot be asked
     rounds = Rounds(population, plan, progress)
     splits = search(rounds, column, wanted, low, high)
-    found = tuple(_from_splits(splits, probability, plan) for probability in wanted)
+    rate = min((release.rate for release in rounds.releases), default=plan.sampling_rate)
+    found = tuple(_from_splits(splits, probability, rate) for probability in wanted)
     return Quantiles(plan, tuple(rounds.releases), column, found, splits)
 
 
-def _from_splits(splits: Splits, probability: float, plan: Plan) -> Quantile:
+def _from_splits(splits: Splits, probability: float, rate: float) -> Quantile:
     """The quantile on the curve of all splits, with bounds that hold for all quantiles of the query at once."""
     if not any(point.seen.total for point in splits.points):
         return Quantile.unknown(probability, splits.lower, splits.upper)
@@ -86,7 +87,7 @@ def _from_splits(splits: Splits, probability: float, plan: Plan) -> Quantile:
     rank = (lows[before - 1] if before else 0.0, highs[after] if after < len(highs) else 1.0)
     ends = [point.seen.threshold_error() for point in splits.points if point.at in (left, right)]
     error = Error(
-        sampling=rank_standard_error(probability, splits.nearest(value).total, plan.sampling_rate),
+        sampling=rank_standard_error(probability, splits.nearest(value).total, rate),
         resolution=high - low,
         threshold=max(ends, default=0.0),
         bound=max(probability - rank[0], rank[1] - probability, 0.0),

@@ -82,7 +82,7 @@ class Ranges(Answer):
     def count(self, lower: float, upper: float) -> RangeAnswer:
         """How many units hold a number from `lower` up to, but not including, `upper`."""
         start, stop = self._positions(lower, upper)
-        tree, rate = self.hierarchy, self.plan.sampling_rate
+        tree, rate = self.hierarchy, self.hierarchy.lowest_rate
         bottom, top = tree.count_bounds(start, stop, (1 - CONFIDENCE) / 2)
         estimate = min(max(tree.curve.at(stop) - tree.curve.at(start), float(bottom)), float(top))
         _, hidden = tree.released(math.floor(start), math.ceil(stop))
@@ -110,7 +110,7 @@ class Ranges(Answer):
         estimate = min(max((tree.curve.at(stop) - tree.curve.at(start)) / total, bottom), top)
         touched = tree.seen(math.floor(start), math.ceil(stop))
         error = Error(
-            sampling=rank_standard_error(estimate, touched.total, self.plan.sampling_rate),
+            sampling=rank_standard_error(estimate, touched.total, tree.lowest_rate),
             resolution=(tree.curve.piece(start) + tree.curve.piece(stop)) / total,
             threshold=touched.threshold_error(),
             bound=max(estimate - bottom, top - estimate),
@@ -140,7 +140,7 @@ class Ranges(Answer):
         rank = tree.fraction_bounds(0, position, tail / tree.probes)
         below = tree.seen(0, round(position))
         error = Error(
-            sampling=rank_standard_error(probability, below.total, self.plan.sampling_rate),
+            sampling=rank_standard_error(probability, below.total, tree.lowest_rate),
             resolution=weight / total,
             threshold=below.threshold_error(),
             bound=max(probability - rank[0], rank[1] - probability, 0.0),

@@ -6,12 +6,14 @@ from thresher.mechanism.binomials import binomials
 from thresher.mechanism.coins import coin, coins
 from thresher.mechanism.randomness import Randomness, SecureRandomness
 from thresher.mechanism.release import Release, ReleasedBucket
+from thresher.mechanism.response import Response
 from thresher.mechanism.sampling import sample_and_threshold, thin, threshold
 
 __all__ = [
     "Randomness",
     "Release",
     "ReleasedBucket",
+    "Response",
     "SecureRandomness",
     "binomials",
     "coin",

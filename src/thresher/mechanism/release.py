@@ -14,10 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from thresher.errors import InvalidSetting, NotReleased, VerificationFailed
 from thresher.mechanism import release_format
+from thresher.mechanism.response import Response
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import Adjacency, check_probability
+from thresher.privacy.visibility import intervals
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,9 +41,11 @@ class ReleasedBucket:
 class Release(Tabular):
     """Released buckets with sampled counts, estimates and intervals, and what was guaranteed. Made by `Release.of`.
 
-    `table` has the bucket's columns, then `count` (in the sample), `estimate` (count ÷ p) and `lower`, `upper` (how
-    many units may hold the bucket, given that it was released, with probability `confidence`). Rows are sorted by
+    `table` has the bucket's columns, then `count` (in the sample), `estimate` (count ÷ `rate`) and `lower`, `upper`
+    (how many units may hold the bucket, given that it was released, with probability `confidence`). Rows are sorted by
     count, largest first, then by bucket; nothing about dropped buckets is kept, not even how many there were.
+
+    `response` is how many devices of a fleet took part; None for a table, where everybody does.
 
     Guarantee: see `guarantee`; it covers the plan's rounds together. `private` is False where a seeded source drew it,
     and then nothing is guaranteed.
@@ -51,6 +55,7 @@ class Release(Tabular):
     plan: Plan
     private: bool
     confidence: float = 0.95
+    response: Response | None = None
 
     @classmethod
     def of(
@@ -62,6 +67,7 @@ class Release(Tabular):
         private: bool,
         columns: tuple[str, ...] = ("bucket",),
         confidence: float = 0.95,
+        response: Response | None = None,
     ) -> Release:
         """A release of these buckets with these *sampled* counts, all of which have reached the threshold."""
         import pyarrow as pa
@@ -76,12 +82,21 @@ class Release(Tabular):
             )
         if taken := set(columns) & set(NUMBERS):
             raise InvalidSetting("columns", f"must not be called {', '.join(sorted(taken))}", hint="Rename the column.")
-        lower, upper = plan.intervals(sampled, confidence)
+        rate = _rate(plan, response)
+        lower, upper = intervals(rate, plan.threshold, sampled, confidence)
         keys = release_format.bucket_columns(buckets, columns)
-        numbers = (pa.array(values) for values in (sampled, sampled / plan.sampling_rate, lower, upper))
+        numbers = (pa.array(values) for values in (sampled, sampled / rate, lower, upper))
         table = pa.table([*keys, *numbers], names=[*columns, *NUMBERS])
         order = [("count", "descending"), *((name, "ascending") for name in columns)]
-        return cls(table.sort_by(order).combine_chunks(), plan, private, confidence)
+        return cls(table.sort_by(order).combine_chunks(), plan, private, confidence, response)
+
+    @property
+    def rate(self) -> float:
+        """The part of all units that was really sampled: the plan's p, or less where devices did not complete.
+
+        Edge cases: the plan's where nobody completed; then nothing was released that could be divided by it.
+        """
+        return _rate(self.plan, self.response)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -101,7 +116,7 @@ class Release(Tabular):
 
     @property
     def estimates(self) -> NDArray[np.float64]:
-        """Estimated numbers of units: count ÷ p."""
+        """Estimated numbers of units: count ÷ `rate`."""
         return self._numbers("estimate")
 
     @property
@@ -157,6 +172,11 @@ class Release(Tabular):
         self.plan.verify()
         if len(self) and int(self.counts.min()) < self.plan.threshold:
             raise VerificationFailed("A released count is below the threshold.")
+        if self.response is not None:
+            if self.response.kept_rate < self.plan.sampling_rate:
+                raise VerificationFailed("Devices that completed were kept at a lower rate than the plan's.")
+            if len(self) and int(self.counts.max()) > self.response.completed:
+                raise VerificationFailed("A released count is above the number of devices that completed.")
         again = Release.of(
             self.table.select(list(self.columns)),
             self.counts,
@@ -164,6 +184,7 @@ class Release(Tabular):
             private=True,
             columns=self.columns,
             confidence=self.confidence,
+            response=self.response,
         )
         if not again.table.equals(self.table):
             raise VerificationFailed("An estimate, an interval or the order of rows does not follow from the counts.")
@@ -171,7 +192,9 @@ class Release(Tabular):
 
     def certificate(self) -> dict[str, Any]:
         """What was guaranteed and how, as plain values, with a digest of the released rows."""
-        return release_format.certificate(self.table, self.plan, private=self.private, confidence=self.confidence)
+        return release_format.certificate(
+            self.table, self.plan, private=self.private, confidence=self.confidence, response=self.response
+        )
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
@@ -183,14 +206,15 @@ class Release(Tabular):
 
     def to_json(self) -> str:
         """Rows, plan and certificate as JSON; `from_json` reads it back."""
-        content = release_format.to_content(self.table, self.plan, private=self.private, confidence=self.confidence)
+        content = release_format.to_content(
+            self.table, self.plan, private=self.private, confidence=self.confidence, response=self.response
+        )
         return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Release:
         """Read what `to_json` wrote; anything altered since then is an error."""
-        table, plan, private, confidence = release_format.from_content(text)
-        return cls(table, plan, private, confidence)
+        return cls(*release_format.from_content(text))
 
     def save(self, path: str | Path) -> None:
         """Write the release to a file, whole or not at all."""
@@ -214,7 +238,7 @@ class Release(Tabular):
             rows["estimate"].to_pylist(),
             rows["lower"].to_pylist(),
             rows["upper"].to_pylist(),
-            threshold=self.plan.threshold / self.plan.sampling_rate,
+            threshold=self.plan.threshold / self.rate,
             title=", ".join(self.columns),
             subtitle=self._subtitle(len(rows)),
         )
@@ -237,6 +261,11 @@ class Release(Tabular):
         more = f"<p>… {len(self) - 20:,} more rows</p>" if len(self) > 20 else ""
         note = f"<p>{html.escape(repr(self)[1:-1])}. Everything below the threshold is left out.</p>"
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{more}{note}"
+
+
+def _rate(plan: Plan, response: Response | None) -> float:
+    rate = None if response is None else response.rate
+    return plan.sampling_rate if rate is None else rate
 
 
 def _label(bucket: Any) -> str:

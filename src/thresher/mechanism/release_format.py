@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from thresher._version import __version__
 from thresher.errors import InvalidFormat, InvalidSetting, ThresherError, VerificationFailed
+from thresher.mechanism.response import Response
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import RATE_BITS, check_probability, rate_numerator
 
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = "thresher-release"
-VERSION = 1
-_FIELDS = {"format", "version", "plan", "confidence", "columns", "rows", "certificate"}
+VERSION = 2
+"""Version 2 adds `response`, how many devices took part, which is null for a table. Version 1 is still read."""
+_FIELDS_1 = {"format", "version", "plan", "confidence", "columns", "rows", "certificate"}
+_FIELDS = {1: _FIELDS_1, 2: _FIELDS_1 | {"response"}}
 
 
 def bucket_columns(buckets: Any, columns: tuple[str, ...]) -> list[pa.Array]:
@@ -105,25 +108,31 @@ def _from_json(values: list[Any], kind: str) -> pa.Array:
     return pa.array(values, simple[kind])
 
 
-def to_content(table: pa.Table, plan: Plan, *, private: bool, confidence: float) -> dict[str, Any]:
+def to_content(
+    table: pa.Table, plan: Plan, *, private: bool, confidence: float, response: Response | None
+) -> dict[str, Any]:
     """The stored form as plain values."""
     return {
         "format": FORMAT,
         "version": VERSION,
         "plan": plan.to_dict(),
         "confidence": confidence,
+        "response": None if response is None else response.to_dict(),
         "columns": [{"name": field.name, "type": str(field.type)} for field in table.schema],
         "rows": [_to_json(table.column(index)) for index in range(table.num_columns)],
-        "certificate": certificate(table, plan, private=private, confidence=confidence),
+        "certificate": certificate(table, plan, private=private, confidence=confidence, response=response),
     }
 
 
-def certificate(table: pa.Table, plan: Plan, *, private: bool, confidence: float) -> dict[str, Any]:
+def certificate(
+    table: pa.Table, plan: Plan, *, private: bool, confidence: float, response: Response | None
+) -> dict[str, Any]:
     """What was guaranteed, and a digest of the rows it was guaranteed for.
 
     The digest finds accidental change. It is not a signature: whoever can rewrite the file can recompute it.
     """
     rows = [_to_json(table.column(index)) for index in range(table.num_columns)]
+    taken_part = {} if response is None else {"response": response.to_dict()}
     return {
         "mechanism": "sample-and-threshold",
         "software": f"thresher {__version__}",
@@ -136,6 +145,7 @@ def certificate(table: pa.Table, plan: Plan, *, private: bool, confidence: float
         "adjacency": plan.adjacency,
         "rounds": plan.rounds,
         "confidence": confidence,
+        **taken_part,
         "digest": "sha256:" + hashlib.sha256(_canonical([table.column_names, rows])).hexdigest(),
     }
 
@@ -144,23 +154,26 @@ def _canonical(content: Any) -> bytes:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def from_content(text: str) -> tuple[pa.Table, Plan, bool, float]:
-    """Table, plan, private mark and confidence from a stored release; anything that does not fit is an error."""
+def from_content(text: str) -> tuple[pa.Table, Plan, bool, float, Response | None]:
+    """Table, plan, private mark, confidence and response of a stored release; what does not fit is an error."""
     import pyarrow as pa
 
     try:
         content = json.loads(text)
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise InvalidFormat("This is not a Thresher release.", hint="Give what Release.save wrote.")
-        if content.get("version") != VERSION:
+        fields = _FIELDS.get(content["version"]) if "version" in content else None
+        if fields is None:
             raise InvalidFormat(
-                f"This release has a version that this Thresher does not read; it reads version {VERSION}.",
+                f"This release has a version that this Thresher does not read; it reads versions 1 to {VERSION}.",
                 hint="Upgrade Thresher.",
             )
-        if set(content) != _FIELDS:
+        if set(content) != fields:
             raise InvalidFormat("This release has missing or unknown fields.")
         plan = Plan.from_dict(content["plan"])
         confidence = check_probability(content["confidence"], setting="confidence")
+        stated_response = content.get("response")
+        response = None if stated_response is None else Response.from_dict(stated_response)
         arrays = [
             _from_json(values, column["type"])
             for values, column in zip(content["rows"], content["columns"], strict=True)
@@ -173,14 +186,14 @@ def from_content(text: str) -> tuple[pa.Table, Plan, bool, float]:
         raise InvalidFormat(
             "This release cannot be read: it is not complete, or was changed.", hint="Save it again."
         ) from None
-    expected = certificate(table, plan, private=private, confidence=confidence)
+    expected = certificate(table, plan, private=private, confidence=confidence, response=response)
     stated = {key: value for key, value in content["certificate"].items() if key != "software"}
     if stated != {key: value for key, value in expected.items() if key != "software"}:
         raise VerificationFailed(
             "The certificate does not belong to these rows and this plan: the release was changed after it was made.",
             hint="Use the original file.",
         )
-    return table, plan, private, confidence
+    return table, plan, private, confidence, response
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -1,0 +1,345 @@
+"""`thresher fleet plan|query|list|show|watch|cancel`: ask a fleet, and follow its queries."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json as json_module
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from thresher.cli import fleet_options as given
+from thresher.cli import options
+from thresher.cli.fleet_options import Asked, connected, parsed_range
+from thresher.cli.output import console, print_json, rows_table
+from thresher.fleet.client import Fleet, QueryHandle
+from thresher.fleet.watching import bars
+from thresher.mechanism.release_format import write_whole
+from thresher.verbs import BRANCHING
+
+if TYPE_CHECKING:
+    from thresher.fleet.messages import PlanPreview, QueryStatus
+
+OTHER = "everything below the threshold is left out; how much that is, is not known"
+
+app = typer.Typer(help="Ask a fleet of devices, and follow its queries.", no_args_is_help=True)
+
+
+@app.command("plan")
+def plan(
+    verb: given.Verb,
+    columns: given.Columns,
+    server: given.Server,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    bins: given.Bins = None,
+    bin_width: given.BinWidth = None,
+    lower: given.Lower = None,
+    upper: given.Upper = None,
+    dates: given.Dates = None,
+    domain: given.Domain = None,
+    method: given.Method = None,
+    levels: given.Levels = None,
+    step: given.Step = 1,
+    steps: given.Steps = None,
+    quantile: given.Quantile = None,
+    branching: given.Branching = BRANCHING,
+    seconds: given.Seconds = None,
+    completions: given.Completions = None,
+    contact_rate: given.ContactRate = None,
+    sampled_by: given.SampledBy = None,
+    bucket_size: given.BucketSize = None,
+    key: given.Key = None,
+    key_file: given.KeyFile = None,
+    ca: given.Ca = None,
+    json: options.Json = False,
+) -> None:
+    """What a query would cost, guarantee and see. Nothing is charged."""
+    asked = Asked(
+        verb, columns, epsilon, delta, bins, bin_width, lower, upper, dates, domain, method, levels, step, steps,
+        quantile, branching,
+    )  # fmt: skip
+    with connected(server, key, key_file, ca) as connection:
+        fleet = _with_rounds(connection, seconds, completions, contact_rate, sampled_by, bucket_size)
+        preview: PlanPreview = asked.submit_to(_Previews(fleet))
+    if json:
+        print_json(_plain(preview))
+    else:
+        _show_preview(preview)
+
+
+@app.command("query")
+def query(
+    verb: given.Verb,
+    columns: given.Columns,
+    server: given.Server,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    bins: given.Bins = None,
+    bin_width: given.BinWidth = None,
+    lower: given.Lower = None,
+    upper: given.Upper = None,
+    dates: given.Dates = None,
+    domain: given.Domain = None,
+    method: given.Method = None,
+    levels: given.Levels = None,
+    step: given.Step = 1,
+    steps: given.Steps = None,
+    quantile: given.Quantile = None,
+    branching: given.Branching = BRANCHING,
+    range_: given.Range = None,
+    seconds: given.Seconds = None,
+    completions: given.Completions = None,
+    contact_rate: given.ContactRate = None,
+    sampled_by: given.SampledBy = None,
+    bucket_size: given.BucketSize = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Its own name; the same name again is the same query.", show_default=False),
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Wait for the answer.")] = True,
+    plot: Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .html.", show_default=False)] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the answer as JSON.", show_default=False)] = None,
+    key: given.Key = None,
+    key_file: given.KeyFile = None,
+    ca: given.Ca = None,
+    json: options.Json = False,
+) -> None:
+    """Ask a fleet, and wait for the answer. The whole cost is charged at once and is never refunded."""
+    asked = Asked(
+        verb, columns, epsilon, delta, bins, bin_width, lower, upper, dates, domain, method, levels, step, steps,
+        quantile, branching,
+    )  # fmt: skip
+    ranges = [parsed_range(text) for text in range_ or ()]
+    with connected(server, key, key_file, ca) as connection:
+        fleet = _with_rounds(connection, seconds, completions, contact_rate, sampled_by, bucket_size)
+        handle: QueryHandle = asked.submit_to(_Named(fleet, name), wait=False)
+        status = _watched(handle, json) if wait else handle.status()
+        _show(handle, status, json, plot=plot, output=output, ranges=ranges, must=wait)
+
+
+@app.command("list")
+def list_queries(
+    server: given.Server,
+    key: given.Key = None,
+    key_file: given.KeyFile = None,
+    ca: given.Ca = None,
+    json: options.Json = False,
+) -> None:
+    """All queries, the newest first."""
+    with connected(server, key, key_file, ca) as fleet:
+        queries = fleet.queries()
+    if json:
+        print_json({"queries": [_plain(status) for status in queries]})
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for heading in ("id", "state", "what", "rounds", "epsilon", "asked", "by"):
+        # An id is there to be copied: it is never cut.
+        table.add_column(heading, no_wrap=heading == "id", min_width=17 if heading == "id" else None)
+    for status in queries:
+        done = sum(round.state == "released" for round in status.rounds)
+        cells = (
+            status.id, status.state, status.what, f"{done} of {status.rounds_planned}",
+            f"{status.guarantees.analyst.epsilon:g}", _time(status.created), status.by,
+        )  # fmt: skip
+        table.add_row(*(Text(cell) for cell in cells))
+    console.print(table)
+
+
+@app.command("show")
+def show(
+    query: given.QueryId,
+    server: given.Server,
+    range_: given.Range = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .html.", show_default=False)] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the answer as JSON.", show_default=False)] = None,
+    key: given.Key = None,
+    key_file: given.KeyFile = None,
+    ca: given.Ca = None,
+    json: options.Json = False,
+) -> None:
+    """Where a query stands, and its answer if it has one."""
+    ranges = [parsed_range(text) for text in range_ or ()]
+    with connected(server, key, key_file, ca) as fleet:
+        handle = fleet.query(query)
+        _show(handle, handle.status(), json, plot=plot, output=output, ranges=ranges)
+
+
+@app.command("watch")
+def watch(
+    query: given.QueryId,
+    server: given.Server,
+    key: given.Key = None,
+    key_file: given.KeyFile = None,
+    ca: given.Ca = None,
+    json: options.Json = False,
+) -> None:
+    """Follow a query until it has ended, then show it."""
+    with connected(server, key, key_file, ca) as fleet:
+        handle = fleet.query(query)
+        _show(handle, _watched(handle, json), json)
+
+
+@app.command("cancel")
+def cancel(
+    query: given.QueryId,
+    server: given.Server,
+    key: given.Key = None,
+    key_file: given.KeyFile = None,
+    ca: given.Ca = None,
+    json: options.Json = False,
+) -> None:
+    """Stop a query. Reports of its open round are deleted unread; nothing is refunded."""
+    with connected(server, key, key_file, ca) as fleet:
+        handle = fleet.query(query)
+        _show(handle, handle.cancel(), json)
+
+
+class _Previews:
+    """Takes a verb's query, and only looks at it."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def submit(self, query: Any, *, wait: bool, progress: Any) -> PlanPreview:
+        return self._fleet.plan(query)
+
+
+class _Named:
+    """Submits under a given name."""
+
+    def __init__(self, fleet: Fleet, name: str | None) -> None:
+        self._fleet = fleet
+        self._name = name
+
+    def submit(self, query: Any, *, wait: bool, progress: Any) -> Any:
+        return self._fleet.submit(query, wait=wait, progress=progress, name=self._name)
+
+
+def _with_rounds(
+    fleet: Fleet,
+    seconds: float | None,
+    completions: int | None,
+    contact_rate: float | None,
+    sampled_by: str | None,
+    bucket_size: int | None,
+) -> Fleet:
+    return fleet.with_rounds(
+        seconds=seconds,
+        completions=completions,
+        contact_rate=contact_rate,
+        sampled_by=cast(Any, sampled_by),
+        bucket_size=bucket_size,
+    )
+
+
+def _watched(handle: QueryHandle, quiet: bool) -> QueryStatus:
+    """Wait, with a live bar on standard error where a person is watching."""
+    screen = Console(stderr=True)
+    if quiet or not screen.is_terminal:
+        return handle.wait()
+    with bars(screen) as look:
+        return handle.wait(watch=look)
+
+
+def _show(
+    handle: QueryHandle,
+    status: QueryStatus,
+    json: bool,
+    *,
+    plot: Path | None = None,
+    output: Path | None = None,
+    ranges: Sequence[tuple[float, float]] = (),
+    must: bool = False,
+) -> None:
+    """The status, and the answer of a query that is done. With `must`, a query without one is an error."""
+    answer = handle.result(timeout=0) if must or status.state == "done" else None
+    content: Any = None if answer is None else json_module.loads(answer.to_json())
+    rows = [] if answer is None or status.verb != "ranges" else [_range_row(answer, *ends) for ends in ranges]
+    if rows:
+        content["ranges"] = rows
+    if output is not None and content is not None:
+        write_whole(output, json_module.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    if json:
+        print_json({"query": _plain(status), "answer": content})
+    else:
+        _show_status(status)
+        if answer is not None:
+            _show_answer(answer, status.verb, rows)
+    if plot is not None and answer is not None:
+        answer.plot(plot)
+
+
+def _show_status(status: QueryStatus) -> None:
+    console.print(Text.assemble((status.id, "bold"), f"  {status.what}: ", (status.state, "bold")))
+    if status.problem:
+        console.print(Text(status.problem))
+    if not status.rounds:
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for heading in ("round", "state"):
+        table.add_column(heading)
+    for heading in ("asked", "contacted", "completed"):
+        table.add_column(heading, justify="right")
+    table.add_column("closes")
+    for round in status.rounds:
+        numbers = (f"{number:,}" for number in (round.asked, round.contacted, round.completed))
+        table.add_row(str(round.index + 1), round.state, *numbers, _time(round.deadline))
+    console.print(table)
+
+
+def _show_answer(answer: Any, verb: str, ranges: list[dict[str, Any]]) -> None:
+    import pyarrow as pa
+
+    shown = pa.Table.from_pylist(ranges) if ranges else answer.to_arrow()
+    barred = verb in ("histogram", "heavy_hitters")
+    console.print(rows_table(shown, bars="estimate" if barred else None))
+    if barred:
+        console.print(OTHER, style="dim")
+    console.print(f"{answer.plan.guarantee}; each device is a unit.", style="dim", soft_wrap=True, markup=False)
+
+
+def _show_preview(preview: PlanPreview) -> None:
+    console.print(Text(preview.what, style="bold"))
+    for words in preview.words:
+        console.print(Text(f"• {words}"))
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for heading in ("held by", "released with probability", "relative error"):
+        table.add_column(heading, justify="right")
+    for (size, seen), (_, error) in zip(preview.sees, preview.relative_error, strict=True):
+        table.add_row(f"{size:,}", f"{seen:.4g}", f"{error:.3g}")
+    console.print(table)
+    console.print(
+        f"{preview.devices:,} devices are active. It costs epsilon {preview.cost_epsilon:g} and delta "
+        f"{preview.cost_delta:g}; epsilon {preview.left_epsilon:g} and delta {preview.left_delta:g} are left: "
+        + ("it fits." if preview.fits else "it does not fit."),
+        markup=False,
+    )
+
+
+def _range_row(answer: Any, low: float, high: float) -> dict[str, Any]:
+    count, fraction = answer.count(low, high), answer.fraction(low, high)
+    return {
+        "from": low,
+        "to": high,
+        "estimate": count.estimate,
+        "lower": count.interval[0],
+        "upper": count.interval[1],
+        "fraction": None if math.isnan(fraction.estimate) else fraction.estimate,
+    }
+
+
+def _plain(message: Any) -> Any:
+    import msgspec
+
+    return msgspec.to_builtins(message)
+
+
+def _time(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,161 @@
+"""What is checked before a query is taken: nothing is stored or charged for one that cannot be run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from thresher.analytics import HeavyHittersQuery, HistogramQuery, Query, query_from_dict
+from thresher.analytics.queries import with_plan
+from thresher.errors import InvalidSetting
+from thresher.fleet.messages import (
+    LARGEST_CONFIGURATION,
+    Guarantees,
+    GuaranteeStated,
+    QueryRequest,
+    RoundSettings,
+    canonical,
+)
+from thresher.fleet.plaintext import as_text
+from thresher.fleet.rates import Rates, SampledBy, contact_list_guarantee, share
+from thresher.privacy.plans import Plan
+from thresher.questions import END, Bins, Dates, Joint, Prefixes, Question, Values
+
+DEFAULTS = RoundSettings(contact_rate=1.0, sampled_by="device", bucket_size=64, seconds=3600.0)
+MOST_COLUMNS = 32
+LONGEST_COLUMN = 200
+_LENGTH_AND_BRACKETS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A query that can be run, with the very plan that its rounds will have and every setting filled in."""
+
+    query: Query
+    rates: Rates
+    settings: RoundSettings
+    guarantees: Guarantees
+    request_hash: str
+
+    @property
+    def plan(self) -> Plan:
+        """The plan whose rate is the product of the rates."""
+        return self.query.plan
+
+
+def admit(request: QueryRequest, defaults: RoundSettings = DEFAULTS) -> Admitted:
+    """Check a request, and share its plan's rate out.
+
+    Guarantee: the plan's total has been recomputed and holds; every setting of the verb and of the rounds is in range;
+    the first round's configuration can be made.
+    """
+    query = query_from_dict(request.query)
+    plan = query.plan
+    if plan.adjacency != "replace":
+        raise InvalidSetting(
+            "adjacency",
+            "must be 'replace' in a fleet",
+            hint="How many devices complete a round is public, which only replace-one allows.",
+        )
+    settings = filled(request.settings, defaults)
+    _check_columns(query.first_question.columns)
+    check_bucket_size(query, settings.bucket_size or 0)
+    rates, exact = share(plan, settings.contact_rate or 1.0, sampled_by(settings))
+    exact.verify()
+    query = _as_counted(with_plan(query, exact))
+    return Admitted(
+        query=query,
+        rates=rates,
+        settings=settings,
+        guarantees=Guarantees(
+            analyst=GuaranteeStated.of(exact.guarantee),
+            contact_list=GuaranteeStated.of(contact_list_guarantee(exact, rates)),
+        ),
+        request_hash=hashlib.sha256(canonical(request)).hexdigest(),
+    )
+
+
+def filled(settings: RoundSettings, defaults: RoundSettings) -> RoundSettings:
+    """The settings with the server's defaults for what was left out."""
+    given = {name: value for name, value in msgspec.structs.asdict(settings).items() if value is not None}
+    return msgspec.structs.replace(defaults, **given)
+
+
+def sampled_by(settings: RoundSettings) -> SampledBy:
+    """Who tosses the coins."""
+    return settings.sampled_by or "device"
+
+
+def rates_of(plan: Plan, settings: RoundSettings) -> Rates:
+    """The rates of a stored query: sharing out an exact product gives its factors back."""
+    rates, exact = share(plan, settings.contact_rate or 1.0, sampled_by(settings))
+    if exact != plan:
+        raise InvalidSetting("sampling_rate", "is not the product of this query's rates")
+    return rates
+
+
+def check_bucket_size(query: Query, size: int) -> None:
+    """Refuse a size in which answers of the query could not be sent, where their length is known."""
+    needed = _needed(_last_question(query))
+    longest = len(canonical(query.to_dict()))
+    if not needed <= size:
+        raise InvalidSetting(
+            "bucket_size",
+            f"must be at least {needed} bytes for this question",
+            hint="Answers that do not fit are not counted.",
+        )
+    if not longest <= LARGEST_CONFIGURATION // 2:
+        raise InvalidSetting("query", "is too large to be sent to devices", hint="Use fewer bins.")
+
+
+def _last_question(query: Query) -> Question:
+    """The question with the longest buckets, as far as it is known before anything is asked."""
+    if isinstance(query, HistogramQuery):
+        return query.question
+    if isinstance(query, HeavyHittersQuery) and query.method == "trie":
+        return Prefixes(query.column, query.plan.rounds * query.step)
+    return query.first_question
+
+
+def _needed(question: Any) -> int:
+    """Bytes of the longest bucket whose length is known; of a text, the shortest that is one."""
+    parts = question.parts if isinstance(question, Joint) else [question]
+    return _LENGTH_AND_BRACKETS + sum(_part(part) for part in parts) + len(question.columns) - 1
+
+
+def _part(question: Any) -> int:
+    if isinstance(question, Values):
+        return 3 * len(question.columns)
+    if isinstance(question, Bins):
+        return max(len(json.dumps(edge)) for edge in question.edges)
+    if isinstance(question, Dates):
+        return len('"2000-01-01"')
+    if isinstance(question, Prefixes):
+        return question.length + len(json.dumps(END))
+    return 13  # a cell of 2^40 at most, or a boolean
+
+
+def _as_counted(query: Query) -> Query:
+    """The query with its domain as a fleet counts it: whole values as text."""
+    if not isinstance(query, HistogramQuery) or query.domain is None:
+        return query
+    question = query.question
+    parts: tuple[Any, ...] = question.parts if isinstance(question, Joint) else (question,) * len(question.columns)
+
+    def counted(bucket: Any, part: Any) -> Any:
+        return as_text(bucket) if isinstance(part, Values) else bucket
+
+    if len(parts) == 1:
+        return replace(query, domain=tuple(counted(bucket, parts[0]) for bucket in query.domain))
+    return replace(query, domain=tuple(tuple(map(counted, bucket, parts)) for bucket in query.domain))
+
+
+def _check_columns(columns: tuple[str, ...]) -> None:
+    if len(columns) > MOST_COLUMNS:
+        raise InvalidSetting("column", f"must name at most {MOST_COLUMNS} columns")
+    if not all(len(column) <= LONGEST_COLUMN and column.isprintable() for column in columns):
+        raise InvalidSetting("column", f"must be printable, of at most {LONGEST_COLUMN} characters")

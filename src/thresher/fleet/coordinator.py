@@ -1,0 +1,313 @@
+"""The coordinator: takes queries, charges the ledger, runs rounds one after another, keeps releases.
+
+    received ──charge──▶ running ──last release──▶ done
+       │                    ├──cancel──▶ cancelled
+       └──no budget──▶ refused  └──cannot go on──▶ failed
+
+Everything is in the store; `step` looks at it and does what comes next. A crash between any two lines is met by the
+next `step`, because each thing it does may be done again (docs/protocol.md, sections 2, 3 and 7).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from thresher.errors import BudgetExceeded, Conflict, NotFound, QueryEnded, ThresherError, VerificationFailed
+from thresher.fleet import previews, views
+from thresher.fleet.admission import DEFAULTS, Admitted, admit, filled
+from thresher.fleet.clock import Clock
+from thresher.fleet.messages import (
+    FleetView,
+    LedgerView,
+    PlanPreview,
+    QueryRequest,
+    QueryState,
+    QueryStatus,
+    RoundSettings,
+    canonical,
+)
+from thresher.fleet.ports import AggregatorPort, CollectorPort
+from thresher.fleet.replay import Pending
+from thresher.fleet.round_runner import RETRY_SECONDS, UNAVAILABLE, CannotGoOn, RoundRunner
+from thresher.fleet.store.coordinator import CoordinatorStore, StoredQuery
+from thresher.ledger import Ledger, charge_plan
+
+_log = logging.getLogger("thresher.coordinator")
+
+_RECEIVED: tuple[QueryState, ...] = ("received",)
+_RUNNING: tuple[QueryState, ...] = ("running",)
+_OPEN = _RECEIVED + _RUNNING
+_TRIES = 5
+"""How often in a row a query may fail for another reason than a role that is down, before it is given up."""
+_REMEMBERED = 64
+"""Answers that are kept at hand."""
+
+
+def _new_id() -> str:
+    return f"q{secrets.token_hex(8)}"
+
+
+class Coordinator:
+    """The role as a plain class on any clock.
+
+    Guarantee: a query's whole total is on the ledger before its first round is planned, once, and stays there. A
+    release is stored before the next round is planned, and never replaced. Methods may be called from any thread; one
+    `step` runs at a time, and no other method waits for it.
+    """
+
+    def __init__(
+        self,
+        store: CoordinatorStore,
+        ledger: Ledger,
+        clock: Clock,
+        collector: CollectorPort,
+        aggregator: AggregatorPort,
+        fleet: str,
+        defaults: RoundSettings = DEFAULTS,
+        *,
+        most_open: int = 32,
+        new_id: Callable[[], str] = _new_id,
+    ) -> None:
+        if ledger.adjacency != "replace":
+            raise Conflict("A fleet's ledger must add up replace-one guarantees.", hint="Create another ledger.")
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._collector = collector
+        self._aggregator = aggregator
+        self._defaults = filled(defaults, DEFAULTS)
+        self._most_open = most_open
+        self._new_id = new_id
+        self._runner = RoundRunner(store, clock, collector, aggregator, fleet)
+        self._fleet = fleet
+        # Held while a query is taken and charged, so that no charge slips between the look and the entry.
+        self._charging = threading.RLock()
+        self._stepping = threading.Lock()
+        self._to_drop: set[str] = set()  # stopped queries that may have a round left
+        self._looked = False  # whether those from before the start are among them
+        self._failures: dict[str, int] = {}
+        self._answers: dict[str, Any] = {}
+        self._answering = threading.Lock()
+
+    # What an analyst may do.
+
+    def preview(self, request: QueryRequest) -> PlanPreview:
+        """What a query would do; charges nothing."""
+        return previews.preview(admit(request, self._defaults), self._ledger, self._collector.overview().active)
+
+    def submit(self, request: QueryRequest, by: str) -> QueryStatus:
+        """Take a query, charge it, and start it.
+
+        Guarantee: idempotent by `by` and the request's name. Nothing is stored for a request that is refused by a
+        check, and nothing is charged for one that does not fit the budget: it is stored as refused.
+        Edge cases: another request under a name that is taken is a `Conflict`.
+        """
+        admitted = admit(request, self._defaults)
+        with self._charging:
+            queries = self._store.queries()
+            stored = next((query for query in queries if (query.by, query.name) == (by, request.name)), None)
+            if stored is None:
+                self._check_room(queries)
+                stored = self._create(request, admitted, by)
+            if views.prepared(stored).request != admitted.request_hash:
+                raise Conflict("Another query is stored under this name.", hint="Choose another name.")
+            if stored.state == "refused":
+                raise BudgetExceeded(stored.problem or "The budget was exceeded.", hint="Nothing was charged.")
+            self._charge(stored)
+        return self.status(stored.id)
+
+    def cancel(self, query: str, by: str) -> QueryStatus:
+        """Stop a query and delete its open round's reports unread; nothing is refunded.
+
+        Edge cases: a query that has ended stays as it is. `by` is whoever cancels, not necessarily who asked.
+        """
+        self._find(query)
+        with self._charging:  # not between a charge and the mark that it was made
+            stopped = self._store.set_state(query, "cancelled", expected=_OPEN, ended=self._clock.now())
+        if stopped:
+            self._to_drop.add(query)
+            # A step that is at work finishes it; otherwise it is done here and now.
+            if self._stepping.acquire(blocking=False):
+                try:
+                    self._drop_rounds()
+                finally:
+                    self._stepping.release()
+        return self.status(query)
+
+    def status(self, query: str) -> QueryStatus:
+        """Where a query stands; `NotFound` if there is none."""
+        return views.status(self._find(query), self._store.rounds(query), self._runner.live)
+
+    def queries(self) -> list[QueryStatus]:
+        """All queries, the newest first."""
+        found = reversed(self._store.queries())
+        return [views.status(query, self._store.rounds(query.id), self._runner.live) for query in found]
+
+    def releases(self, query: str) -> list[str]:
+        """The stored releases, in order, each as `Release.to_json` wrote it."""
+        self._find(query)
+        return self._store.releases(query)
+
+    def answer(self, query: str) -> Any:
+        """The answer of a query that is done, replayed from its stored releases."""
+        stored = self._find(query)
+        if stored.state in _OPEN:
+            raise Conflict("This query is not done yet.", hint="Wait for its last round.")
+        if stored.state != "done":
+            raise QueryEnded(f"This query ended without an answer: it is {stored.state}.")
+        known = self._answers.get(query)
+        if known is None:
+            try:
+                answer = self._runner.replay(stored, self._store.rounds(query))
+            except (CannotGoOn, Pending):
+                raise VerificationFailed("The stored releases do not give this query's answer.") from None
+            with self._answering:
+                while len(self._answers) >= _REMEMBERED:
+                    del self._answers[next(iter(self._answers))]
+                self._answers[query] = answer
+            return answer
+        return known
+
+    def ledger_view(self) -> LedgerView:
+        """The budget and every charge."""
+        return views.ledger_view(self._ledger, {query.id: query.by for query in self._store.queries()})
+
+    def fleet_view(self) -> FleetView:
+        """The fleet at a glance."""
+        return views.fleet_view(self._fleet, self._collector, self._aggregator)
+
+    def keys_in_use(self) -> set[str]:
+        """The keys that rounds without a release are sealed to; others may be retired."""
+        return {
+            self._runner.configuration(round).key_id
+            for query in self._store.queries()
+            for round in self._store.rounds(query.id)
+            if round.state not in ("released", "dropped")
+        }
+
+    # What the loop does.
+
+    def step(self) -> float | None:
+        """Advance every query as far as it goes without waiting; seconds until something may be due, None if nothing.
+
+        Guarantee: never waits for devices. A role that is down leaves all as it is, to be tried again; one query that
+        cannot go on does not hold up the others.
+        """
+        with self._stepping:
+            try:
+                waits = [self._guarded(query) for query in self._store.queries(_OPEN)]
+                waits.append(self._drop_rounds())
+            except UNAVAILABLE:
+                return RETRY_SECONDS
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def _guarded(self, query: StoredQuery) -> float | None:
+        """One query's part of a step; whatever goes wrong in it stays with it."""
+        try:
+            wait = self._take_up(query) if query.state == "received" else self._advance(query)
+        except UNAVAILABLE:
+            return RETRY_SECONDS
+        except CannotGoOn as error:
+            return self._fail(query.id, error.code)
+        except Exception as error:
+            # Only the kind of error is kept: a message could hold more.
+            _log.warning("query %s did not go on: %s", query.id, type(error).__name__)
+            self._failures[query.id] = self._failures.get(query.id, 0) + 1
+            if self._failures[query.id] < _TRIES:
+                return RETRY_SECONDS
+            return self._fail(query.id, error.code if isinstance(error, ThresherError) else "internal")
+        self._failures.pop(query.id, None)
+        return wait
+
+    def _fail(self, query: str, code: str) -> float | None:
+        self._store.set_state(
+            query, "failed", expected=_OPEN, ended=self._clock.now(), problem=f"The query could not go on ({code})."
+        )
+        self._failures.pop(query, None)
+        self._to_drop.add(query)
+        return None
+
+    def _take_up(self, query: StoredQuery) -> float | None:
+        """Charge a query that was stored and not charged, or not marked as charged, before a crash."""
+        with self._charging:
+            try:
+                self._charge(self._find(query.id))
+            except BudgetExceeded:
+                return None
+        return 0.0
+
+    def _advance(self, query: StoredQuery) -> float | None:
+        wait = self._runner.advance(query)
+        if wait is None:
+            self._store.set_state(query.id, "done", expected=_RUNNING, ended=self._clock.now())
+        return wait
+
+    def _drop_rounds(self) -> float | None:
+        """Delete what stopped queries have left behind; after a start, look at all of them once."""
+        if not self._looked:
+            self._to_drop |= {query.id for query in self._store.queries(("cancelled", "failed"))}
+            self._looked = True
+        wait = None
+        for query in tuple(self._to_drop):
+            try:
+                self._runner.drop(query)
+            except Exception as error:  # nobody waits for it, so it is tried until it is done
+                _log.warning("what query %s left cannot be deleted yet: %s", query, type(error).__name__)
+                wait = RETRY_SECONDS
+            else:
+                self._to_drop.discard(query)
+        return wait
+
+    def _find(self, query: str) -> StoredQuery:
+        stored = self._store.query(query)
+        if stored is None:
+            raise NotFound("There is no such query.", hint="GET /v1/queries lists them.")
+        return stored
+
+    def _check_room(self, queries: Sequence[StoredQuery]) -> None:
+        open_now = sum(query.state in _OPEN for query in queries)
+        if open_now >= self._most_open:
+            raise Conflict(
+                f"{open_now} queries are running, which is as many as this server takes.",
+                hint="Wait for one to end, or cancel one.",
+            )
+
+    def _create(self, request: QueryRequest, admitted: Admitted, by: str) -> StoredQuery:
+        fixed = views.Prepared(guarantees=admitted.guarantees, request=admitted.request_hash)
+        stored, _ = self._store.create_query(
+            StoredQuery(
+                id=self._new_id(),
+                by=by,
+                name=request.name,
+                verb=admitted.query.verb,
+                what=admitted.query.describe(),
+                query=canonical(admitted.query.to_dict()).decode(),
+                settings=canonical(admitted.settings).decode(),
+                prepared=canonical(fixed).decode(),
+                state="received",
+                created=self._clock.now(),
+            )
+        )
+        return stored
+
+    def _charge(self, query: StoredQuery) -> None:
+        """Charge a query under its name unless it is charged already, and start it.
+
+        Guarantee: after a crash anywhere in here, calling it again charges nothing twice.
+        """
+        if query.state != "received":
+            return
+        name = views.charge_text(query.id)
+        if not any(entry.what.startswith(name) for entry in self._ledger.history()):
+            try:
+                charge_plan(self._ledger, views.query_of(query).plan, views.charge_text(query.id, query.what))
+            except BudgetExceeded as error:
+                self._store.set_state(
+                    query.id, "refused", expected=_RECEIVED, ended=self._clock.now(), problem=error.message
+                )
+                raise
+        self._store.set_state(query.id, "running", expected=_RECEIVED)

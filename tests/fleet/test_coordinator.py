@@ -1,0 +1,439 @@
+"""The coordinator: checks before it stores, charges before it asks, and goes on after a crash at any call."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import threading
+
+import pytest
+from coordinator_cases import MINUTE, PLAN, Crash, Server, request
+
+import thresher as th
+from thresher.analytics import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery, query_from_dict
+from thresher.errors import (
+    BudgetExceeded,
+    Conflict,
+    InvalidFormat,
+    InvalidSetting,
+    NotFound,
+    QueryEnded,
+    ServerUnavailable,
+    VerificationFailed,
+)
+from thresher.fleet.messages import QueryRequest, check_configuration
+from thresher.fleet.replay import replay
+from thresher.fleet.views import query_of
+from thresher.mechanism import Release
+from thresher.questions import Bins, Joint, Values
+
+WORDS = ["yes"] * 3_000 + ["no"] * 2_000 + ["nay"] * 1_000
+TRIE = HeavyHittersQuery("word", th.plan(epsilon=1.0, delta=1e-6, rounds=2), "trie")
+
+
+@pytest.fixture
+def server(tmp_path):
+    running = Server(tmp_path, WORDS)
+    yield running
+    running.close()
+
+
+def test_a_histogram_from_submission_to_answer(server):
+    submitted = server.coordinator.submit(request(), "ada")
+    assert submitted.state == "running"
+    assert submitted.rounds == []
+    assert server.coordinator.step() == 1.0
+    status = server.coordinator.status(submitted.id)
+    assert [round.state for round in status.rounds] == ["open"]
+    assert status.rounds[0].completed == len(WORDS)  # live, before the round has closed
+    server.run()
+    status = server.coordinator.status(submitted.id)
+    assert status.state == "done"
+    assert status.rounds[0].state == "released"
+    answer = server.coordinator.answer(submitted.id)
+    assert {row.bucket for row in answer} == {"yes", "no", "nay"}
+    assert answer.verify() == answer.plan.guarantee
+    assert answer.release.response.completed == len(WORDS)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        TRIE,
+        QuantilesQuery("age", (0.5,), th.plan(epsilon=1.0, delta=1e-6, rounds=4), 0, 100),
+        QuantilesQuery("age", (0.1, 0.9), th.plan(epsilon=1.0, delta=1e-6, rounds=3), 0, 100, "hierarchy"),
+        RangesQuery("age", th.plan(epsilon=1.0, delta=1e-6, rounds=3), 0, 100, 4),
+    ],
+    ids=lambda query: query.describe(),
+)
+def test_all_verbs_and_the_client_gets_the_same_answer(tmp_path, query):
+    values = WORDS if isinstance(query, HeavyHittersQuery) else [number % 100 for number in range(6_000)]
+    server = Server(tmp_path, values)
+    submitted = server.coordinator.submit(request(query=query), "ada")
+    server.run()
+    status = server.coordinator.status(submitted.id)
+    assert status.state == "done"
+    answer = server.coordinator.answer(status.id)
+    # The client has the status and the releases, nothing else.
+    releases = [Release.from_json(text) for text in server.coordinator.releases(status.id)]
+    again = replay(query_from_dict(status.query), releases)
+    assert again.to_json() == answer.to_json()
+    assert 1 <= len(releases) <= query.plan.rounds
+    for configuration in server.roles.configurations.values():
+        check_configuration(configuration)
+    server.close()
+
+
+def test_estimates_divide_by_those_who_completed(tmp_path):
+    server = Server(tmp_path, ["same"] * 8_000, completing=0.5)
+    submitted = server.coordinator.submit(request(), "ada")
+    server.run()
+    row = server.coordinator.answer(submitted.id)["same"]
+    assert abs(row.estimate - 8_000) < 8_000 * 7 / row.count**0.5  # seven standard errors: 1e-11
+    assert row.estimate > 1.5 * row.count / server.coordinator.answer(submitted.id).plan.sampling_rate
+    server.close()
+
+
+# Before anything is stored.
+
+
+REFUSED = [
+    (request(query=HistogramQuery(Values(("word",)), th.plan(1.0, 1e-6, adjacency="add-remove"))), InvalidSetting),
+    (request(query=HistogramQuery(Values(("word",)), th.Plan(0.5, 2, 1.0, 1e-8))), VerificationFailed),
+    (request(contact_rate=1e-6), InvalidSetting),
+    (request(query=HistogramQuery(Joint(tuple(Bins(f"c{i}", (0.12345678, 1.0)) for i in range(9))), PLAN)),
+     InvalidSetting),
+    (request(query=dataclasses.replace(TRIE, step=30)), InvalidSetting),
+    (request(query=HistogramQuery(Values(("w" * 201,)), PLAN)), InvalidSetting),
+    (request(query=HistogramQuery(Values(("a\nb",)), PLAN)), InvalidSetting),
+    (request(query=HistogramQuery(Values(tuple(map(str, range(33)))), PLAN), bucket_size=4096), InvalidSetting),
+    (QueryRequest(name="x", query={"verb": "histogram"}), InvalidFormat),
+    (QueryRequest(name="x", query={"verb": "drop tables"}), InvalidFormat),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wrong", "error"), REFUSED)
+def test_what_cannot_be_run_is_neither_stored_nor_charged(server, wrong, error):
+    for method in (server.coordinator.preview, lambda asked: server.coordinator.submit(asked, "ada")):
+        with pytest.raises(error):
+            method(wrong)
+    assert server.coordinator.queries() == []
+    assert server.ledger.history() == []
+
+
+def test_a_bucket_size_that_fits_is_taken(server):
+    joint = HistogramQuery(Joint(tuple(Bins(f"c{i}", (0.12345678, 1.0)) for i in range(9))), PLAN)
+    assert server.coordinator.submit(request(query=joint, bucket_size=256), "ada").state == "running"
+    deep = dataclasses.replace(TRIE, step=30)
+    assert server.coordinator.submit(request("deep", deep, bucket_size=128), "ada").state == "running"
+
+
+def test_a_domain_is_counted_as_text(tmp_path):
+    server = Server(tmp_path, [1, True] * 3_000)
+    query = HistogramQuery(Values(("number",)), PLAN, (1, True, 7))
+    submitted = server.coordinator.submit(request(query=query), "ada")
+    server.run()
+    answer = server.coordinator.answer(submitted.id)
+    assert {row.bucket for row in answer} == {"1", "true"}
+    assert answer.below_threshold == ["7"]
+    server.close()
+
+
+def test_the_preview_says_what_it_would_cost_and_charges_nothing(server):
+    shown = server.coordinator.preview(request(contact_rate=0.5))
+    assert (shown.cost_epsilon, shown.left_epsilon, shown.fits) == (1.0, 3.0, True)
+    assert shown.contacted == len(WORDS) / 2
+    assert shown.guarantees.contact_list.delta > shown.guarantees.analyst.delta
+    assert any("knows who was contacted" in words for words in shown.words)
+    assert dict(shown.sees)[1_000_000] > 0.999
+    dear = HistogramQuery(Values(("word",)), th.plan(epsilon=3.5, delta=1e-6))
+    assert not server.coordinator.preview(request(query=dear)).fits
+    assert server.ledger.history() == []
+    assert server.coordinator.queries() == []
+
+
+# The charge.
+
+
+def test_a_name_is_one_query_and_one_charge(server):
+    first = server.coordinator.submit(request(), "ada")
+    assert server.coordinator.submit(request(), "ada").id == first.id
+    assert len(server.ledger.history()) == 1
+    with pytest.raises(Conflict):
+        server.coordinator.submit(request(seconds=5.0), "ada")
+    assert server.coordinator.submit(request(), "bob").id != first.id  # names are each caller's own
+    charges = server.coordinator.ledger_view().charges
+    assert [(charge.by, charge.query) for charge in charges] == [("ada", "q1"), ("bob", "q2")]
+    assert charges[0].what == "query q1: histogram of word"
+
+
+def test_no_budget_is_refused_again_and_again(server):
+    dear = request(query=HistogramQuery(Values(("word",)), th.plan(epsilon=3.5, delta=1e-6)))
+    for _ in range(2):
+        with pytest.raises(BudgetExceeded):
+            server.coordinator.submit(dear, "ada")
+    [status] = server.coordinator.queries()
+    assert status.state == "refused"
+    assert "3.5" in status.problem
+    assert server.ledger.history() == []
+    assert server.coordinator.step() is None
+    with pytest.raises(QueryEnded):
+        server.coordinator.answer(status.id)
+
+
+def test_a_foreign_ledger_entry_is_not_taken_for_a_charge(server):
+    server.ledger.charge(0.5, 1e-7, "query q1 looks alike")
+    server.coordinator.submit(request(), "ada")
+    assert len(server.ledger.history()) == 2
+    assert server.coordinator.ledger_view().charges[0].query is None
+
+
+def test_as_many_queries_as_are_allowed(server):
+    coordinator = server.start(most_open=1)
+    first = coordinator.submit(request(), "ada")
+    with pytest.raises(Conflict, match="as many"):
+        coordinator.submit(request("second"), "ada")
+    assert coordinator.submit(request(), "ada").id == first.id
+    server.run()
+    assert coordinator.submit(request("second"), "ada").state == "running"
+
+
+# Rounds.
+
+
+def test_a_round_closes_at_its_deadline_or_when_enough_have_completed(tmp_path):
+    server = Server(tmp_path, WORDS)
+    enough = server.coordinator.submit(request("enough", completions=100), "ada")
+    late = server.coordinator.submit(request("late", completions=1_000_000), "ada")
+    server.coordinator.step()
+    assert server.coordinator.status(enough.id).state == "done"
+    assert server.coordinator.status(late.id).rounds[0].state == "open"
+    server.clock.time += MINUTE - 0.5
+    assert server.coordinator.step() == 0.5
+    server.clock.time += 0.5
+    server.coordinator.step()
+    assert server.coordinator.status(late.id).state == "done"
+    server.close()
+
+
+def test_reports_are_forgotten_before_a_round_counts_as_released(server):
+    submitted = server.coordinator.submit(request(), "ada")
+    server.run()
+    assert server.roles.forgotten == [(f"{submitted.id}-r0", "released")] * 2  # both roles
+    assert server.roles.drawn == {f"{submitted.id}-r0": 1}
+
+
+def test_keys_are_those_of_the_round_and_in_use_until_its_release(server):
+    submitted = server.coordinator.submit(request(query=TRIE), "ada")
+    server.coordinator.step()
+    server.roles.key = dataclasses.replace(server.roles.key, key_id="k2")
+    assert server.coordinator.keys_in_use() == {"k1"}
+    server.clock.time += MINUTE
+    server.coordinator.step()
+    assert server.coordinator.keys_in_use() == {"k2"}
+    server.run()
+    assert server.coordinator.keys_in_use() == set()
+    assert server.coordinator.status(submitted.id).state == "done"
+
+
+# Stopping.
+
+
+def test_cancelling_deletes_unread_and_refunds_nothing(server):
+    submitted = server.coordinator.submit(request(), "ada")
+    server.coordinator.step()
+    status = server.coordinator.cancel(submitted.id, "operator")
+    assert status.state == "cancelled"
+    assert status.rounds[0].state == "dropped"
+    assert server.roles.forgotten == [(f"{submitted.id}-r0", "unread")] * 2
+    assert server.ledger.spent.epsilon == 1.0
+    assert server.coordinator.step() is None
+    assert server.coordinator.cancel(submitted.id, "ada").state == "cancelled"
+    assert server.coordinator.releases(submitted.id) == []
+    with pytest.raises(QueryEnded):
+        server.coordinator.answer(submitted.id)
+
+
+def test_a_query_that_is_done_stays_done(server):
+    submitted = server.coordinator.submit(request(), "ada")
+    with pytest.raises(Conflict):
+        server.coordinator.answer(submitted.id)
+    server.run()
+    assert server.coordinator.cancel(submitted.id, "ada").state == "done"
+    with pytest.raises(NotFound):
+        server.coordinator.cancel("nothing", "ada")
+    with pytest.raises(NotFound):
+        server.coordinator.status("'; drop table queries")
+
+
+def test_cancelling_while_a_release_is_drawn(server):
+    """The step is inside the aggregator; cancelling does not wait for it, and its release is not kept."""
+    submitted = server.coordinator.submit(request(completions=1), "ada")
+    inside, go_on = threading.Event(), threading.Event()
+    draw = server.roles._draw
+
+    def slow(*arguments):
+        inside.set()
+        assert go_on.wait(10)
+        return draw(*arguments)
+
+    server.roles._draw = slow
+    stepping = threading.Thread(target=server.coordinator.step)
+    stepping.start()
+    assert inside.wait(10)
+    assert server.coordinator.cancel(submitted.id, "ada").state == "cancelled"
+    go_on.set()
+    stepping.join(10)
+    assert server.coordinator.releases(submitted.id) == []
+    assert server.coordinator.status(submitted.id).rounds[0].state == "dropped"
+
+
+def test_a_verb_that_fails_ends_its_query_and_no_other(server, monkeypatch):
+    broken = server.coordinator.submit(request(query=TRIE), "ada")
+    sound = server.coordinator.submit(request("sound"), "ada")
+
+    def fail(*arguments):
+        raise ValueError("a value: secret")
+
+    monkeypatch.setattr(sys.modules["thresher.analytics.heavy_hitters"], "TrieNode", fail)
+    server.run()
+    status = server.coordinator.status(broken.id)
+    assert status.state == "failed"
+    assert "secret" not in status.problem
+    assert "internal" in status.problem
+    assert server.coordinator.status(sound.id).state == "done"
+    assert server.ledger.spent.epsilon == 2.0
+
+
+def test_a_role_that_errs_for_good_ends_the_query(server):
+    submitted = server.coordinator.submit(request(completions=1), "ada")
+
+    def refuse(*arguments):
+        raise NotFound("This aggregator does not hold that key.")
+
+    server.roles.release = refuse
+    server.run(seconds=1.0)
+    status = server.coordinator.status(submitted.id)
+    assert (status.state, status.rounds[0].state) == ("failed", "dropped")
+    assert "not-found" in status.problem
+
+
+@pytest.mark.parametrize("method", ["open", "progress", "close", "forward", "release", "forget", "public_key"])
+def test_a_role_that_is_down_is_waited_for(server, method):
+    submitted = server.coordinator.submit(request(seconds=10 * MINUTE, completions=len(WORDS)), "ada")
+    working, failures = getattr(server.roles, method), [0]
+
+    def down(*arguments):
+        failures[0] += 1
+        if failures[0] <= 20:
+            raise ServerUnavailable("Not now.")
+        return working(*arguments)
+
+    setattr(server.roles, method, down)
+    server.run(seconds=1.0)
+    assert server.coordinator.status(submitted.id).state == "done"
+    assert failures[0] > 20
+
+
+# Crashes.
+
+
+def crash_and_recover(server: Server, calls: int) -> bool:
+    """Crash at the given call, start again, ask again as a client would; whether there was such a call."""
+    server.calls = calls
+    try:
+        server.coordinator.submit(request(query=TRIE), "ada")
+        server.run()
+        crashed = server.calls is None
+    except Crash:
+        crashed = True
+    server.calls = None
+    server.start()
+    if not any(query.name == "first" for query in server.coordinator.queries()):
+        server.coordinator.submit(request(query=TRIE), "ada")
+    server.run()
+    return crashed
+
+
+@pytest.mark.slow
+def test_a_crash_at_any_call_is_recovered_from(tmp_path):
+    """Between any two calls to a store, a ledger or a role: one charge, one draw a round, one answer."""
+    calls, crashed = 0, True
+    while crashed:
+        folder = tmp_path / str(calls)
+        folder.mkdir()
+        server = Server(folder, WORDS)
+        crashed = crash_and_recover(server, calls)
+        [status] = server.coordinator.queries()
+        assert status.state == "done"
+        assert len(server.ledger.history()) == 1
+        assert set(server.roles.drawn.values()) == {1}
+        assert [round.state for round in status.rounds] == ["released"] * len(status.rounds)
+        forgotten = {name for name, how in server.roles.forgotten if how == "released"}
+        assert forgotten == set(server.roles.configurations)
+        server.coordinator.answer(status.id)
+        server.close()
+        calls += 1
+    assert calls > 40  # every one of them
+
+
+@pytest.mark.parametrize("calls", range(0, 24))
+def test_a_crash_while_cancelling(tmp_path, calls):
+    server = Server(tmp_path, WORDS)
+    submitted = server.coordinator.submit(request(), "ada")
+    server.coordinator.step()
+    server.calls = calls
+    try:
+        server.coordinator.cancel(submitted.id, "ada")
+    except Crash:
+        server.start()
+    server.calls = None
+    server.coordinator.cancel(submitted.id, "ada")
+    server.run()
+    status = server.coordinator.status(submitted.id)
+    assert (status.state, status.rounds[0].state) == ("cancelled", "dropped")
+    assert {how for _, how in server.roles.forgotten} == {"unread"}
+    assert len(server.ledger.history()) == 1
+    server.close()
+
+
+def test_submitting_from_many_threads_charges_each_name_once(server):
+    errors: list[Exception] = []
+
+    def submit() -> None:
+        try:
+            server.coordinator.submit(request(), "ada")
+            server.coordinator.step()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=submit) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert errors == []
+    assert len(server.ledger.history()) == 1
+    assert len(server.coordinator.queries()) == 1
+
+
+def test_the_stored_query_has_the_exact_plan(server):
+    submitted = server.coordinator.submit(request(contact_rate=0.4, sampled_by="aggregator"), "ada")
+    server.coordinator.step()
+    stored = query_of(server.store.query(submitted.id))
+    [configuration] = server.roles.configurations.values()
+    assert configuration.rates.sampling_rate == stored.plan.exact_rate <= PLAN.exact_rate
+    assert configuration.planned == stored.plan
+    assert submitted.settings.sampled_by == "aggregator"
+
+
+def test_the_fleet_at_a_glance(server):
+    view = server.coordinator.fleet_view()
+    assert (view.enrolled, view.fleet) == (len(WORDS), "test-fleet")
+    assert set(view.roles.values()) == {"ready"}
+
+    def down() -> None:
+        raise ServerUnavailable("Not now.")
+
+    server.roles.public_key = down
+    assert server.coordinator.fleet_view().roles["aggregator"] == "server-unavailable"

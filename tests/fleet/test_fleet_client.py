@@ -1,0 +1,340 @@
+"""The analyst's Python and command line against a real server with real devices; and what happens on a bad line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+
+import httpx
+import pytest
+from fleet_server import started
+from typer.testing import CliRunner
+
+import thresher as th
+from thresher.analytics import HistogramQuery
+from thresher.cli import fleet as commands
+from thresher.errors import (
+    BudgetExceeded,
+    Conflict,
+    InvalidSetting,
+    NotFound,
+    QueryEnded,
+    ServerUnavailable,
+    ThresherError,
+    Unauthorised,
+)
+from thresher.fleet.client import Fleet
+from thresher.fleet.connection import Connection, error_of
+from thresher.fleet.device import Device
+from thresher.questions import Values
+
+TARGET = {"epsilon": 1.0, "delta": 1e-6}
+DEVICES = 150
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    arguments = ("--come-back", "1", "--round-seconds", "300", "--budget-epsilon", "40", "--budget-delta", "1e-3")
+    with started(tmp_path_factory.mktemp("fleet") / "data", *arguments) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def devices(server):
+    """Most hold "yes"; one alone holds the canary."""
+    made = [
+        Device(server.url, server.enrolment_key, {"word": "yes" if number % 15 else "no", "age": number % 90})
+        for number in range(DEVICES - 1)
+    ]
+    made.append(Device(server.url, server.enrolment_key, {"word": "canary", "age": 5}))
+    yield made
+    for device in made:
+        device.close()
+
+
+@pytest.fixture
+def fleet(server):
+    with Fleet(server.url, server.analyst) as connection:
+        yield connection
+
+
+class Visiting:
+    """Devices that check in again and again, in the background, while a test waits for an answer."""
+
+    def __init__(self, devices) -> None:
+        self._devices = devices
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            for device in self._devices:
+                if self._stop.is_set():
+                    return
+                device.check_in()
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_) -> None:
+        self._stop.set()
+        self._thread.join(60)
+
+
+def test_a_histogram_waits_and_reports_its_rounds(fleet, devices):
+    told = []
+    with Visiting(devices):
+        answer = th.histogram(
+            fleet.with_rounds(completions=DEVICES), "word", progress=lambda *each: told.append(each), **TARGET
+        )
+    assert told == [(1, 1, "histogram of word")]
+    assert answer.verify() == answer.plan.guarantee
+    assert answer.release.response.completed == DEVICES
+    assert "yes" in answer  # false alarm: 139 devices at p = 0.31 miss a threshold of 18 with probability 1.4e-7
+    assert "canary" not in answer.to_json()
+    assert answer.plan.epsilon == 1.0
+
+
+@pytest.mark.slow
+def test_a_trie_by_handle_and_its_answer_again(fleet, devices):
+    with Visiting(devices):
+        handle = th.heavy_hitters(
+            fleet.with_rounds(completions=DEVICES), "word", method="trie", levels=2, wait=False, epsilon=4, delta=1e-5
+        )
+        status = handle.wait(120)
+    assert status.state == "done"
+    answer = handle.result()
+    assert answer.plan.rounds == 2
+    assert fleet.query(handle.id).result().to_json() == answer.to_json()
+    assert [release.plan for release in handle.releases()] == [answer.plan] * answer.rounds_asked
+    assert handle.id in {each.id for each in fleet.queries()}
+    assert handle.id in {charge.query for charge in fleet.ledger().charges}
+
+
+def test_cancelling(fleet):
+    handle = th.histogram(fleet, "word", wait=False, **TARGET)
+    assert handle.wait(0).state == "running"
+    with pytest.raises(Conflict):
+        handle.result(timeout=0)
+    before = fleet.ledger().spent_epsilon
+    assert handle.cancel().state == "cancelled"
+    assert handle.cancel().state == "cancelled"
+    with pytest.raises(QueryEnded):
+        handle.result()
+    assert fleet.ledger().spent_epsilon == before
+
+
+def test_a_name_is_one_query(fleet):
+    query = HistogramQuery(Values(("word",)), th.plan(**TARGET))
+    first = fleet.submit(query, wait=False, name="monday")
+    spent = fleet.ledger().spent_epsilon
+    assert fleet.submit(query, wait=False, name="monday").id == first.id
+    assert fleet.ledger().spent_epsilon == spent
+    with pytest.raises(Conflict):
+        fleet.with_rounds(seconds=5).submit(query, wait=False, name="monday")
+    first.cancel()
+
+
+def test_errors_are_those_that_were_raised_there(fleet, server):
+    with pytest.raises(InvalidSetting, match="contact_rate") as caught:
+        th.histogram(fleet.with_rounds(contact_rate=1e-6), "word", **TARGET)
+    assert caught.value.setting == "contact_rate"
+    assert isinstance(caught.value, ValueError)
+    assert caught.value.hint
+    with pytest.raises(InvalidSetting, match="adjacency"):
+        th.histogram(fleet, "word", adjacency="add-remove", **TARGET)
+    with pytest.raises(BudgetExceeded):
+        th.histogram(fleet, "word", epsilon=50, delta=1e-6)
+    with pytest.raises(NotFound):
+        fleet.query("nothing").status()
+    with pytest.raises(InvalidSetting):
+        fleet.query("../ledger")
+    for wrong in ("thresher-analyst-wrong", server.enrolment_key):
+        with pytest.raises(Unauthorised), Fleet(server.url, wrong) as stranger:
+            stranger.queries()
+    with pytest.raises(InvalidSetting):
+        fleet.with_rounds(seconds=-1)
+    with pytest.raises(InvalidSetting):
+        fleet.with_rounds(sampled_by="nobody")
+
+
+def test_a_refused_query_costs_nothing(fleet):
+    spent = fleet.ledger().spent_epsilon
+    known = {each.id for each in fleet.queries()}
+    with pytest.raises(InvalidSetting):
+        th.heavy_hitters(fleet.with_rounds(bucket_size=48), "word", method="trie", levels=100, **TARGET)
+    assert fleet.ledger().spent_epsilon == spent
+    assert {each.id for each in fleet.queries()} == known
+
+
+def test_the_preview_and_the_overview(fleet, devices):
+    shown = fleet.plan(HistogramQuery(Values(("word",)), th.plan(**TARGET)))
+    assert shown.fits
+    assert shown.cost_epsilon == 1.0
+    overview = fleet.overview()
+    assert set(overview.roles.values()) == {"ready"}
+
+
+def test_the_key_is_nowhere_to_be_seen(fleet, server, monkeypatch):
+    assert server.analyst not in repr(fleet) + repr(fleet.query("q1")) + repr(fleet.with_rounds(seconds=5))
+    assert "seconds=5" in repr(fleet.with_rounds(seconds=5))
+    monkeypatch.delenv("THRESHER_KEY", raising=False)
+    with pytest.raises(InvalidSetting, match="key"):
+        Fleet(server.url)
+    monkeypatch.setenv("THRESHER_KEY", server.analyst)
+    with Fleet(server.url) as connection:
+        assert connection.overview().fleet
+    with pytest.raises(InvalidSetting, match="https"):
+        Fleet("fleet.example", "key")
+    with pytest.raises(InvalidSetting, match="ca"):
+        Fleet(server.url, "key", ca="no-such-file.pem")
+
+
+def test_importing_the_client_loads_no_network():
+    code = (
+        "import sys, thresher.fleet.client; "
+        "print([name for name in ('httpx', 'starlette', 'rich') if name in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert shown.stdout.strip() == "[]"
+
+
+# The command line.
+
+
+def invoke(server, *arguments: str):
+    result = CliRunner().invoke(commands.app, [*arguments, "--server", server.url, "--key", server.analyst])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_commands_for_people_and_machines(server, devices, tmp_path):
+    planned = json.loads(
+        invoke(server, "plan", "histogram", "word", "--epsilon", "1", "--delta", "1e-6", "--json").output
+    )
+    assert planned["cost_epsilon"] == 1.0
+    assert "Nothing is refunded" in invoke(server, "plan", "ranges", "age", "--epsilon", "1", "--delta", "1e-6",
+                                           "--lower", "0", "--upper", "128").output  # fmt: skip
+    with Visiting(devices):
+        asked = ["query", "histogram", "word", "--epsilon", "1", "--delta", "1e-6", "--completions", str(DEVICES)]
+        document = json.loads(invoke(server, *asked, "--output", str(tmp_path / "answer.json"), "--json").output)
+    assert document["query"]["state"] == "done"
+    assert document["answer"] == json.loads((tmp_path / "answer.json").read_text())
+    query = document["query"]["id"]
+    assert json.loads(invoke(server, "show", query, "--json").output)["answer"] == document["answer"]
+    assert json.loads(invoke(server, "watch", query, "--json").output)["answer"] == document["answer"]
+    shown = invoke(server, "show", query).output
+    assert "histogram of word: done" in shown
+    assert "each device is a unit" in shown
+    assert query in invoke(server, "list").output
+    assert query in {each["id"] for each in json.loads(invoke(server, "list", "--json").output)["queries"]}
+
+
+def test_a_query_can_be_left_and_cancelled(server, tmp_path):
+    key_file = tmp_path / "key"
+    key_file.write_text(server.analyst + "\n")
+    asked = ["query", "quantiles", "age", "--quantile", "0.5", "--lower", "0", "--upper", "100", "--steps", "2"]
+    settings = ["--epsilon", "1", "--delta", "1e-6", "--no-wait", "--json", "--server", server.url]
+    result = CliRunner().invoke(commands.app, [*asked, *settings, "--key-file", str(key_file)])
+    document = json.loads(result.output)
+    assert document["query"]["state"] == "running"
+    assert document["answer"] is None
+    assert "cancelled" in invoke(server, "cancel", document["query"]["id"]).output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("query", "mode", "word", "--epsilon", "1", "--delta", "1e-6"),
+        ("query", "ranges", "age", "--epsilon", "1", "--delta", "1e-6"),
+        ("query", "ranges", "age", "word", "--epsilon", "1", "--delta", "1e-6", "--lower", "0", "--upper", "1"),
+        ("query", "quantiles", "age", "--epsilon", "1", "--delta", "1e-6", "--lower", "0", "--upper", "1"),
+        ("plan", "histogram", "word", "--epsilon", "1", "--delta", "1e-6", "--bins", "few"),
+        ("show", "q1", "--range", "wide"),
+    ],
+)
+def test_wrong_settings_are_named(server, arguments):
+    with pytest.raises(InvalidSetting):
+        invoke(server, *arguments)
+
+
+# A bad line.
+
+
+def connection(*answers, patience: float = 60.0):
+    """A connection to a server that answers as scripted; an exception in place of an answer is a lost one."""
+    script, pauses, bodies = iter(answers), [], []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        bodies.append(request.content)
+        step = next(script)
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+    made = Connection(
+        "http://server", "token", transport=httpx.MockTransport(answer), sleep=pauses.append, patience=patience
+    )
+    return made, pauses, bodies
+
+
+def problem(status: int, code: str, **headers: str) -> httpx.Response:
+    content = {"code": code, "detail": "setting is wrong.", "hint": "Mend it."}
+    return httpx.Response(status, json=content, headers=headers)
+
+
+def test_a_lost_answer_is_met_by_the_same_request_again():
+    made, pauses, bodies = connection(
+        httpx.ReadTimeout("lost"), httpx.ConnectError("gone"), httpx.Response(200, content=b"1")
+    )
+    assert made.post("/v1/queries", b'{"name":"x"}') == b"1"
+    assert bodies == [b'{"name":"x"}'] * 3
+    assert pauses == [0.2, 0.4]
+
+
+def test_retry_after_is_honoured():
+    later = {"retry-after": "7"}
+    made, pauses, _ = connection(
+        problem(503, "store-unavailable", **later), problem(429, "too-many", **later), httpx.Response(204)
+    )
+    assert made.get("/") == b""
+    assert pauses == [7.0, 7.0]
+
+
+def test_patience_ends():
+    made, pauses, _ = connection(*[problem(503, "store-unavailable")] * 100, patience=5.0)
+    with pytest.raises(ServerUnavailable):
+        made.get("/")
+    assert 2 < sum(pauses) <= 5
+
+
+def test_what_will_not_change_is_not_tried_again():
+    made, pauses, _ = connection(problem(409, "conflict"))
+    with pytest.raises(Conflict, match=r"setting is wrong\. Mend it\."):
+        made.get("/")
+    assert pauses == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (422, b'{"code": "invalid-setting", "detail": "epsilon is wrong."}', InvalidSetting),
+        (402, b'{"code": "budget-exceeded", "detail": "No."}', BudgetExceeded),
+        (403, b'{"code": "forbidden", "detail": "No."}', Unauthorised),
+        (401, b"<html>", Unauthorised),
+        (500, b"", ThresherError),
+        (404, b"[1]", ThresherError),
+        (502, b"<html>", ServerUnavailable),
+        (418, b'{"code": "teapot", "detail": "No."}', ThresherError),
+    ],
+)
+def test_problems_become_errors(status, body, kind):
+    error = error_of(status, body)
+    assert type(error) is kind
+    assert str(error)
+    if status == 418:
+        assert error.code == "teapot"
