@@ -24,7 +24,9 @@ def audit(
     epsilon: Annotated[float, typer.Option(help="Epsilon.", show_default=False)],
     adjacency: options.Adjacency = "replace",
     rounds: options.Rounds = 1,
-    path: Annotated[str, typer.Option(help="What is attacked: counts, table, device or all.")] = "all",
+    path: Annotated[
+        str, typer.Option(help="What is attacked: counts, table, device, all of these, or fleet (over HTTP).")
+    ] = "all",
     trials: Annotated[int, typer.Option(help="Draws of either population for each measurement.")] = 2_000_000,
     confidence: Annotated[float, typer.Option(help="How sure a violation must be.")] = 0.999,
     json: options.Json = False,

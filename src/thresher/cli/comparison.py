@@ -1,0 +1,65 @@
+"""A simulation for the terminal: what was released beside what is true."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from thresher.cli.output import console
+
+if TYPE_CHECKING:
+    from thresher.fleet.simulator.report import Comparison, Result
+
+_MOST_LINES = 25
+
+
+def show(result: Result) -> None:
+    """A simulation for the terminal: what was released beside the truth, then how the server answered."""
+    if result.comparison is not None:
+        show_comparison(result.comparison)
+        if len(result.comparison.lines) > _MOST_LINES:
+            console.print("Use --json for all lines.", style="dim")
+    rate = result.requests / result.seconds if result.seconds else 0.0
+    console.print(
+        f"{result.devices:,} devices"
+        + (f" and {result.hostile:,} hostile clients" if result.hostile else "")
+        + f" sent {result.requests:,} requests in {result.seconds:,.1f} s ({rate:,.0f} a second); "
+        f"{result.reports:,} reports were acknowledged.",
+        soft_wrap=True,
+    )
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for heading in ("sent", "answered", "times", ""):
+        table.add_column(heading, justify="right" if heading in ("answered", "times") else "left")
+    for (what, status), count in sorted(result.outcomes.answers.items()):
+        odd = result.outcomes.unexpected.get((what, status), 0)
+        table.add_row(what, str(status or "–"), f"{count:,}", Text("unexpected" if odd else "", style="bold red"))
+    console.print(table)
+
+
+def show_comparison(comparison: Comparison, most: int = _MOST_LINES) -> None:
+    """Released beside true, in lines and in words, and the promise."""
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for heading in (comparison.verb, "estimate", "95 % interval", "truth", ""):
+        table.add_column(heading, justify="left" if heading in (comparison.verb, "") else "right", no_wrap=True)
+    for line in comparison.lines[:most]:
+        table.add_row(
+            Text("".join(character if character.isprintable() else "�" for character in line.what)),
+            f"{line.estimate:,.0f}",
+            f"{line.lower:,.0f} – {line.upper:,.0f}",
+            f"{line.truth:,.0f}",
+            "" if line.inside else "outside",
+        )
+    console.print(table)
+    if len(comparison.lines) > most:
+        console.print(f"… and {len(comparison.lines) - most:,} more", style="dim")
+    said = f"The truth lies in {comparison.inside} of {len(comparison.lines)} intervals."
+    if comparison.held:
+        said = (
+            f"{len(comparison.lines):,} of {comparison.held:,} values that devices hold were released, among them "
+            f"{comparison.large_released} of the {comparison.large} held by {comparison.plan.smallest_visible():,} or "
+            f"more devices; {comparison.invented or 'none'} that nobody holds. " + said
+        )
+    console.print(said, soft_wrap=True)
+    console.print(comparison.guarantee.in_words(), style="dim", soft_wrap=True)

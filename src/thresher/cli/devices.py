@@ -1,0 +1,276 @@
+"""`thresher device` runs one real device, `thresher simulate` many of them."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from thresher.cli import options
+from thresher.cli.comparison import show
+from thresher.cli.output import console, print_json
+from thresher.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from thresher.fleet.client import Fleet
+    from thresher.fleet.simulator.population import Column
+    from thresher.fleet.simulator.running import Told
+
+VERBS = ("histogram", "heavy-hitters", "quantiles", "ranges")
+
+Server = Annotated[str, typer.Option(help="The server's address, as http://127.0.0.1:8000.", show_default=False)]
+EnrolmentKey = Annotated[
+    str | None,
+    typer.Option(help="The fleet's enrolment key; once in a device's lifetime.", envvar="THRESHER_ENROLMENT_KEY"),
+]
+
+
+def device(
+    server: Server,
+    attribute: Annotated[
+        list[str], typer.Option(help="What the device holds, as name=value; repeat it.", show_default=False)
+    ],
+    state: Annotated[Path, typer.Option(help="The file in which the device remembers what it has sent.")],
+    enrolment_key: EnrolmentKey = None,
+    once: Annotated[bool, typer.Option("--once", help="Check in once and end.")] = False,
+    max_epsilon: Annotated[float | None, typer.Option(help="Largest epsilon a query.", show_default=False)] = None,
+    max_delta: Annotated[float | None, typer.Option(help="Largest delta a query.", show_default=False)] = None,
+    min_threshold: Annotated[int | None, typer.Option(help="Smallest threshold.", show_default=False)] = None,
+    pinned_key: Annotated[
+        str | None, typer.Option(help="The only key to seal for, in hexadecimal.", show_default=False)
+    ] = None,
+    text: Annotated[bool, typer.Option("--text", help="Take every value as text, also numbers.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Run one device: check in, answer what its policy allows, come back when told."""
+    from thresher.fleet.device import Device
+    from thresher.fleet.policy import Policy
+
+    given = {"max_epsilon": max_epsilon, "max_delta": max_delta, "min_threshold": min_threshold}
+    policy = Policy(
+        **cast(Any, {name: value for name, value in given.items() if value is not None}),
+        pinned_key=None if pinned_key is None else _hexadecimal(pinned_key),
+    )
+    with Device(server, enrolment_key, _attributes(attribute, text), state, policy) as running:
+        if once:
+            _show_outcomes(running.check_in(), json)
+            return
+        with _until_interrupted() as stop:
+            running.run(stop)
+
+
+def simulate(
+    server: Server,
+    enrolment_key: EnrolmentKey = None,
+    devices: Annotated[int, typer.Option(help="How many.", min=1)] = 1_000,
+    attribute: Annotated[str, typer.Option(help="The attribute that they hold.")] = "word",
+    values: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with one value a line; after a tab it may have a weight. Without it values are invented.",
+            show_default=False,
+        ),
+    ] = None,
+    zipf: Annotated[
+        float | None,
+        typer.Option(help="Line k is held by a share as k to minus this; 0: all equally.", show_default=False),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Which device holds what; coins and keys are never seeded.")] = 1,
+    analyst_key: Annotated[
+        str | None,
+        typer.Option(help="Also ask a query, and compare.", envvar="THRESHER_ANALYST_KEY", show_default=False),
+    ] = None,
+    verb: Annotated[str, typer.Option(help=f"The query: {', '.join(VERBS)}.")] = "histogram",
+    epsilon: options.Epsilon = 1.0,
+    delta: options.Delta = 1e-8,
+    method: Annotated[
+        str | None, typer.Option(help="one-shot or trie; search or hierarchy.", show_default=False)
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Levels of a trie or hierarchy, steps of a search.", show_default=False)
+    ] = None,
+    step: Annotated[int, typer.Option(help="Characters a level of a trie.")] = 1,
+    lower: Annotated[float, typer.Option(help="Public lower bound, for quantiles and ranges.")] = 0.0,
+    upper: Annotated[float, typer.Option(help="Public upper bound, for quantiles and ranges.")] = 4096.0,
+    quantile: Annotated[list[float] | None, typer.Option(help="A quantile; repeat it.", show_default=False)] = None,
+    contact_rate: Annotated[float, typer.Option(help="Which part of the devices a round is shown to.")] = 1.0,
+    sampled_by: Annotated[str, typer.Option(help="device or aggregator: whose coins.")] = "device",
+    seconds: Annotated[
+        float | None, typer.Option(help="How long a round is open; without a query, how long to run.")
+    ] = None,
+    completions: Annotated[
+        int | None, typer.Option(help="Close a round at this many reports; all that come, if not given.")
+    ] = None,
+    dropouts: Annotated[float, typer.Option(help="Share of devices that vanish from a round.")] = 0.0,
+    retries: Annotated[float, typer.Option(help="Share of reports whose answer is lost.")] = 0.0,
+    duplicates: Annotated[float, typer.Option(help="Share of reports sent twice.")] = 0.0,
+    slow: Annotated[float, typer.Option(help="Share of reports that arrive in pieces.")] = 0.0,
+    hostile: Annotated[float, typer.Option(help="Hostile clients, as a share of the devices.")] = 0.0,
+    json: options.Json = False,
+) -> None:
+    """Drive many real devices over HTTP and compare the release with the truth. Nobody else knows both."""
+    from dataclasses import replace
+
+    from thresher.fleet.client import Fleet
+    from thresher.fleet.simulator.behaviour import Behaviour
+    from thresher.fleet.simulator.population import Population
+    from thresher.fleet.simulator.report import compare
+    from thresher.fleet.simulator.running import Simulation
+    from thresher.fleet.simulator.running import simulate as run
+
+    if verb not in VERBS:
+        raise InvalidSetting("verb", f"must be one of {', '.join(VERBS)}")
+    if not enrolment_key:
+        raise InvalidSetting("enrolment_key", "is missing", hint="It is in the server's data directory.")
+    column = _column(values, devices, seed, zipf, verb if analyst_key else None)
+    behaviour = Behaviour(dropouts, retries, duplicates, slow, hostile)
+    with _until_interrupted() as stop, _told(json) as told, contextlib.ExitStack() as stack:
+        simulation = Simulation(server, enrolment_key, Population({attribute: column}), behaviour, told=told)
+        ask = None
+        if analyst_key:
+            if completions is None and contact_rate == 1:
+                completions = simulation.completions
+            fleet = stack.enter_context(Fleet(server, key=analyst_key))
+            ask = _asking(
+                fleet.with_rounds(
+                    seconds=seconds,
+                    completions=completions,
+                    contact_rate=contact_rate,
+                    sampled_by=cast(Any, sampled_by),
+                ),
+                attribute,
+                verb,
+                {"epsilon": epsilon, "delta": delta},
+                method,
+                rounds,
+                step,
+                (lower, upper),
+                quantile or [0.5, 0.9],
+            )
+        answer = run(simulation, ask, stop=stop, seconds=None if analyst_key else seconds)
+    result = simulation.result
+    if answer is not None:
+        result = replace(result, comparison=compare(answer, column, _quarters(lower, upper)))
+    if json:
+        print_json(result.to_dict())
+    else:
+        show(result)
+    if result.outcomes.unexpected or (result.comparison is not None and result.comparison.invented):
+        raise typer.Exit(1)
+
+
+def _column(values: Path | None, devices: int, seed: int, exponent: float | None, verb: str | None) -> Column:
+    from thresher.fleet.simulator import population
+
+    numeric = None if verb is None else verb in ("quantiles", "ranges")
+    if values is not None:
+        return population.from_file(values, devices, seed, numbers=numeric, exponent=exponent)
+    if numeric:
+        return population.waiting_times(devices, seed)
+    return population.zipf(population.words(), devices, seed, population.ZIPF if exponent is None else exponent)
+
+
+def _asking(
+    fleet: Fleet,
+    attribute: str,
+    verb: str,
+    target: dict[str, Any],
+    method: str | None,
+    rounds: int | None,
+    step: int,
+    bounds: tuple[float, float],
+    probabilities: list[float],
+) -> Callable[[], Any]:
+    """The query, ready to be asked once the devices are there. Settings that cannot be raise here."""
+    from thresher import verbs
+
+    def silent(done: int, total: int, what: str) -> None:
+        """The bar of the devices is enough."""
+
+    target["progress"] = silent
+    lower, upper = bounds
+    if verb == "histogram":
+        return lambda: verbs.histogram(fleet, attribute, **target)
+    if verb == "heavy-hitters":
+        chosen: dict[str, Any] = {"method": "one-shot" if method is None else method}
+        if chosen["method"] == "trie":
+            chosen |= {"levels": rounds, "step": step}
+        return lambda: verbs.heavy_hitters(fleet, attribute, **chosen, **target)
+    if verb == "quantiles":
+        chosen = {"method": "search" if method is None else method}
+        chosen["levels" if chosen["method"] == "hierarchy" else "steps"] = rounds
+        return lambda: verbs.quantiles(fleet, attribute, probabilities, lower=lower, upper=upper, **chosen, **target)
+    return lambda: verbs.ranges(fleet, attribute, lower=lower, upper=upper, levels=rounds, **target)
+
+
+def _quarters(lower: float, upper: float) -> list[tuple[float, float]]:
+    """Four ranges to read off a hierarchy: each part is as wide as all before it, as data with a long tail needs."""
+    cuts = [lower, *(lower + (upper - lower) / 2**power for power in (3, 2, 1)), upper]
+    return list(itertools.pairwise(cuts))
+
+
+def _attributes(given: list[str], text: bool) -> dict[str, Any]:
+    from thresher.fleet.simulator.population import plain
+
+    held: dict[str, Any] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not (name and equals):
+            raise InvalidSetting(
+                "attribute", "must be a name, an equals sign and a value", hint="For example os=linux."
+            )
+        held[name] = value if text else plain(value)
+    return held
+
+
+def _hexadecimal(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise InvalidSetting("pinned_key", "must be hexadecimal") from None
+
+
+def _show_outcomes(outcomes: list[Any], json: bool) -> None:
+    if json:
+        print_json([{"round": each.round, "status": each.status, "reason": each.reason} for each in outcomes])
+        return
+    for each in outcomes:
+        console.print(
+            f"{each.round}: {each.status}" + (f", because {each.reason}" if each.reason else ""), markup=False
+        )
+    if not outcomes:
+        console.print("No round to answer.")
+
+
+@contextlib.contextmanager
+def _until_interrupted() -> Iterator[threading.Event]:
+    """An event that Ctrl-C or a termination sets, so that devices end between two requests."""
+    stop = threading.Event()
+    before = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+@contextlib.contextmanager
+def _told(quiet: bool) -> Iterator[Told | None]:
+    """A bar on standard error, where a person is watching."""
+    from rich.console import Console
+
+    errors = Console(stderr=True)
+    if quiet or not errors.is_terminal:
+        yield None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=errors, transient=True) as bar:
+        task = bar.add_task("enrolling", total=None)
+        yield lambda what, done, total: bar.update(task, completed=done, total=total, description=what)

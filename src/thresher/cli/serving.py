@@ -1,0 +1,83 @@
+"""`thresher serve`: the server of a fleet, all roles in one process or one of them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thresher.errors import InvalidSetting, require
+
+if TYPE_CHECKING:
+    from thresher.fleet.server.running import Pages
+
+_ALL = ("collector", "aggregator", "coordinator")
+
+
+def serve(
+    data_dir: Annotated[Path, typer.Option(help="State and secrets; made on the first start.", show_default=False)],
+    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8080,
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    store: Annotated[str | None, typer.Option(help="postgresql://… instead of SQLite files.")] = None,
+    role: Annotated[
+        list[str] | None, typer.Option(help="collector, aggregator, coordinator or all; several if repeated.")
+    ] = None,
+    collector: Annotated[str | None, typer.Option(help="Where the collector runs, if not here.")] = None,
+    aggregator: Annotated[str | None, typer.Option(help="Where the aggregator runs, if not here.")] = None,
+    peer_key_file: Annotated[
+        list[Path] | None, typer.Option(help="A key copied from a peer's data directory; repeat for each.")
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain, PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
+    tls_ca: Annotated[Path | None, typer.Option(help="Who signs the peers' certificates, PEM.")] = None,
+    budget_epsilon: Annotated[float | None, typer.Option(help="The fleet's whole epsilon; 10 at first.")] = None,
+    budget_delta: Annotated[float | None, typer.Option(help="The fleet's whole delta; 1e-6 at first.")] = None,
+    fleet: Annotated[str, typer.Option(help="The fleet's name.")] = "fleet",
+    round_seconds: Annotated[float | None, typer.Option(help="How long a round is open, by default an hour.")] = None,
+    come_back: Annotated[float, typer.Option(help="Seconds between a device's visits.")] = 60.0,
+    console_pages: Annotated[bool, typer.Option("--console/--no-console", help="Serve the web console.")] = True,
+) -> None:
+    """Run a fleet's server. The first start makes its tokens and keys and says how to use them."""
+    for module in ("starlette", "uvicorn"):
+        require(module, "server")
+    from thresher.fleet.messages import RoundSettings
+    from thresher.fleet.server.assembling import Settings
+    from thresher.fleet.server.running import serve as run
+
+    if round_seconds is not None and not 0 < round_seconds <= 366 * 86_400:
+        raise InvalidSetting("round-seconds", "must be above 0 and at most a year")
+    roles = tuple(dict.fromkeys(role or ["all"]))
+    settings = Settings(
+        data_dir=data_dir,
+        roles=_ALL if "all" in roles else roles,
+        host=host,
+        port=port,
+        store=store,
+        collector=collector,
+        aggregator=aggregator,
+        peer_key_files=tuple(peer_key_file or ()),
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        tls_ca=tls_ca,
+        budget_epsilon=budget_epsilon,
+        budget_delta=budget_delta,
+        fleet=fleet,
+        rounds=RoundSettings(seconds=round_seconds),
+        come_back=come_back,
+    )
+    run(settings, pages=_console() if console_pages else None, announce=_announce)
+
+
+def _announce(line: str) -> None:
+    # Plain and at once: whoever started the process waits for this line.
+    typer.echo(line)
+    sys.stdout.flush()
+
+
+def _console() -> Pages:
+    require("jinja2", "server")
+    from thresher.cli.console_pages import console_pages
+
+    return console_pages

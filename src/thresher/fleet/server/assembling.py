@@ -1,0 +1,268 @@
+"""From settings to a server's parts: stores, roles and peers. Every secret stays with the role that needs it."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from thresher.errors import InvalidSetting, ServerUnavailable, StoreUnavailable
+from thresher.fleet.aggregator import Aggregator
+from thresher.fleet.clock import Clock, SystemClock
+from thresher.fleet.collector import Collector
+from thresher.fleet.coordinator import Coordinator
+from thresher.fleet.keys import KeyRing
+from thresher.fleet.messages import RoundConfiguration, RoundSettings
+from thresher.fleet.ports import AggregatorPort, CollectorPort, PublicKeyPort
+from thresher.fleet.server.auth import (
+    COLLECTOR_TO_AGGREGATOR,
+    COORDINATOR_TO_AGGREGATOR,
+    COORDINATOR_TO_COLLECTOR,
+    Identity,
+    Tokens,
+)
+from thresher.fleet.server.data_directory import DataDirectory, read_key_file
+from thresher.fleet.server.limits import Limits
+from thresher.fleet.server.peers import HttpAggregator, HttpCollector
+from thresher.fleet.server.services import Services
+from thresher.fleet.store.aggregator import AggregatorStore
+from thresher.fleet.store.collector import CollectorStore
+from thresher.fleet.store.coordinator import CoordinatorStore
+from thresher.fleet.tokens import token_hash
+from thresher.ledger import Ledger
+from thresher.mechanism.response import Response
+
+S = TypeVar("S")
+P = TypeVar("P", HttpCollector, HttpAggregator)
+
+DEFAULT_EPSILON = 10.0
+DEFAULT_DELTA = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a server is run."""
+
+    data_dir: Path
+    roles: tuple[str, ...] = ("collector", "aggregator", "coordinator")
+    host: str = "127.0.0.1"
+    port: int = 8080
+    store: str | None = None
+    """A `postgresql://` address; by default each role has an SQLite file in the data directory."""
+    collector: str | None = None
+    aggregator: str | None = None
+    peer_key_files: tuple[Path, ...] = ()
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_ca: Path | None = None
+    """Who signs the peers' certificates, if not one of the usual authorities."""
+    budget_epsilon: float | None = None
+    budget_delta: float | None = None
+    fleet: str = "fleet"
+    rounds: RoundSettings = field(default_factory=RoundSettings)
+    come_back: float = 60.0
+    store_seconds: float = 60.0
+    """How long a start waits for a database that is not there yet."""
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise InvalidSetting("tls-cert", "and tls-key go together")
+        if not 0 <= self.port <= 65535:
+            raise InvalidSetting("port", "must be from 0 to 65535")
+        if not 0 < self.come_back <= 86_400:
+            raise InvalidSetting("come-back", "must be above 0 and at most 86400 seconds")
+        if self.store is not None and not self.store.startswith(("postgresql://", "postgres://")):
+            raise InvalidSetting(
+                "store", "must be a postgresql:// address", hint="Without it, SQLite files in the data directory serve."
+            )
+
+
+@contextlib.contextmanager
+def assembled(settings: Settings, directory: DataDirectory, clock: Clock | None = None) -> Iterator[Services]:
+    """The parts of a server, closed again at the end."""
+    clock = clock or SystemClock()
+    with contextlib.ExitStack() as stack:
+        yield _assemble(settings, directory, clock, stack)
+
+
+def _assemble(settings: Settings, directory: DataDirectory, clock: Clock, stack: contextlib.ExitStack) -> Services:
+    services = Services(clock=clock, tokens=Tokens({}), limits=settings.limits, come_back=settings.come_back)
+    peers = _Peers(settings, services, stack)
+    if "aggregator" in directory.roles:
+        _add_aggregator(settings, directory, services, stack)
+    if "collector" in directory.roles:
+        _add_collector(settings, directory, services, peers, stack)
+    if "coordinator" in directory.roles:
+        _add_coordinator(settings, directory, services, peers, stack)
+    services.tokens = _tokens(services, directory)
+    return services
+
+
+def _add_aggregator(
+    settings: Settings, directory: DataDirectory, services: Services, stack: contextlib.ExitStack
+) -> None:
+    store = _opened(settings, directory, "aggregator", AggregatorStore.open)
+    stack.callback(store.close)
+    aggregator = Aggregator(store, KeyRing(directory.of("aggregator") / "keys"), services.clock)
+    stack.callback(aggregator.close)
+    aggregator.recover()
+    aggregator.public_key()  # the first start makes a key
+    services.aggregator = aggregator
+    services.checks["aggregator"] = store.rounds_to_delete
+    gauge = services.metrics.gauge
+    gauge("thresher_malformed_reports", "Malformed reports dropped.", lambda: aggregator.totals().malformed)
+    gauge("thresher_duplicate_reports", "Repeated reports dropped.", lambda: aggregator.totals().duplicates)
+    gauge("thresher_releases", "Releases drawn since the start.", lambda: aggregator.totals().releases)
+
+
+def _add_collector(
+    settings: Settings, directory: DataDirectory, services: Services, peers: _Peers, stack: contextlib.ExitStack
+) -> None:
+    store = _opened(settings, directory, "collector", CollectorStore.open)
+    stack.callback(store.close)
+    key = directory.secret("enrolment").token
+    store.add_enrolment_key(_first_id(key), token_hash(key), "first", services.clock.now())
+    services.collector = Collector(store, services.clock, aggregator=peers.aggregator(COLLECTOR_TO_AGGREGATOR))
+    services.collector.recover()
+    services.collector_store = store
+    services.checks["collector"] = store.open_rounds
+    services.metrics.gauge("thresher_open_rounds", "Rounds open now.", lambda: len(store.open_rounds()))
+
+
+def _add_coordinator(
+    settings: Settings, directory: DataDirectory, services: Services, peers: _Peers, stack: contextlib.ExitStack
+) -> None:
+    store = _opened(settings, directory, "coordinator", CoordinatorStore.open)
+    stack.callback(store.close)
+    for kind in ("analyst", "operator"):
+        token = directory.secret(kind).token
+        # Known already on every later start, so that one that was revoked stays so.
+        store.add_token(_first_id(token), kind, token_hash(token), kind, now=services.clock.now())
+    services.coordinator_store = store
+    services.checks["coordinator"] = store.tokens
+    services.coordinator = Coordinator(
+        store,
+        _ledger(settings, directory),
+        services.clock,
+        peers.collector(),
+        peers.aggregator(COORDINATOR_TO_AGGREGATOR),
+        settings.fleet,
+        settings.rounds,
+        most_open=settings.limits.open_queries,
+    )
+
+
+class _Peers:
+    """The other roles: those that run here, or the way to them."""
+
+    def __init__(self, settings: Settings, services: Services, stack: contextlib.ExitStack) -> None:
+        self._settings = settings
+        self._services = services
+        self._stack = stack
+        self._keys = dict(read_key_file(path) for path in settings.peer_key_files)
+        self._verify = True if settings.tls_ca is None else ssl.create_default_context(cafile=settings.tls_ca)
+
+    def collector(self) -> CollectorPort:
+        """The collector, for the coordinator."""
+        if self._services.collector is not None:
+            return self._services.collector
+        url = self._settings.collector
+        if url is None:
+            raise InvalidSetting("collector", "must be the address of the collector, or its role must run here")
+        return self._known("collector", HttpCollector(url, self._key(COORDINATOR_TO_COLLECTOR), verify=self._verify))
+
+    def aggregator(self, kind: str) -> AggregatorPort:
+        """The aggregator, for whoever holds a key of this kind."""
+        if self._services.aggregator is not None:
+            return self._services.aggregator
+        url = self._settings.aggregator
+        if url is not None:
+            return self._known("aggregator", HttpAggregator(url, self._key(kind), verify=self._verify))
+        if kind == COLLECTOR_TO_AGGREGATOR and self._settings.collector is None:
+            return _NoAggregator()
+        raise InvalidSetting("aggregator", "must be the address of the aggregator, or its role must run here")
+
+    def _known(self, name: str, peer: P) -> P:
+        self._stack.callback(peer.disconnect)
+        self._services.peers[name] = peer
+        return peer
+
+    def _key(self, kind: str) -> str:
+        if kind not in self._keys:
+            caller, _, called = kind.partition("-to-")
+            raise InvalidSetting(
+                "peer-key-file",
+                f"is missing for the {called}",
+                hint=f"Copy {called}/{caller}.key from the {called}'s data directory and name it here.",
+            )
+        return self._keys[kind]
+
+
+class _NoAggregator:
+    """For one of several collectors that share a database: another one forwards."""
+
+    def public_key(self) -> PublicKeyPort:
+        """Not here."""
+        raise ServerUnavailable("This collector knows no aggregator.")
+
+    def add_batch(self, round: str, number: int, blob: bytes) -> None:
+        """Not here."""
+        raise ServerUnavailable("This collector knows no aggregator.")
+
+    def release(self, configuration: RoundConfiguration, batches: int, response: Response) -> str:
+        """Not here."""
+        raise ServerUnavailable("This collector knows no aggregator.")
+
+    def forget(self, round: str) -> None:
+        """Not here."""
+        raise ServerUnavailable("This collector knows no aggregator.")
+
+
+def _tokens(services: Services, directory: DataDirectory) -> Tokens:
+    store, clock = services.coordinator_store, services.clock
+    peers = {
+        token_hash(secret.token): Identity(secret.kind, secret.kind)
+        for secret in directory.secrets
+        if "-to-" in secret.kind
+    }
+    if store is None:
+        # Elsewhere is a store of tokens; here only this server's own operator is known.
+        operator = directory.secret("operator").token
+        return Tokens(peers | {token_hash(operator): Identity("operator", "operator")})
+
+    def find(hashed: bytes) -> Identity | None:
+        token = store.token(hashed)
+        return Identity(token.kind, token.name) if token is not None and token.valid(clock.now()) else None
+
+    return Tokens(peers, find)
+
+
+def _first_id(token: str) -> str:
+    return f"first-{token_hash(token).hex()[:12]}"
+
+
+def _opened(settings: Settings, directory: DataDirectory, role: str, opening: Callable[[str | Path], S]) -> S:
+    """Open a role's store; wait for a database that is not there yet, as after both machines have restarted."""
+    end = time.monotonic() + settings.store_seconds
+    while True:
+        try:
+            return opening(settings.store or directory.of(role))
+        except StoreUnavailable:
+            if settings.store is None or time.monotonic() >= end:
+                raise
+            time.sleep(0.5)
+
+
+def _ledger(settings: Settings, directory: DataDirectory) -> Ledger:
+    """The fleet's ledger: made by the first start, and from then on only opened; a different budget is an error."""
+    path = directory.of("coordinator") / "ledger.db"
+    epsilon, delta = settings.budget_epsilon, settings.budget_delta
+    if not path.exists():
+        epsilon = DEFAULT_EPSILON if epsilon is None else epsilon
+        delta = DEFAULT_DELTA if delta is None else delta
+    return Ledger(path, epsilon, delta)

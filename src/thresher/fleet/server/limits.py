@@ -1,0 +1,125 @@
+"""What one caller may take: bytes a request, requests a second, rounds and queries at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from thresher.errors import InvalidSetting
+from thresher.fleet.server.problem import Refused
+
+Receive = Callable[[], Awaitable[Any]]
+
+KIB = 1 << 10
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Requests a second in the long run, and how many at once."""
+
+    per_second: float
+    burst: float
+
+    def __post_init__(self) -> None:
+        if not (self.per_second > 0 and self.burst >= 1):
+            raise InvalidSetting("rate", "must be above 0 requests a second, with a burst of 1 or more")
+
+
+def _rates() -> dict[str, Rate]:
+    return {
+        "device": Rate(20, 200),
+        # One enrolment key serves a whole fleet on its first day.
+        "enrolment": Rate(5_000, 20_000),
+        "analyst": Rate(100, 500),
+        "operator": Rate(100, 500),
+        "peer": Rate(2_000, 10_000),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """All limits of a server; the defaults are meant never to be met by a well-behaved caller."""
+
+    rates: dict[str, Rate] = field(default_factory=_rates)
+    open_rounds: int = 100
+    open_queries: int = 100
+    streams: int = 200
+    """Event streams open at a time."""
+    connections: int = 20_000
+    body_seconds: float = 30.0
+    """How long a request's body may take to arrive."""
+
+
+class TokenBuckets:
+    """A token bucket for each caller of one role.
+
+    Guarantee: in any t seconds one caller is let through at most burst + t × per_second times, as long as fewer
+    than `most` callers are remembered; memory is bounded whatever is sent.
+    Edge cases: forgetting a caller (the one seen longest ago first) refills its bucket.
+    """
+
+    __slots__ = ("_buckets", "_most", "_now", "_rate")
+
+    def __init__(self, rate: Rate, *, most: int = 200_000, now: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._most = most
+        self._now = now
+        self._buckets: dict[bytes | str, tuple[float, float]] = {}
+
+    def take(self, caller: bytes | str) -> None:
+        """Let one request through, or refuse it with the time at which the next may come."""
+        now = self._now()
+        rate = self._rate
+        known = self._buckets.pop(caller, None)  # popped and put back: the dict stays in order of last use
+        level = rate.burst if known is None else min(rate.burst, known[0] + (now - known[1]) * rate.per_second)
+        if level < 1.0:
+            self._buckets[caller] = (level, now)
+            raise Refused(
+                429,
+                "too-many-requests",
+                "This token is used too often.",
+                hint="Wait as long as Retry-After says.",
+                retry_after=(1.0 - level) / rate.per_second,
+            )
+        self._buckets[caller] = (level - 1.0, now)
+        if len(self._buckets) > self._most:
+            del self._buckets[next(iter(self._buckets))]
+
+
+async def read_body(headers: list[tuple[bytes, bytes]], receive: Receive, largest: int, seconds: float) -> bytes:
+    """The whole body of a request.
+
+    Guarantee: never holds more than `largest` bytes and one chunk, whatever the request says of its length; refuses
+    with 413 above it, and with 408 if the body takes longer than `seconds`.
+    """
+    for name, value in headers:
+        if name == b"content-length":
+            if not value.isdigit() or len(value) > 18 or int(value) > largest:
+                raise too_large(largest)
+            break
+    try:
+        async with asyncio.timeout(seconds):
+            message = await receive()
+            body: bytes | bytearray = message.get("body", b"")
+            while True:
+                if message["type"] == "http.disconnect":
+                    raise ConnectionResetError
+                if len(body) > largest:
+                    raise too_large(largest)
+                if not message.get("more_body", False):
+                    return bytes(body)
+                message = await receive()
+                if isinstance(body, bytes):
+                    body = bytearray(body)  # only now: most bodies come in one piece
+                body += message.get("body", b"")
+    except TimeoutError:
+        raise Refused(408, "too-slow", "The request's body did not arrive in time.") from None
+
+
+def too_large(largest: int) -> Refused:
+    """The refusal of a body above its limit."""
+    return Refused(413, "too-large", f"A request here has at most {largest:,} bytes.")

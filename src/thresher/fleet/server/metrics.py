@@ -1,0 +1,114 @@
+"""Numbers for the operator, as Prometheus text. No label and no number comes from a value, an id or a token."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+"""Upper edges of the group-commit histogram, in items a commit."""
+
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+
+Label = tuple[tuple[str, str], ...]
+Reading = Callable[[], float]
+
+
+class Metrics:
+    """Counters, histograms of sizes, and gauges that are read when asked.
+
+    Guarantee: labels are route templates, methods, statuses and fixed words of this package; all are given by code,
+    none by a request.
+    """
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, str, int]] = Counter()
+        self._counters: Counter[tuple[str, Label]] = Counter()
+        self._sizes: dict[str, tuple[list[int], list[int]]] = {}
+        self._gauges: dict[str, tuple[str, Reading]] = {}
+        self._lock = threading.Lock()
+
+    def request(self, method: str, route: str, status: int) -> None:
+        """One request answered. Only called in the event loop, so it needs no lock."""
+        self.requests[method, route, status] += 1
+
+    def count(self, name: str, number: int = 1, **labels: str) -> None:
+        """Add to a counter."""
+        with self._lock:
+            self._counters[name, tuple(sorted(labels.items()))] += number
+
+    def size(self, kind: str, number: int) -> None:
+        """One group commit of `number` items."""
+        with self._lock:
+            buckets, total = self._sizes.setdefault(kind, ([0] * (len(SIZES) + 1), [0]))
+            buckets[bisect_left(SIZES, number)] += 1
+            total[0] += number
+
+    def gauge(self, name: str, words: str, reading: Reading) -> None:
+        """A number that is read whenever the metrics are asked for."""
+        self._gauges[name] = (words, reading)
+
+    def text(self) -> bytes:
+        """The whole page."""
+        lines: list[str] = []
+        lines += _head("thresher_requests_total", "counter", "Requests answered, by route and status.")
+        for (method, route, status), number in sorted(self.requests.items()):
+            lines.append(
+                _line(
+                    "thresher_requests_total", (("method", method), ("route", route), ("status", str(status))), number
+                )
+            )
+        with self._lock:
+            counters = sorted(self._counters.items())
+            sizes = {kind: (list(buckets), total[0]) for kind, (buckets, total) in sorted(self._sizes.items())}
+        lines += _counters(counters)
+        lines += _histograms(sizes)
+        for name, (words, reading) in sorted(self._gauges.items()):
+            try:
+                value = reading()
+            except Exception:  # noqa: S112 - a role that is down has no number; the page must not go down with it
+                continue
+            lines += [*_head(name, "gauge", words), _line(name, (), value)]
+        return ("\n".join(lines) + "\n").encode()
+
+
+def _counters(counters: Iterable[tuple[tuple[str, Label], int]]) -> list[str]:
+    lines: list[str] = []
+    last = ""
+    for (name, labels), number in counters:
+        if name != last:
+            lines += _head(name, "counter", _WORDS.get(name, "Events."))
+            last = name
+        lines.append(_line(name, labels, number))
+    return lines
+
+
+def _histograms(sizes: dict[str, tuple[list[int], int]]) -> list[str]:
+    name = "thresher_group_commit_items"
+    lines = _head(name, "histogram", "Items that shared one durable commit.") if sizes else []
+    for kind, (buckets, total) in sizes.items():
+        running = 0
+        for edge, number in zip([*map(str, SIZES), "+Inf"], buckets, strict=True):
+            running += number
+            lines.append(_line(f"{name}_bucket", (("kind", kind), ("le", edge)), running))
+        lines.append(_line(f"{name}_sum", (("kind", kind),), total))
+        lines.append(_line(f"{name}_count", (("kind", kind),), running))
+    return lines
+
+
+def _head(name: str, kind: str, words: str) -> list[str]:
+    return [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
+
+
+def _line(name: str, labels: Label, number: float) -> str:
+    inside = ",".join(f'{key}="{value}"' for key, value in labels)
+    return f"{name}{{{inside}}} {number:.17g}" if inside else f"{name} {number:.17g}"
+
+
+_WORDS = {
+    "thresher_reports_total": "Reports handed in, by outcome.",
+    "thresher_step_errors_total": "Steps of the coordinator that ended in an error.",
+    "thresher_enrolled_total": "Devices enrolled since the start.",
+}

@@ -1,0 +1,192 @@
+"""`serve`: a server process from its first breath to its last.
+
+A start needs no step by hand, whatever the last end was: the lock went with the process, stores recover by themselves,
+queries are replayed from their releases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import resource
+import shlex
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from thresher.errors import InvalidSetting, require
+from thresher.fleet.server.app import App, build_app
+from thresher.fleet.server.assembling import Settings, assembled
+from thresher.fleet.server.data_directory import DataDirectory
+from thresher.fleet.server.services import Services
+from thresher.fleet.server.stepping import CoordinatorLoop
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+    from uvicorn import Config
+
+Pages = Callable[[Services], Sequence["BaseRoute"]]
+Announce = Callable[[str], None]
+
+_THREADS = 32
+_GRACE_SECONDS = 5
+_USES = {
+    "operator": "makes keys and tokens, see {url}/openapi.json",
+    "analyst": "asks: thresher fleet list --server {url} --key {token}",
+    "enrolment": "enrols devices: thresher device --server {url} --enrolment-key {token}",
+}
+
+
+def serve(settings: Settings, *, pages: Pages | None = None, announce: Announce = print) -> None:
+    """Run a server until it is told to stop (SIGTERM or SIGINT). `pages` gives further routes, such as the console's.
+
+    Guarantee: the address is announced once requests are answered. Secrets are never announced, only where they are,
+    and that only by the start that made them.
+    """
+    uvicorn = require("uvicorn", "server")
+    _quiet_logs()
+    _raise_open_files()
+    with (
+        DataDirectory(settings.data_dir, settings.roles) as directory,
+        _listening(settings) as listener,
+        assembled(settings, directory) as services,
+    ):
+        app = build_app(services, pages(services) if pages else ())
+        url = _url(settings, listener)
+        config = _config(uvicorn, app, settings)
+        server = _server(uvicorn, config, app, lambda: _announce(announce, directory, url))
+        loop = _loop(services)
+        gc.collect()
+        gc.freeze()  # what is here now stays: looking through it again and again would only make requests wait
+        try:
+            with _our_signals(), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+                runner.run(_run(server, listener))
+        finally:
+            services.stopping.set()
+            if loop is not None:
+                loop.stop()
+                loop.join(timeout=_GRACE_SECONDS)
+
+
+async def _run(server: Any, listener: socket.socket) -> None:
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "request"))
+    await server.serve(sockets=[listener])
+
+
+def _loop(services: Services) -> CoordinatorLoop | None:
+    if services.coordinator is None:
+        return None
+    aggregator = services.aggregator or services.peers["aggregator"]
+    loop = CoordinatorLoop(services.coordinator, aggregator, services.metrics, services.wake)  # type: ignore[arg-type]
+    loop.start()
+    return loop
+
+
+def _config(uvicorn: Any, app: App, settings: Settings) -> Config:
+    config: Config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="warning",
+        access_log=False,  # paths and addresses say who takes part
+        lifespan="off",
+        ws="none",
+        interface="asgi3",
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        backlog=4096,
+        limit_concurrency=settings.limits.connections,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+    )
+    return config
+
+
+def _server(uvicorn: Any, config: Config, app: App, ready: Callable[[], None]) -> Any:
+    class Server(uvicorn.Server):  # type: ignore[misc]
+        """Says when it is ready, and tells open event streams when it stops."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            ready()
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            app.services.stopping.set()
+            await super().shutdown(sockets)
+            await asyncio.to_thread(app.close)  # here, since whoever waits for a commit needs the event loop
+
+    return Server(config)
+
+
+@contextlib.contextmanager
+def _our_signals() -> Iterator[None]:
+    """Once the server has stopped for a signal it raises that signal again: it must not cut off what comes after."""
+    kinds = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(kind, lambda *_: None) for kind in kinds]
+    try:
+        yield
+    finally:
+        for kind, handler in zip(kinds, before, strict=True):
+            signal.signal(kind, handler)
+
+
+@contextlib.contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    """The socket, bound before anything is made, so that a port in use changes nothing on disk but the lock."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((settings.host, settings.port))
+        except OSError as error:
+            raise InvalidSetting(
+                "port", f"{settings.port} at {settings.host} cannot be used: {error.strerror}", hint="Choose another."
+            ) from None
+        yield listener
+
+
+def _url(settings: Settings, listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    scheme = "http" if settings.tls_cert is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def _announce(announce: Announce, directory: DataDirectory, url: str) -> None:
+    if directory.is_new:
+        for line in how_to_use(directory, url):
+            announce(line)
+    announce(f"Thresher is ready at {url}")
+
+
+def how_to_use(directory: DataDirectory, url: str) -> list[str]:
+    """What the secrets that this start made are for, by their paths; those of a peer only if it runs elsewhere."""
+    lines = [f"Made in {directory.path}, where only you can read them:"]
+    for secret in directory.secrets:
+        caller = secret.path.stem
+        if not secret.new or caller in directory.roles:
+            continue
+        use = _USES.get(secret.kind, f"lets the {caller} call: give it a copy, and start it with --peer-key-file")
+        token = f'"$(cat {shlex.quote(str(secret.path))})"'
+        lines.append(f"  {secret.path.relative_to(directory.path)!s:26} {use.format(url=url, token=token)}")
+    return lines
+
+
+def _quiet_logs() -> None:
+    """Warnings and errors only, on standard error; nothing that is logged here holds a token, an id or a value."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # These would name hosts and paths of requests.
+    for name in ("httpx", "httpcore", "uvicorn.access"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def _raise_open_files() -> None:
+    """A connection is an open file: allow as many as the system lets us."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,0 +1,113 @@
+"""What a running server holds: the roles it runs, its tokens, its limits and its numbers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from thresher.errors import NotFound, StoreUnavailable, ThresherError
+from thresher.fleet.aggregator import Aggregator
+from thresher.fleet.clock import Clock
+from thresher.fleet.collector import Collector
+from thresher.fleet.coordinator import Coordinator
+from thresher.fleet.server.auth import Tokens
+from thresher.fleet.server.limits import Limits
+from thresher.fleet.server.metrics import Metrics
+from thresher.fleet.server.peers import HttpAggregator, HttpCollector
+from thresher.fleet.store.collector import CollectorStore
+from thresher.fleet.store.coordinator import CoordinatorStore
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """The parts of one server process. A role that runs elsewhere is None here; `peers` are the ways to it."""
+
+    clock: Clock
+    tokens: Tokens
+    limits: Limits = field(default_factory=Limits)
+    metrics: Metrics = field(default_factory=Metrics)
+    come_back: float = 60.0
+    """What devices are told at check-in: seconds until their next visit."""
+    collector: Collector | None = None
+    collector_store: CollectorStore | None = None
+    aggregator: Aggregator | None = None
+    coordinator: Coordinator | None = None
+    coordinator_store: CoordinatorStore | None = None
+    peers: dict[str, HttpCollector | HttpAggregator] = field(default_factory=dict)
+    checks: dict[str, Callable[[], object]] = field(default_factory=dict)
+    """For each role that runs here, something that fails when its store cannot be used."""
+    wake: threading.Event = field(default_factory=threading.Event)
+    """Set when the coordinator may have something to do."""
+    description: bytes = b""
+    """The OpenAPI document."""
+    streams: int = 0
+    """Event streams that are open now; only touched in the event loop."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that run here."""
+        here = {"collector": self.collector, "aggregator": self.aggregator, "coordinator": self.coordinator}
+        return tuple(name for name, role in here.items() if role is not None)
+
+    @property
+    def the_collector(self) -> Collector:
+        """The collector; its routes exist only where it runs."""
+        return _present(self.collector)
+
+    @property
+    def the_aggregator(self) -> Aggregator:
+        """The aggregator."""
+        return _present(self.aggregator)
+
+    @property
+    def the_coordinator(self) -> Coordinator:
+        """The coordinator."""
+        return _present(self.coordinator)
+
+    @property
+    def the_collector_store(self) -> CollectorStore:
+        """The collector's store, for enrolment keys."""
+        return _present(self.collector_store)
+
+    @property
+    def the_coordinator_store(self) -> CoordinatorStore:
+        """The coordinator's store, for tokens."""
+        return _present(self.coordinator_store)
+
+    def open_rounds(self) -> set[str]:
+        """The rounds that are open at the collector here."""
+        return set(self.the_collector.open_rounds())
+
+    def health(self) -> dict[str, str]:
+        """Each role here, and each peer that is needed: "ready", or what is wrong."""
+        return {role: _health(check) for role, check in self.checks.items()} | {
+            name: _health(peer.ping) for name, peer in self.peers.items()
+        }
+
+    @property
+    def needs_peers(self) -> bool:
+        """A coordinator can do nothing without the others; a collector takes reports all the same."""
+        return self.coordinator is not None
+
+
+def _present(part: T | None) -> T:
+    if part is None:
+        raise NotFound("This server does not run that role.")
+    return part
+
+
+def _health(check: Callable[[], object]) -> str:
+    try:
+        check()
+    except StoreUnavailable:
+        return "store unavailable"
+    except ThresherError as error:
+        return error.code
+    except Exception:
+        return "internal"
+    return "ready"

@@ -1,0 +1,90 @@
+"""A whole server in the test's process: its real stores, roles and routes, without a socket."""
+
+import asyncio
+import contextlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+import thresher as th
+from thresher.analytics.queries import HistogramQuery
+from thresher.fleet.server.app import App, build_app
+from thresher.fleet.server.assembling import Settings, assembled
+from thresher.fleet.server.data_directory import ROLES, DataDirectory
+from thresher.fleet.server.services import Services
+from thresher.questions import Values
+
+
+@dataclass
+class Inside:
+    """A server's parts, and a way to ask it something."""
+
+    app: App
+    services: Services
+    directory: DataDirectory
+
+    def token(self, kind: str) -> str:
+        return self.directory.secret(kind).token
+
+    def ask(self, method: str, path: str, token: str | None = None, **content) -> httpx.Response:
+        headers = dict(content.pop("headers", {}))
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+
+        async def asking() -> httpx.Response:
+            transport = httpx.ASGITransport(self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+                return await client.request(method, path, headers=headers, **content)
+
+        return asyncio.run(asking())
+
+    def enrol(self) -> str:
+        return self.ask("POST", "/v1/devices", self.token("enrolment"), json={}).json()["token"]
+
+
+@contextlib.contextmanager
+def inside(path: Path, *roles: str, pages=(), **settings):
+    """A server with a data directory at `path`."""
+    roles = roles or ROLES
+    with (
+        DataDirectory(path, roles) as directory,
+        assembled(Settings(data_dir=path, roles=roles, **settings), directory) as services,
+    ):
+        app = build_app(services, pages)
+        try:
+            yield Inside(app, services, directory)
+        finally:
+            app.close()
+
+
+def histogram_request(name: str = "first", **settings) -> dict:
+    """A query as an analyst's client sends it."""
+    query = HistogramQuery(Values("word"), th.plan(epsilon=1, delta=1e-8))
+    return {"name": name, "query": json.loads(json.dumps(query.to_dict())), "settings": settings}
+
+
+def configuration_json(aggregator, round: str = "r1", *, deadline: float = 4e9) -> dict:
+    """A round's configuration that holds together, sealed to this aggregator's key."""
+    import msgspec
+
+    from thresher.fleet.messages import RoundConfiguration
+    from thresher.fleet.rates import share
+
+    rates, plan = share(th.plan(epsilon=1, delta=1e-8), 1.0, "device")
+    key = aggregator.public_key()
+    configuration = RoundConfiguration.of(
+        fleet="fleet",
+        query="q",
+        index=0,
+        round=round,
+        question=Values("word"),
+        plan=plan,
+        rates=rates,
+        bucket_size=64,
+        deadline=deadline,
+        key_id=key.key_id,
+        public_key=key.raw,
+    )
+    return msgspec.to_builtins(configuration)

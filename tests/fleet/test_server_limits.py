@@ -1,0 +1,229 @@
+"""Limits: bytes a request, requests a second, rounds and queries at a time."""
+
+import asyncio
+import socket
+import time
+
+import pytest
+from fleet_server import started
+from server_cases import configuration_json, histogram_request, inside
+
+from thresher.errors import InvalidSetting
+from thresher.fleet.server.app import ROUTES
+from thresher.fleet.server.limits import Limits, Rate, TokenBuckets, read_body
+from thresher.fleet.server.problem import Refused
+
+
+def receiving(*chunks: bytes, pause: float = 0.0):
+    left = list(chunks)
+    taken = []
+
+    async def receive():
+        await asyncio.sleep(pause)
+        taken.append(left[0])
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+    return receive, taken
+
+
+def read(receive, *, largest=100, headers=(), seconds=5.0):
+    return asyncio.run(read_body(list(headers), receive, largest, seconds))
+
+
+def test_a_body_up_to_the_limit_is_read_whole_however_it_is_cut():
+    for cut in ([b"x" * 100], [b"x" * 50] * 2, [b"x"] * 100, [b"", b"x" * 100, b""]):
+        assert read(receiving(*cut)[0]) == b"x" * 100
+
+
+@pytest.mark.parametrize("cut", [[b"x" * 101], [b"x" * 100, b"x"], [b"x"] * 101])
+def test_a_body_above_the_limit_is_refused_however_it_is_cut(cut):
+    with pytest.raises(Refused) as refused:
+        read(receiving(*cut)[0])
+    assert refused.value.status == 413
+
+
+def test_reading_stops_at_the_limit():
+    receive, taken = receiving(*[b"x" * 60] * 1000)
+    with pytest.raises(Refused):
+        read(receive)
+    assert len(taken) == 2
+
+
+@pytest.mark.parametrize("length", [b"101", b"9" * 30, b"-1", b"1e3", b""])
+def test_a_stated_length_above_the_limit_is_refused_unread(length):
+    receive, taken = receiving(b"x")
+    with pytest.raises(Refused) as refused:
+        read(receive, headers=[(b"content-length", length)])
+    assert refused.value.status == 413 and not taken
+
+
+def test_a_body_that_trickles_is_refused():
+    with pytest.raises(Refused) as refused:
+        read(receiving(*[b"x"] * 50, pause=0.02)[0], seconds=0.1)
+    assert refused.value.status == 408
+
+
+def test_a_caller_that_goes_away_is_not_an_error_of_ours():
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    with pytest.raises(ConnectionResetError):
+        read(receive)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with inside(tmp_path_factory.mktemp("limits") / "data") as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    "route", [route for route in ROUTES if route.method in ("POST", "PUT")], ids=lambda route: route.name
+)
+def test_every_route_that_takes_a_body_has_a_limit(server, route):
+    token = server.enrol() if route.opens == ("device",) else server.token(route.opens[0])
+    path = route.path.replace("{round}", "r").replace("{query}", "q").replace("{number}", "0")
+
+    async def chunks():
+        for _ in range(route.largest_body // 65_536 + 1):
+            yield b" " * 65_536
+        yield b" "
+
+    assert server.ask(route.method, path, token, content=chunks()).status_code == 413  # chunked, of unknown length
+    too_long = {"Content-Length": str(route.largest_body + 1)}
+    assert server.ask(route.method, path, token, headers=too_long, content=b"").status_code == 413
+
+
+def test_device_routes_take_64_kib_at_most():
+    for route in ROUTES:
+        if set(route.opens) & {"device", "enrolment"}:
+            assert route.largest_body == 64 * 1024
+
+
+class Seconds:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_a_token_bucket_lets_through_its_burst_and_then_its_rate():
+    clock = Seconds()
+    buckets = TokenBuckets(Rate(2, 5), now=clock)
+    for _ in range(5):
+        buckets.take("a")
+    with pytest.raises(Refused) as refused:
+        buckets.take("a")
+    assert refused.value.status == 429 and refused.value.retry_after == pytest.approx(0.5)
+    buckets.take("b")  # another caller has a bucket of its own
+    clock.now = 0.5
+    buckets.take("a")
+    with pytest.raises(Refused):
+        buckets.take("a")
+    clock.now = 1000.0
+    for _ in range(5):
+        buckets.take("a")
+    with pytest.raises(Refused):
+        buckets.take("a")
+
+
+def test_refused_requests_cost_nothing():
+    clock = Seconds()
+    buckets = TokenBuckets(Rate(1, 1), now=clock)
+    buckets.take("a")
+    for step in range(9):
+        clock.now = step / 10
+        with pytest.raises(Refused):
+            buckets.take("a")
+    clock.now = 1.0
+    buckets.take("a")
+
+
+def test_buckets_forget_the_caller_seen_longest_ago():
+    buckets = TokenBuckets(Rate(1, 1), most=3, now=Seconds())
+    for caller in ("a", "b", "c"):
+        buckets.take(caller)
+    with pytest.raises(Refused):
+        buckets.take("a")  # seen again, so b is now the oldest
+    buckets.take("d")
+    buckets.take("b")
+    with pytest.raises(Refused):
+        buckets.take("a")
+
+
+@pytest.mark.parametrize(("per_second", "burst"), [(0, 1), (-1, 1), (float("nan"), 1), (1, 0), (1, float("nan"))])
+def test_a_rate_is_above_zero(per_second, burst):
+    with pytest.raises(InvalidSetting):
+        Rate(per_second, burst)
+
+
+def test_each_token_has_a_rate_of_its_own(tmp_path):
+    slow = {kind: Rate(0.001, 2) for kind in ("device", "enrolment", "analyst", "operator", "peer")}
+    with inside(tmp_path / "data", limits=Limits(rates=slow)) as server:
+        devices = [server.enrol(), server.enrol()]
+        assert server.ask("POST", "/v1/devices", server.token("enrolment"), json={}).status_code == 429
+        for path, tokens in (("/v1/check-in", devices), ("/v1/ledger", [server.token("analyst")])):
+            method = "POST" if path == "/v1/check-in" else "GET"
+            body = {} if method == "POST" else None
+            for token in tokens:
+                statuses = [server.ask(method, path, token, json=body).status_code for _ in range(3)]
+                assert statuses == [200, 200, 429]
+        answer = server.ask("GET", "/v1/ledger", server.token("analyst"))
+        assert int(answer.headers["retry-after"]) >= 1 and answer.json()["code"] == "too-many-requests"
+
+
+def test_a_token_that_is_not_known_is_limited_before_it_is_looked_up(tmp_path):
+    slow = Limits(rates=Limits().rates | {"analyst": Rate(0.001, 2)})
+    with inside(tmp_path / "data", limits=slow) as server:
+        wrong = "thresher-analyst-" + "x" * 32
+        assert [server.ask("GET", "/v1/ledger", wrong).status_code for _ in range(3)] == [401, 401, 429]
+
+
+def test_the_number_of_open_rounds_is_limited(tmp_path):
+    with inside(tmp_path / "data", limits=Limits(open_rounds=2)) as server:
+        key = server.token("coordinator-to-collector")
+
+        def opened(name):
+            configuration = configuration_json(server.services.aggregator, name)
+            return server.ask("POST", "/v1/peer/collector/rounds", key, json={"configuration": configuration})
+
+        assert [opened(name).status_code for name in ("r1", "r2", "r3")] == [204, 204, 429]
+        assert opened("r2").status_code == 204  # asking again is not one more
+        assert server.ask("POST", "/v1/peer/collector/rounds/r1/close", key).status_code == 200
+        assert opened("r3").status_code == 204
+
+
+def test_the_number_of_running_queries_is_limited(tmp_path):
+    with inside(tmp_path / "data", limits=Limits(open_queries=2), budget_epsilon=100, budget_delta=1e-4) as server:
+        analyst = server.token("analyst")
+
+        def asked(name):
+            return server.ask("POST", "/v1/queries", analyst, json=histogram_request(name))
+
+        first = asked("a")
+        assert [first.status_code, asked("b").status_code, asked("c").status_code] == [200, 200, 409]
+        assert asked("b").status_code == 200  # asking again is not one more
+        assert server.ask("POST", f"/v1/queries/{first.json()['id']}/cancel", analyst).status_code == 200
+        assert asked("c").status_code == 200
+
+
+def test_a_real_server_refuses_an_endless_chunked_body_and_goes_on(tmp_path):
+    with started(tmp_path / "data", "--no-console") as server, server.client() as client:
+        token = client.post("/v1/devices", json={}, headers={"Authorization": f"Bearer {server.enrolment_key}"})
+        device = token.json()["token"]
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+            head = f"POST /v1/check-in HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {device}\r\n"
+            raw.sendall(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n")
+            raw.settimeout(0.01)
+            answer = b""
+            end = time.monotonic() + 20
+            while b"\r\n\r\n" not in answer and time.monotonic() < end:
+                with_chunk = b"4000\r\n" + b" " * 0x4000 + b"\r\n"
+                try:
+                    raw.sendall(with_chunk)
+                    answer += raw.recv(4096)
+                except TimeoutError:
+                    continue
+            assert answer.startswith(b"HTTP/1.1 413")
+        assert client.get("/healthz").status_code == 200
