@@ -10,8 +10,9 @@ import numpy as np
 from thresher.analytics import Progress
 from thresher.errors import InvalidSetting
 from thresher.lab.audit.attacks import Attack, Bounds, attacks_on, clopper_pearson, forecast
-from thresher.lab.audit.neighbours import Population, neighbouring_pairs
-from thresher.lab.audit.paths import PATHS, Mechanism, Observed, shipped
+from thresher.lab.audit.fleet_path import FromFleet
+from thresher.lab.audit.neighbours import Pair, Population, neighbouring_pairs
+from thresher.lab.audit.paths import FLEET, PATHS, Mechanism, Observed, shipped
 from thresher.lab.audit.report import AuditReport, Finding, Measurement
 from thresher.privacy import binomial, guarantee
 from thresher.privacy.plans import Plan
@@ -56,7 +57,8 @@ def audit(
     For each path, many neighbouring populations and events are tried on a first lot of draws. The most promising
     attacks (for delta, and for epsilon where that is another) are then measured on `trials` fresh draws of either
     population each. `paths` are "counts" (`sample_and_threshold`), "table" (`Table.ask`, sampling rows and thinning
-    counts) and "device" (a coin for each unit). A `mechanism` is attacked in their place, against the same claim.
+    counts) and "device" (a coin for each unit), and if asked for "fleet": real devices and a real server over HTTP,
+    one device for every unit of every trial. A `mechanism` is attacked in their place, against the same claim.
 
     Guarantee: if the claim holds, the chance that the report shows a violation is at most 1 − `confidence`, over all
     paths together: bounds are Clopper and Pearson's, the risk is shared equally among paths, the two attacks and
@@ -68,10 +70,10 @@ def audit(
     trials = check_count(trials, setting="trials", least=_LEAST_TRIALS)
     confidence = check_probability(confidence, setting="confidence")
     plan = _claim(sampling_rate, threshold, epsilon, adjacency, rounds)
-    attacked = _attacked(paths, mechanism, plan)
+    attacked = _attacked(paths, mechanism, plan, trials)
     risk = (1 - confidence) / len(attacked) / 4
     needed = _trials_needed(plan, risk)
-    steps = _Steps(progress, len(attacked) * (len(neighbouring_pairs(plan)) + 4 * _PARTS))
+    steps = _Steps(progress, sum(len(_pairs(drawn, plan)) + 4 * _PARTS for _, drawn in attacked))
     findings = []
     for path, drawn in attacked:
         attacks = _look_for_attacks(path, drawn, plan, trials, risk, steps)
@@ -117,14 +119,25 @@ def _claim(sampling_rate: float, threshold: int, epsilon: float, adjacency: Adja
     return Plan(rate, threshold, epsilon, min(delta, math.nextafter(1.0, 0.0)), adjacency, rounds)
 
 
-def _attacked(paths: Sequence[str], mechanism: Mechanism | None, plan: Plan) -> list[tuple[str, Mechanism]]:
+def _attacked(
+    paths: Sequence[str], mechanism: Mechanism | None, plan: Plan, trials: int
+) -> list[tuple[str, Mechanism]]:
     """What is attacked, by name."""
     if mechanism is not None:
         return [("the given mechanism", mechanism)]
-    unknown = isinstance(paths, str) or not set(paths) <= set(PATHS)
-    if unknown or not paths:
-        raise InvalidSetting("paths", f"must be some of {', '.join(PATHS)}", hint="Without a choice, all are.")
-    return [found for path in dict.fromkeys(paths) for found in shipped(path, plan)]
+    known = (*PATHS, FLEET)
+    if isinstance(paths, str) or not paths or not set(paths) <= set(known):
+        raise InvalidSetting("paths", f"must be some of {', '.join(known)}", hint=f"By default: {', '.join(PATHS)}.")
+    found: list[tuple[str, Mechanism]] = []
+    for path in dict.fromkeys(paths):
+        # What a look and two measurements take of each population.
+        fleet = [("fleet, over HTTP", FromFleet(_LEAST_TRIALS + 2 * trials))]
+        found += fleet if path == FLEET else shipped(path, plan)
+    return found
+
+
+def _pairs(mechanism: Mechanism, plan: Plan) -> list[Pair]:
+    return mechanism.pairs(plan) if isinstance(mechanism, FromFleet) else neighbouring_pairs(plan)
 
 
 def _trials_needed(plan: Plan, risk: float) -> float:
@@ -146,7 +159,7 @@ def _look_for_attacks(
     path: str, mechanism: Mechanism, plan: Plan, trials: int, risk: float, steps: _Steps
 ) -> list[Attack]:
     """The attack that promises the largest lower bound on delta and the one for epsilon, if that is another one."""
-    pairs = neighbouring_pairs(plan)
+    pairs = _pairs(mechanism, plan)
     units = sum(population.units for population in {population for pair in pairs for population in pair.populations})
     scouted = max(_LEAST_TRIALS, min(trials // 4, _UNITS_SCOUTED // units))
     expected = forecast(trials, risk)

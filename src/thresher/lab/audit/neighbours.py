@@ -74,6 +74,12 @@ def neighbouring_pairs(plan: Plan) -> list[Pair]:
     return pairs
 
 
+def worst_pair(plan: Plan) -> Pair:
+    """The pair that theory names for a mechanism that is right, up to what a second bucket adds."""
+    size = min(_worst_removed(plan), LARGEST)
+    return _replaced(size, 1, plan.rounds) if plan.adjacency == "replace" else _removed(size, plan.rounds)
+
+
 def _removed(size: int, rounds: int) -> Pair:
     """A bucket of `size` units against one fewer."""
     with_unit, without = (Population(((0,) * units,) * rounds) for units in (size, size - 1))
