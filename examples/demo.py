@@ -1,11 +1,14 @@
-"""The main job end to end on generated data: plan, ask a table four questions, compare with the truth, draw pictures.
+"""The main job end to end on generated data: a plan, a table, then a fleet of 5,000 devices over real HTTP.
 
-Run it with `make demo`. Pictures and the release go to out/demo/.
+Run it with `make demo`. Pictures and the releases go to out/demo/.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,58 +19,62 @@ from rich.table import Table
 import thresher as th
 from thresher import charts
 from thresher.analytics import Histogram
+from thresher.cli.comparison import show_comparison
+from thresher.fleet.simulator.local_server import LocalServer, local_server
+from thresher.fleet.simulator.population import Column, Population, draw, waiting_times
+from thresher.fleet.simulator.report import compare
+from thresher.fleet.simulator.running import Simulation, simulate
 
 OUT = Path("out/demo")
 PEOPLE = 200_000
-EPSILON, DELTA = 1.0, 1e-8  # for each of the questions
+DEVICES = 5_000
+EPSILON, DELTA = 1.0, 1e-8  # of the table's question
+FLEET_EPSILON, FLEET_DELTA = 1.0, 1e-6  # of each question to the fleet, over all its rounds
 LANGUAGES = (
     "English Spanish Mandarin Hindi Arabic Portuguese Bengali Russian Japanese Punjabi German Javanese Korean French "
     "Turkish Vietnamese Telugu Marathi Tamil Italian Urdu Gujarati Polish Ukrainian Persian Dutch Romanian Greek Czech "
     "Hungarian Swedish Finnish Danish Norwegian Slovak Basque Welsh Irish Breton Sorbian"
 ).split()
+WEIGHTS = np.exp(-np.arange(len(LANGUAGES)) / 5)
 
 console = Console(highlight=False)
 
 
-def people() -> pa.Table:
-    """200,000 invented people: a language with a long tail, an age, and how long they waited."""
-    random = np.random.default_rng(7)
-    weights = np.exp(-np.arange(len(LANGUAGES)) / 5)
-    return pa.table(
-        {
-            "language": pa.array(random.choice(LANGUAGES, PEOPLE, p=weights / weights.sum())),
-            "age": random.triangular(0, 30, 100, PEOPLE).astype(np.int64),
-            "waited_ms": random.lognormal(5, 1, PEOPLE),
-        }
-    )
+def say(text: str, **style: Any) -> None:
+    """A paragraph."""
+    console.print(text, soft_wrap=True, **style)
 
 
-def show_languages(data: pa.Table) -> None:
+# A table
+
+
+def ask_a_table() -> None:
     """A histogram beside the truth, its promise, and its picture."""
+    languages = np.random.default_rng(7).choice(LANGUAGES, PEOPLE, p=WEIGHTS / WEIGHTS.sum())
+    data = pa.table({"language": pa.array(languages)})
     truth = {row["values"]: row["counts"] for row in pc.value_counts(data["language"]).to_pylist()}
     answer = th.histogram(data, "language", epsilon=EPSILON, delta=DELTA)
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for heading in ("language", "in the sample", "estimate", "95 % interval", "truth"):
         table.add_column(heading, justify="left" if heading == "language" else "right", no_wrap=True)
     rows = list(answer)
-    for row in [*rows[:8], *rows[-4:]]:
+    for row in [*rows[:4], *rows[-3:]]:
         interval = f"{row.interval[0]:,} – {row.interval[1]:,}"
         table.add_row(row.bucket, f"{row.count:,}", f"{row.estimate:,.0f}", interval, f"{truth[row.bucket]:,}")
-        if row is rows[7]:
+        if row is rows[3]:
             table.add_row("…")
     console.print(table)
     inside = sum(row.interval[0] <= truth[row.bucket] <= row.interval[1] for row in rows)
-    console.print(
+    say(
         f"{len(rows)} of {len(truth)} languages released, everything below the threshold left out; the truth lies in "
-        f"{inside} of {len(rows)} intervals. (Only this demo knows the truth; an analyst sees the release alone.)\n",
-        soft_wrap=True,
+        f"{inside} of {len(rows)} intervals. (Only this demo knows the truth; an analyst sees the release alone.)"
     )
-    console.print(answer.verify().in_words(), soft_wrap=True)
+    say(answer.verify().in_words(), style="dim")
     answer.save(OUT / "languages.json")
-    draw(answer, truth)
+    draw_languages(answer, truth)
 
 
-def draw(answer: Histogram, truth: dict[str, int]) -> None:
+def draw_languages(answer: Histogram, truth: dict[str, int]) -> None:
     """The histogram with the truth marked on it."""
     table = answer.to_arrow()
     buckets = table["language"].to_pylist()
@@ -82,41 +89,70 @@ def draw(answer: Histogram, truth: dict[str, int]) -> None:
     charts.show(chart, OUT / "languages.png")
 
 
-def show_the_rest(data: pa.Table) -> None:
-    """TrieHH++, quantiles and ranges, each with a budget of its own."""
-    found = th.heavy_hitters(data, "language", method="trie", levels=11, epsilon=EPSILON, delta=DELTA)
-    words = [str(item.item) for item in found.complete]
-    console.print(
-        f"TrieHH++, 11 rounds, a letter each: {len(words)} whole words: {', '.join(words[:9])} …", soft_wrap=True
+# A fleet
+
+
+def ask_a_fleet(server: LocalServer) -> None:
+    """Three questions to devices that check in over HTTP, while they check in."""
+    languages = draw(LANGUAGES, WEIGHTS.tolist(), DEVICES, seed=7)
+    waited = waiting_times(DEVICES, seed=8)
+    simulation = Simulation(server.url, server.enrolment_key, Population({"language": languages, "waited_ms": waited}))
+    say(f"Enrolling {DEVICES:,} devices: each gets a token, holds its own values and tosses its own coins.")
+    simulate(
+        simulation,
+        lambda: ask(server, simulation, languages, waited),
+        stop=threading.Event(),
     )
-    found.plot(OUT / "trie.png", most=40)
+    result = simulation.result
+    say(
+        f"{result.requests:,} requests in {result.seconds:.0f} s; {result.reports:,} sealed reports acknowledged, each "
+        "durable before it was; all of them deleted since."
+    )
 
-    wanted = (0.5, 0.9, 0.99)
-    answers = th.quantiles(data, "waited_ms", wanted, lower=0, upper=10_000, epsilon=EPSILON, delta=DELTA)
-    truth = np.quantile(data["waited_ms"].to_numpy(), wanted)
-    for answer, true in zip(answers, truth, strict=True):
-        console.print(f"{answer.probability:.0%} waited less than {answer.value:,.0f} ms (truth: {true:,.0f} ms)")
 
-    ranges = th.ranges(data, "age", lower=0, upper=128, epsilon=EPSILON, delta=DELTA)
-    working = ranges.count(18, 65)
-    ages = data["age"].to_numpy()
-    true = int(((ages >= 18) & (ages < 65)).sum())
-    console.print(f"{working.estimate:,.0f} people are from 18 up to 65 (truth: {true:,})")
-    ranges.plot(OUT / "ages.png")
+def ask(server: LocalServer, simulation: Simulation, languages: Column, waited: Column) -> None:
+    """What the analyst does. A round closes when all devices have reported."""
+    fleet = th.Fleet(server.url, key=server.analyst_key)
+    fleet = fleet.with_rounds(completions=simulation.completions, seconds=120)
+    budget: dict[str, Any] = {"epsilon": FLEET_EPSILON, "delta": FLEET_DELTA}
+
+    heading("Which languages: one round")
+    histogram = th.histogram(fleet, "language", **budget)
+    show_comparison(compare(histogram, languages), most=8)
+    histogram.save(OUT / "fleet-languages.json")
+
+    heading("Which languages, three letters a round, each extending only what is common: TrieHH++")
+    trie = th.heavy_hitters(fleet, "language", method="trie", levels=4, step=3, **budget)
+    show_comparison(compare(trie, languages), most=8)
+    trie.plot(OUT / "fleet-trie.png", most=40)
+
+    heading("How long half of them waited, in ms: a search in 7 rounds")
+    quantiles = th.quantiles(fleet, "waited_ms", [0.5], lower=0, upper=1024, steps=7, **budget)
+    show_comparison(compare(quantiles, waited))
+    quantiles.plot(OUT / "fleet-median.png")
+
+
+def heading(text: str) -> None:
+    """A small title."""
+    console.print(f"\n{text}", style="bold", soft_wrap=True)
 
 
 def main() -> None:
-    """Plan, ask, compare, draw."""
+    """Plan, ask a table, ask a fleet, compare, draw."""
+    started = time.monotonic()
     OUT.mkdir(parents=True, exist_ok=True)
     console.rule("1. A plan, before anything is spent", align="left")
     console.print(str(th.plan(epsilon=EPSILON, delta=DELTA)), soft_wrap=True, markup=False)
-    data = people()
-    console.rule(f"2. Which languages {PEOPLE:,} people speak, released privately", align="left")
-    show_languages(data)
-    console.rule("3. Common words letter by letter, quantiles, ranges", align="left")
-    show_the_rest(data)
+    console.rule(f"2. A table: which languages {PEOPLE:,} people speak", align="left")
+    ask_a_table()
+    console.rule(f"3. A fleet: the same, from {DEVICES:,} devices that nobody can look into", align="left")
+    with local_server("--budget-epsilon", "10", "--budget-delta", "1e-5") as server:
+        say(f"The server runs at {server.url}. While this runs, its console is there, opened by the token")
+        say(f"{server.analyst_key}", style="bold")
+        ask_a_fleet(server)
     files = ", ".join(sorted(path.name for path in OUT.iterdir()))
-    console.print(f"\nPictures and the release with its certificate are in {OUT}: {files}", soft_wrap=True)
+    say(f"\nPictures and releases with their certificates are in {OUT}: {files}")
+    say(f"All in {time.monotonic() - started:.0f} s. The server has been stopped; its data is gone.", style="dim")
 
 
 if __name__ == "__main__":

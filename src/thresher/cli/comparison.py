@@ -19,6 +19,14 @@ def show(result: Result) -> None:
     """A simulation for the terminal: what was released beside the truth, then how the server answered."""
     if result.comparison is not None:
         show_comparison(result.comparison)
+        fewest = min((each.asked for each in result.comparison.rounds), default=result.devices)
+        if fewest < result.devices:
+            console.print(
+                f"A round closed when it had asked {fewest:,} of {result.devices:,} devices: its estimates are for "
+                "those, the truth is for all. Give it more --seconds or --completions.",
+                style="bold",
+                soft_wrap=True,
+            )
         if len(result.comparison.lines) > _MOST_LINES:
             console.print("Use --json for all lines.", style="dim")
     rate = result.requests / result.seconds if result.seconds else 0.0

@@ -1,0 +1,210 @@
+"""`thresher device` and `thresher simulate`, against a real `thresher serve`."""
+
+import json
+import stat
+import threading
+import time
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from thresher.cli import devices
+from thresher.errors import InvalidSetting, ServerUnavailable, Unauthorised
+from thresher.fleet.simulator.local_server import free_port, local_server
+from thresher.fleet.simulator.running import keep_checking_in
+
+app = typer.Typer()
+app.command("device")(devices.device)
+app.command("simulate")(devices.simulate)
+WORDS = "the\nof\nand\nto\nin\nis\nthat\nrare\n"
+
+
+@pytest.fixture(scope="module")
+def server():
+    with local_server("--budget-epsilon", "100", "--budget-delta", "1e-3") as running:
+        yield running
+
+
+@pytest.fixture
+def words(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text(WORDS, encoding="utf-8")
+    return path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def simulated(server, *arguments):
+    done = run("simulate", "--server", server.url, "--enrolment-key", server.enrolment_key, *arguments)
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done.output
+
+
+def answered(result, what):
+    return {row["status"]: row["count"] for row in result["answers"] if row["what"] == what}
+
+
+def is_close(line, plan, dropouts=0.05):
+    """Within seven standard deviations and a few units: a false alarm has probability below 1e-9 a line."""
+    rate = plan["sampling_rate"] * (1 - dropouts)
+    return abs(line["estimate"] - line["truth"]) <= 7 * (line["truth"] / rate) ** 0.5 + 7 / rate
+
+
+def test_what_is_far_off_is_not_close():
+    plan = {"sampling_rate": 0.3}
+    assert is_close({"estimate": 420, "truth": 400}, plan)
+    assert not is_close({"estimate": 800, "truth": 400}, plan)
+    assert not is_close({"estimate": 0, "truth": 400}, plan)
+
+
+# One device
+
+
+def test_attributes_are_names_and_values():
+    assert devices._attributes(["os=linux", "version=2.10", "age=42", "note=a=b", "empty="], text=False) == {
+        "os": "linux",
+        "version": "2.10",
+        "age": 42,
+        "note": "a=b",
+        "empty": "",
+    }
+    assert devices._attributes(["age=42"], text=True) == {"age": "42"}
+    with pytest.raises(InvalidSetting, match="equals sign"):
+        devices._attributes(["linux"], text=False)
+
+
+def test_a_device_enrols_once_and_keeps_its_token(server, tmp_path):
+    state = tmp_path / "device.json"
+    device = ("device", "--server", server.url, "--state", state, "--attribute", "word=hello", "--once")
+    first = run(*device, "--enrolment-key", server.enrolment_key)
+    assert first.exit_code == 0, (first.output, first.exception)
+    assert "No round to answer." in first.output
+    assert stat.S_IMODE(state.stat().st_mode) == 0o600
+    token = json.loads(state.read_text())["token"]
+    again = run(*device, "--json")
+    assert again.exit_code == 0, (again.output, again.exception)
+    assert json.loads(again.output) == []
+    assert json.loads(state.read_text())["token"] == token
+    assert "hello" not in state.read_text()
+
+
+def test_a_device_needs_a_key_that_the_server_knows(server, tmp_path):
+    arguments = ("--server", server.url, "--state", tmp_path / "d.json", "--attribute", "word=x", "--once")
+    wrong = run("device", *arguments, "--enrolment-key", "thresher-enrolment-wrong")
+    assert isinstance(wrong.exception, Unauthorised)
+    bad_pin = run("device", *arguments, "--enrolment-key", server.enrolment_key, "--pinned-key", "zz")
+    assert isinstance(bad_pin.exception, InvalidSetting)
+
+
+# Many devices
+
+
+@pytest.mark.slow
+def test_a_histogram_beside_the_truth(server, words):
+    result = json.loads(
+        simulated(
+            server,
+            *("--devices", 1500, "--values", words, "--analyst-key", server.analyst_key, "--delta", 1e-6),
+            *("--seconds", 60, "--dropouts", 0.04, "--retries", 0.05, "--duplicates", 0.05, "--slow", 0.01),
+            *("--hostile", 0.02, "--json"),
+        )
+    )
+    comparison = result["comparison"]
+    assert comparison["invented"] == 0
+    assert result["unexpected"] == []
+    assert comparison["large_released"] >= 3
+    assert {line["what"] for line in comparison["lines"]} <= set(WORDS.split())
+    assert result["reports_accepted"] == 1440  # the rest dropped out
+    assert answered(result, "report")[200] == 1440
+    assert answered(result, "report, answer lost")[None] > 0
+    assert answered(result, "the same report again")[200] > 0
+    # The one that completes the round finds it closed.
+    assert 409 in answered(result, "other bytes for the same round")
+    assert set(answered(result, "other bytes for the same round")) <= {409, 410}
+    assert set(answered(result, "wrong token")) == {401}
+    assert set(answered(result, "no token")) == {401}
+    assert set(answered(result, "unknown round")) == {404}
+    assert all(is_close(line, comparison["plan"]) for line in comparison["lines"])
+
+
+def test_for_people_the_promise_is_in_words(server, words):
+    shown = simulated(
+        server,
+        *("--devices", 600, "--values", words, "--analyst-key", server.analyst_key),
+        *("--verb", "heavy-hitters", "--epsilon", 2, "--delta", 1e-6, "--seconds", 60),
+    )
+    assert "none that nobody holds" in shown
+    assert "Whatever is released would have been almost as likely" in shown
+    assert "600 devices sent" in shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "query",
+    [
+        ("--verb", "heavy-hitters", "--method", "trie", "--rounds", 2, "--step", 3),
+        # With a contact rate nobody knows how many will report: the round waits for its deadline.
+        ("--verb", "heavy-hitters", "--contact-rate", 0.9, "--seconds", 10),
+        ("--verb", "quantiles", "--rounds", 2, "--quantile", 0.5),
+        ("--verb", "quantiles", "--method", "hierarchy", "--rounds", 2, "--sampled-by", "aggregator"),
+        ("--verb", "ranges", "--rounds", 2),
+    ],
+)
+def test_every_verb_beside_the_truth(server, query, tmp_path):
+    values = ()
+    if "heavy-hitters" in query:
+        # 300 of 400 hold it: not released with probability 4e-44, and 2e-15 if only half of them were asked in time.
+        (tmp_path / "values.txt").write_text("the\t3\nrare\t1\n", encoding="utf-8")
+        values = ("--values", tmp_path / "values.txt")
+    result = json.loads(
+        simulated(
+            server,
+            *("--devices", 400, "--analyst-key", server.analyst_key, "--epsilon", 2, "--delta", 1e-6),
+            *("--seconds", 60, "--json", *query, *values),
+        )
+    )
+    comparison = result["comparison"]
+    assert result["unexpected"] == []
+    assert comparison["invented"] == 0
+    assert all(each["asked"] == 400 for each in comparison["rounds"]), comparison["rounds"]
+    assert comparison["lines"], comparison["rounds"]
+    if "quantiles" in query:
+        assert all(0 <= line["lower"] <= line["estimate"] <= line["upper"] <= 4096 for line in comparison["lines"])
+    else:
+        # The last range of `ranges` may lie below the threshold as a whole: it is not held to be close.
+        assert all(is_close(line, comparison["plan"]) for line in comparison["lines"][:3])
+
+
+def test_without_a_query_devices_keep_checking_in(server):
+    result = json.loads(simulated(server, "--devices", 20, "--seconds", 1, "--json"))
+    assert result["comparison"] is None
+    assert answered(result, "check-in")[200] >= 20
+    assert result["unexpected"] == []
+
+
+def test_settings_that_cannot_be_are_refused(server):
+    both = ("--server", server.url, "--enrolment-key", server.enrolment_key)
+    assert isinstance(run("simulate", *both, "--verb", "mean").exception, InvalidSetting)
+    assert isinstance(run("simulate", *both, "--dropouts", 2).exception, InvalidSetting)
+    assert isinstance(run("simulate", "--server", server.url).exception, InvalidSetting)
+    wrong = run("simulate", "--server", server.url, "--enrolment-key", "thresher-enrolment-wrong", "--devices", 5)
+    assert isinstance(wrong.exception, Unauthorised)
+
+
+def test_a_server_that_is_not_there(monkeypatch):
+    monkeypatch.setattr("thresher.fleet.simulator.running.ENROL_ATTEMPTS", 2)
+    done = run("simulate", "--server", f"http://127.0.0.1:{free_port()}", "--enrolment-key", "k", "--devices", 5)
+    assert isinstance(done.exception, ServerUnavailable)
+
+
+def test_devices_for_demonstrations_end_when_told(server):
+    stop = threading.Event()
+    threading.Timer(1.5, stop.set).start()
+    started = time.monotonic()
+    result = keep_checking_in(server.url, server.enrolment_key, 30, stop)
+    assert time.monotonic() - started < 15
+    assert result.outcomes.answers["check-in", 200] >= 30
+    assert not result.outcomes.unexpected
