@@ -1,0 +1,59 @@
+"""Style, scripts and the mark: read once, compressed once, named by their content so that browsers may keep them."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+_DIRECTORY = Path(__file__).parent / "static"
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A static file."""
+
+    content: bytes
+    compressed: bytes
+    kind: str
+    digest: str
+
+
+@functools.cache
+def _assets() -> dict[str, Asset]:
+    found = {}
+    for path in sorted(_DIRECTORY.iterdir()):
+        if path.suffix in _TYPES:
+            content = path.read_bytes()
+            digest = hashlib.sha256(content).hexdigest()[:16]
+            found[path.name] = Asset(content, gzip.compress(content, 9, mtime=0), _TYPES[path.suffix], digest)
+    return found
+
+
+def address(name: str) -> str:
+    """Where a page finds an asset; it changes when the asset does."""
+    return f"/static/{_assets()[name].digest}/{name}"
+
+
+def serve(request: Request) -> Response:
+    """An asset by its address; only these files exist, whatever the path says."""
+    asset = _assets().get(request.path_params["name"])
+    if asset is None or asset.digest != request.path_params["digest"]:
+        return Response("Not found", 404, media_type="text/plain")
+    headers = {
+        "Cache-Control": "public, max-age=31536000, immutable",
+        "Vary": "Accept-Encoding",
+        "X-Content-Type-Options": "nosniff",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(
+            asset.compressed, headers={**headers, "Content-Encoding": "gzip"}, media_type=f"{asset.kind}; charset=utf-8"
+        )
+    return Response(asset.content, headers=headers, media_type=f"{asset.kind}; charset=utf-8")

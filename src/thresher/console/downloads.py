@@ -1,0 +1,63 @@
+"""Answers as files: CSV, JSON, Parquet, PNG, SVG."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from thresher.errors import NotFound
+
+KINDS = {
+    "csv": "text/csv; charset=utf-8",
+    "json": "application/json",
+    "parquet": "application/vnd.apache.parquet",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def download(answer: Any, kind: str) -> bytes:
+    """The answer as a file of this kind.
+
+    Guarantee: in a CSV no text starts as a formula would; a spreadsheet that opens it runs nothing that a device sent.
+    """
+    if kind == "csv":
+        return _csv(answer.to_arrow())
+    if kind == "json":
+        return str(answer.to_json()).encode()
+    if kind == "parquet":
+        return _parquet(answer.to_arrow())
+    if kind in ("png", "svg"):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / f"answer.{kind}"
+            answer.plot(path)
+            return path.read_bytes()
+    raise NotFound("There is no such download.", hint=f"There are: {', '.join(KINDS)}.")
+
+
+def _csv(table: Any) -> bytes:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    for index, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            texts = [_plain_text(text) for text in table.column(index).to_pylist()]
+            table = table.set_column(index, field.name, pa.array(texts, pa.string()))
+    sink = io.BytesIO()
+    csv.write_csv(table, sink)
+    return sink.getvalue()
+
+
+def _plain_text(text: str | None) -> str | None:
+    return f"'{text}" if text is not None and text.startswith(_FORMULA) else text
+
+
+def _parquet(table: Any) -> bytes:
+    from pyarrow import parquet
+
+    sink = io.BytesIO()
+    parquet.write_table(table, sink)
+    return sink.getvalue()

@@ -1,0 +1,1 @@
+"""One module a page; each handler takes a visit and returns a response."""

@@ -1,0 +1,99 @@
+"""Choose a verb and a target, see what it would do and cost, then ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from thresher.console import asking, pictures
+from thresher.console.visits import Visit, is_fragment, status_of
+from thresher.errors import ThresherError
+from thresher.fleet.messages import PlanPreview
+from thresher.privacy.guarantee import Guarantee
+from thresher.questions import from_dict
+
+
+def show(visit: Visit) -> Response:
+    """The form, filled from the address; where that names an attribute, with its plan."""
+    fields = asking.filled(visit.asked)
+    fields["name"] = fields["name"] or asking.new_name()
+    return _page(visit, fields)
+
+
+def plan(visit: Visit) -> Response:
+    """The plan alone, for the script that follows the sliders."""
+    if not is_fragment(visit.request):
+        return show(visit)
+    desk = visit.office.planning
+    ticket = desk.draw(visit.identifier)
+    with desk.turn:  # one at a time: a slider must not fill the server with plans that nobody waits for
+        if not desk.is_latest(visit.identifier, ticket):
+            return Response("A newer plan was asked for.", 429, {"Retry-After": "1"}, "text/plain")
+        return visit.page("plan.html", **_plan(visit, asking.filled(visit.asked)))
+
+
+def ask(visit: Visit) -> Response:
+    """Charge and run, then watch. What is refused comes back with the form and the reason."""
+    fields = asking.filled(visit.form)
+    try:
+        status = visit.office.desk.submit(asking.to_request(fields), visit.caller.name)
+    except ThresherError as error:
+        # A refused query keeps its name; what is asked next is another one.
+        return _page(visit, {**fields, "name": asking.new_name()}, error)
+    return visit.go(f"/queries/{status.id}")
+
+
+def _page(visit: Visit, fields: dict[str, str], error: ThresherError | None = None) -> Response:
+    known = {column for query in visit.office.desk.queries() for column in _columns(query.query)}
+    content = _plan(visit, fields)
+    return visit.page(
+        "ask.html",
+        status=200 if error is None else status_of(error),
+        fields=fields,
+        attributes=sorted({*visit.office.attributes, *known}),
+        refused=error,
+        **content,
+    )
+
+
+def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
+    """What the plan's part of the page shows: a preview, or why there is none."""
+    empty: dict[str, Any] = {
+        "preview": None,
+        "problem": None,
+        "chart": "",
+        "meter": pictures.meter,
+        "waiting": False,
+    }
+    if not fields["attribute"]:
+        # A plan does not depend on the attribute's name: show one at once, and ask for the name before running.
+        fields = {**fields, "attribute": "attribute"}
+        empty["waiting"] = True
+    try:
+        preview: PlanPreview = visit.office.desk.preview(asking.to_request(fields))
+    except ThresherError as problem:
+        return {**empty, "problem": problem, "setting": getattr(problem, "setting", "")}
+    analyst, contact = (
+        Guarantee(stated.epsilon, stated.delta, stated.adjacency, stated.rounds)
+        for stated in (preview.guarantees.analyst, preview.guarantees.contact_list)
+    )
+    return {
+        **empty,
+        "preview": preview,
+        "promise": analyst.in_words(),
+        "contact": None if contact == analyst else contact,
+        "words": [words for words in preview.words if words != analyst.in_words()],
+        "chart": pictures.seen(preview.sampling_rate, preview.threshold, preview.smallest_visible),
+        "ledger": visit.office.desk.ledger_view(),
+    }
+
+
+def _columns(query: dict[str, object]) -> list[str]:
+    """The attributes that an earlier query asked for."""
+    if "column" in query:
+        return [str(query["column"])]
+    try:
+        return list(from_dict(query["question"]).columns)  # type: ignore[arg-type]
+    except (ThresherError, KeyError, TypeError):
+        return []

@@ -1,0 +1,129 @@
+"""A query on its way: rounds, completions, time left; live by server-sent events, or by reloading without scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from thresher.console import pictures
+from thresher.console.pages.home import progress
+from thresher.console.visits import Endpoint, Office, Visit, cookie_name, dressed, enter
+from thresher.errors import ThresherError
+from thresher.fleet.messages import QueryStatus
+
+_EVERY = 0.5
+_HEARTBEAT = 15.0
+_MOST_STREAMS = 200
+_LONGEST_STREAM = 3600.0
+
+
+def show(visit: Visit) -> Response:
+    """A query's page: its answer when there is one, its progress until then."""
+    status = visit.office.desk.status(visit.query)
+    if status.state == "done" and "watch" not in visit.asked:
+        return visit.go(f"/queries/{status.id}/answer")
+    return visit.page("watch.html", **_content(visit.office, status))
+
+
+def cancel(visit: Visit) -> Response:
+    """Stop it; what was charged stays charged."""
+    status = visit.office.desk.cancel(visit.query, visit.caller.name)
+    return visit.go(f"/queries/{status.id}?watch=1")
+
+
+def _content(office: Office, status: QueryStatus) -> dict[str, Any]:
+    current = next((each for each in reversed(status.rounds) if each.state != "released"), None)
+    return {
+        "query": status,
+        "plan": status.query["plan"],
+        "current": current,
+        "done": sum(each.state == "released" for each in status.rounds),
+        "progress": progress(status),
+        "meter": pictures.meter,
+        "ended": status.state not in ("received", "running"),
+        "said": said(status),
+        "now": office.clock.now(),
+    }
+
+
+def said(status: QueryStatus) -> str:
+    """One sentence for a screen reader; it changes when a round does, not with every report."""
+    done = sum(each.state == "released" for each in status.rounds)
+    if status.state in ("received", "running"):
+        return f"{done} of at most {status.rounds_planned} rounds released."
+    words = {
+        "done": "The answer is ready.",
+        "cancelled": "The query was cancelled.",
+        "refused": "The query was refused.",
+        "failed": "The query could not go on.",
+    }
+    return words[status.state]
+
+
+def events(office: Office) -> Endpoint:
+    """Progress as server-sent events: the changing part of the page, whenever it changed."""
+    open_streams = 0
+
+    async def endpoint(request: Request) -> Response:
+        nonlocal open_streams
+        visit = await enter(office, request, touch=False)
+        if isinstance(visit, Response):
+            # An event source cannot follow a redirect to a page; a status tells it to stop.
+            return dressed(Response("Sign in again.", 401, media_type="text/plain"), request)
+        if open_streams >= _MOST_STREAMS:
+            return dressed(Response("Too many are watching.", 503, {"Retry-After": "5"}), request)
+        try:
+            await run_in_threadpool(office.desk.status, visit.query)
+        except ThresherError:
+            return dressed(Response("No such query.", 404, media_type="text/plain"), request)
+
+        async def stream() -> AsyncIterator[str]:
+            nonlocal open_streams
+            open_streams += 1
+            try:
+                async for message in _messages(office, visit, request):
+                    yield message
+            finally:
+                open_streams -= 1
+
+        response = StreamingResponse(stream(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        return dressed(response, request)
+
+    return endpoint
+
+
+async def _messages(office: Office, visit: Visit, request: Request) -> AsyncIterator[str]:
+    template = office.templates.get_template("watch_body.html")
+    identifier = request.cookies.get(cookie_name(request), "")
+    last, quiet, lived = "", 0.0, 0.0
+    while lived < _LONGEST_STREAM and not office.stopping():
+        if office.sessions.find(identifier, touch=False) is None:
+            return
+        try:
+            status = await run_in_threadpool(office.desk.status, visit.query)
+        except ThresherError:
+            status = None  # a store that is away for a moment; the page keeps what it shows
+        if status is not None:
+            content = _content(office, status)
+            html = template.render({**content, "csrf": visit.session.csrf})
+            if html != last:
+                last, quiet = html, 0.0
+                yield _event("progress", {"html": html, "said": content["said"], "state": status.state})
+            if content["ended"]:
+                yield _event("end", {"state": status.state})
+                return
+        if quiet >= _HEARTBEAT:
+            quiet = 0.0
+            yield ": still here\n\n"
+        await asyncio.sleep(_EVERY)
+        quiet, lived = quiet + _EVERY, lived + _EVERY
+
+
+def _event(name: str, content: dict[str, object]) -> str:
+    return f"event: {name}\ndata: {json.dumps(content)}\n\n"

@@ -1,0 +1,137 @@
+"""Templates, and how numbers and times are written on every page."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from thresher._version import __version__
+from thresher.console import assets
+
+VERBS = {
+    "histogram": "Histogram",
+    "heavy_hitters": "Heavy hitters",
+    "quantiles": "Quantiles",
+    "ranges": "Ranges",
+}
+STATES = {
+    "received": "Received",
+    "running": "Running",
+    "done": "Done",
+    "cancelled": "Cancelled",
+    "refused": "Refused",
+    "failed": "Failed",
+    "planned": "Planned",
+    "open": "Open",
+    "closed": "Closed",
+    "forwarded": "Counting",
+    "released": "Released",
+    "dropped": "Dropped",
+}
+
+
+def environment() -> Environment:
+    """Jinja, with escaping everywhere and no silent gaps."""
+    made = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        count=count,
+        amount=amount,
+        percent=percent,
+        share=share,
+        when=when,
+        machine_time=machine_time,
+        duration=duration,
+        verb=lambda verb: VERBS.get(verb, verb),
+        state=lambda state: STATES.get(state, state),
+        printable=printable,
+        charged=charged,
+    )
+    made.globals.update(asset=assets.address, version=__version__)
+    return made
+
+
+def count(value: float | None) -> str:
+    """A number of people or devices: whole, with thousands separated."""
+    return "–" if value is None or math.isnan(value) else f"{value:,.0f}"
+
+
+def amount(value: float | None) -> str:
+    """An epsilon, a delta or a measured value, in as few digits as say it: 1, 0.25, 1e-8, 1,234.5."""
+    if value is None or math.isnan(value):
+        return "–"
+    if value == 0 or 1e-3 <= abs(value) < 1e15:
+        text = f"{value:,.4f}" if abs(value) < 10 else f"{value:,.2f}" if abs(value) < 10_000 else f"{value:,.0f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    mantissa, _, exponent = f"{value:.3g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def percent(value: float | None) -> str:
+    """A part of a whole."""
+    if value is None or math.isnan(value):
+        return "–"
+    if 0 < value < 0.0001:
+        return "< 0.01 %"
+    if 0.9999 < value < 1:
+        return "> 99.99 %"
+    text = f"{100 * value:.{1 if value >= 0.1 else 2}f}"
+    return f"{text.rstrip('0').rstrip('.')} %"
+
+
+def share(part: float, whole: float) -> float:
+    """How much of a whole, from 0 to 1; 0 where there is no whole."""
+    return min(max(part / whole, 0.0), 1.0) if whole > 0 else 0.0
+
+
+def when(time: float | None) -> str:
+    """A time as people read it."""
+    return "–" if time is None else _utc(time).strftime("%-d %b %Y, %H:%M UTC")
+
+
+def machine_time(time: float) -> str:
+    """A time for the `datetime` attribute."""
+    return _utc(time).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def duration(seconds: float | None) -> str:
+    """A span of time, roughly."""
+    if seconds is None:
+        return "–"
+    seconds = max(0, round(seconds))
+    for size, name in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {name}"
+    return f"{seconds} s"
+
+
+def printable(text: Any) -> str:
+    """A value as one line: controls, and marks that would reorder what is around them, become visible.
+
+    Joiners stay, since Persian, Indic scripts and emoji are written with them.
+    """
+    return "".join(character if _shows(character) else "\ufffd" for character in str(text))
+
+
+def charged(what: str) -> str:
+    """What a charge was for, without the query's name in front, which has a column of its own."""
+    return re.sub(r"^query [A-Za-z0-9._:-]{1,100}: ", "", what)
+
+
+def _shows(character: str) -> bool:
+    return character.isprintable() or character in "\u200c\u200d" or unicodedata.category(character) == "Zs"
+
+
+def _utc(time: float) -> dt.datetime:
+    return dt.datetime.fromtimestamp(time, dt.UTC)

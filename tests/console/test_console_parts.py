@@ -1,0 +1,253 @@
+"""The console's plain functions: forms to queries, queries to Python, answers to rows, numbers to pictures."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+
+import thresher as th
+from thresher.analytics import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
+from thresher.analytics.trie import Trie, TrieNode, branching_trie
+from thresher.console import asking, pictures, svg
+from thresher.console.pages.home import progress
+from thresher.console.reading import PAGE, Column, Reading, Row, branches
+from thresher.console.rendering import amount, charged, duration, percent, printable, when
+from thresher.errors import InvalidSetting, ThresherError
+from thresher.questions import Bins, Dates, Values
+
+ONE, SIX = th.plan(1.0, 1e-8), th.plan(1.0, 1e-8, rounds=6)
+
+
+@pytest.mark.parametrize(
+    ("given", "query"),
+    [
+        ({"attribute": "country"}, HistogramQuery(Values(("country",)), ONE)),
+        ({"attribute": "country, os"}, HistogramQuery(Values(("country", "os")), ONE)),
+        ({"attribute": "country", "domain": "fr\n\n de \nfr"}, HistogramQuery(Values(("country",)), ONE, ("fr", "de"))),
+        (
+            {"attribute": "age", "buckets": "bins", "bins_upper": "90", "bins_number": "3"},
+            HistogramQuery(Bins("age", (0, 30, 60, 90)), ONE),
+        ),
+        ({"attribute": "day", "buckets": "dates", "every": "month"}, HistogramQuery(Dates("day", "month"), ONE)),
+        ({"attribute": "w", "verb": "heavy_hitters"}, HeavyHittersQuery("w", ONE)),
+        (
+            {"attribute": "w", "verb": "heavy_hitters", "hitters_method": "trie", "hitters_levels": "6"},
+            HeavyHittersQuery("w", SIX, "trie", 1),
+        ),
+        (
+            {"attribute": "n", "verb": "quantiles", "probabilities": "0.5; .9"},
+            QuantilesQuery("n", (0.5, 0.9), SIX, 0.0, 1000.0, "hierarchy"),
+        ),
+        (
+            {
+                "attribute": "n",
+                "verb": "quantiles",
+                "quantiles_method": "search",
+                "probabilities": "0.5 0.9",
+                "quantiles_steps": "3",
+            },
+            QuantilesQuery("n", (0.5, 0.9), SIX, 0.0, 1000.0, "search"),
+        ),
+        ({"attribute": "n", "verb": "ranges", "ranges_lower": "-5"}, RangesQuery("n", SIX, -5.0, 1000.0)),
+    ],
+)
+def test_fields_make_queries_and_queries_make_python(given, query):
+    made = asking.to_query(asking.filled(given))
+    assert made == query
+    assert asking.to_request(asking.filled(given)).query == query.to_dict()
+    line = asking.python_line(query, "http://server")
+    assert run(line) == query
+
+
+def run(line: str) -> object:
+    """What the line would send to a fleet."""
+    sent = []
+
+    class Fleet:
+        def __init__(self, url: str, *, key: str) -> None:
+            assert (url, key) == ("http://server", "a-token")
+
+        def submit(self, query, **settings):
+            sent.append(query)
+
+    names = SimpleNamespace(Fleet=Fleet)
+    for verb in ("histogram", "heavy_hitters", "quantiles", "ranges"):
+        setattr(names, verb, getattr(th, verb))
+    eval(line, {"th": names, "token": "a-token"})
+    return sent[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "setting"),
+    [
+        ({}, "attribute"),
+        ({"attribute": "x" * 300}, "attribute"),
+        ({"attribute": "a", "verb": "count"}, "verb"),
+        ({"attribute": "a", "epsilon": ""}, "epsilon"),
+        ({"attribute": "a", "epsilon": "nan"}, "epsilon"),
+        ({"attribute": "a", "epsilon": "-1"}, "epsilon"),
+        ({"attribute": "a", "delta": "1"}, "delta"),
+        ({"attribute": "a", "buckets": "bins", "bins_number": "1e9"}, "number of bins"),
+        ({"attribute": "a", "buckets": "bins", "bins_number": "2.5"}, "number of bins"),
+        ({"attribute": "a", "buckets": "bins", "bins_upper": "-1"}, "bins"),
+        ({"attribute": "a,b", "buckets": "dates"}, "attribute"),
+        ({"attribute": "a,a"}, "column"),
+        ({"attribute": "a", "verb": "quantiles", "probabilities": ""}, "quantiles"),
+        ({"attribute": "a", "verb": "quantiles", "probabilities": "2"}, "probabilities"),
+        ({"attribute": "a", "verb": "ranges", "ranges_levels": "100000"}, "rounds"),
+        ({"attribute": "a", "verb": "ranges", "ranges_upper": "0"}, "lower"),
+        ({"attribute": "a", "contact": "0"}, "devices contacted"),
+        ({"attribute": "a", "minutes": "-1"}, "minutes"),
+        ({"attribute": "a", "bucket_size": "8"}, "longest answer"),
+        ({"attribute": "a", "name": "../x"}, "name"),
+    ],
+)
+def test_wrong_fields_are_named(given, setting):
+    with pytest.raises(InvalidSetting) as raised:
+        asking.to_request(asking.filled(given))
+    assert raised.value.setting == setting
+
+
+def test_settings_of_rounds():
+    fields = asking.filled({"attribute": "a", "contact": "50", "minutes": "2", "completions": "10"})
+    settings = asking.to_request(fields).settings
+    assert (settings.contact_rate, settings.seconds, settings.completions) == (0.5, 120.0, 10)
+    assert asking.to_request(asking.filled({"attribute": "a"})).settings.seconds is None
+
+
+def test_numbers_as_they_are_written():
+    assert [amount(each) for each in (1, 0.25, 1e-8, 1234.5, 1e-8 * 9.96, 0, math.nan, 1e7)] == [
+        "1", "0.25", "1e-8", "1,234.5", "9.96e-8", "0", "–", "10,000,000",
+    ]  # fmt: skip
+    assert [percent(each) for each in (0, 1, 0.25, 0.0485, 1e-9, 0.99999, 0.304)] == [
+        "0 %", "100 %", "25 %", "4.85 %", "< 0.01 %", "> 99.99 %", "30.4 %",
+    ]  # fmt: skip
+    assert when(dt.datetime(2026, 1, 2, 3, 4, tzinfo=dt.UTC).timestamp()) == "2 Jan 2026, 03:04 UTC"
+    assert [duration(each) for each in (5, 119, 120, 7200, 172_800)] == ["5 s", "119 s", "2 min", "2 h", "2 d"]
+    assert charged("query q1: histogram of a") == "histogram of a"
+    assert printable("a\u202eb\x00\u200d\u00a0") == "a\ufffdb\ufffd\u200d\u00a0"
+
+
+def table(number: int) -> Reading:
+    rows = [
+        Row((f"Row {index}", str(index)), (f"row {index}", index if index % 7 else None)) for index in range(number)
+    ]
+    return Reading((Column("name", "Name", number=False), Column("size", "Size")), tuple(rows), "size", True)
+
+
+def test_rows_are_searched_sorted_and_paged():
+    first = table(100).page()
+    assert (first.number, first.last, first.found, len(first.rows)) == (1, 4, 100, PAGE)
+    assert first.rows[0].keys[1] == 99
+    last = table(100).page(number=99)
+    assert (last.number, last.first_row, last.last_row) == (4, 76, 100)
+    assert [row.keys[1] for row in last.rows[-15:]] == [None] * 15  # without a number: last, both ways
+    assert table(100).page(descending=False, number=4).rows[-1].keys[1] is None
+    found = table(100).page(search=" ROW 98 ", sort="name", descending=False)
+    assert [row.cells[0] for row in found.rows] == ["Row 98"]
+    assert table(100).page(sort="nonsense").sort == "size"
+    empty = table(0).page()
+    assert (empty.first_row, empty.last_row, empty.last) == (0, 0, 1)
+
+
+def test_the_tree_is_listed_from_top_to_bottom():
+    texts = ["the", "then", "there", "to", "and"]
+    trie = branching_trie((text, 10 - place, 100.0 - place, (1, 2)) for place, text in enumerate(texts))
+    listed = branches(trie)
+    depth, seen = 0, []
+    for branch in listed:
+        seen.append((depth, branch.label, branch.complete))
+        depth += branch.grows
+        depth -= branch.closes
+        assert branch.grows or depth >= 0
+    assert depth == 0  # every branch that opens is closed
+    assert seen[0] == (0, "t…", False)
+    assert (2, "the", True) in seen and (1, "to", True) in seen and (0, "and", True) in seen
+
+
+def test_a_very_deep_tree_is_listed_too():
+    nodes = [
+        TrieNode("x" * depth, 5000 - depth, float(5000 - depth), None, False, "x" * (depth - 1) if depth > 1 else None)
+        for depth in range(1, 2000)
+    ]
+    listed = branches(Trie(tuple(nodes)), most=3000)
+    assert len(listed) == 1999
+    assert sum(branch.grows for branch in listed) == sum(branch.closes for branch in listed) == 1998
+
+
+def drawn(markup) -> ElementTree.Element:
+    return ElementTree.fromstring(str(markup))
+
+
+def test_pictures_are_well_formed_and_styled_by_classes_only():
+    nan = math.nan
+    shown = [
+        pictures.seen(0.3, 25, 106),
+        pictures.spending([(1.0, 0.5), (2.0, 0.5)], 2.0, 10.0, name="epsilon"),
+        pictures.spending([], 2.0, 10.0, name="delta"),
+        pictures.check_ins([(3600.0 * hour, hour) for hour in range(24)]),
+        pictures.check_ins([]),
+        pictures.distribution(
+            [0, 1, 2], [0, 0.5, 1], [0, 0.4, 1], [0, 0.6, 1], title="<b>", marks=[(0.5, 1, 0.5, 1.5)]
+        ),
+        pictures.distribution([0, 1], [nan, nan], [0, 0], [1, 1], title="none", chosen=(-5, 5)),
+        pictures.bar(10, 5, 20, 8, 20),
+        pictures.meter(0.3, "a <part>", more=0.9),
+    ]
+    for markup in shown:
+        root = drawn(markup)
+        for element in root.iter():
+            assert "style" not in element.attrib
+            assert not any(name.startswith("on") for name in element.attrib)
+        assert "nan" not in str(markup).lower().replace("nanoseconds", "")
+    assert "&lt;b&gt;" in shown[5]
+
+
+def test_the_curve_of_what_is_seen_is_the_plans():
+    root = drawn(pictures.seen(ONE.sampling_rate, ONE.threshold, ONE.smallest_visible()))
+    line = next(element for element in root.iter() if element.get("class") == "line")
+    points = [tuple(map(float, point.split())) for point in line.get("d")[1:].split("L")]
+    low, high = math.log10(ONE.threshold / 2), math.log10(12 * ONE.smallest_visible())
+    for x, y in points[:: len(points) // 10]:
+        size = round(10 ** (low + (high - low) * x / 1000))
+        assert 1 - y / 1000 == pytest.approx(ONE.sees(size), abs=0.02)
+
+
+def test_ticks():
+    assert svg.nice_ticks(0, 1000, 5) == [0, 200, 400, 600, 800, 1000]
+    assert svg.nice_ticks(5, 5) == [5]
+    assert svg.decades(12, 1500) == [100.0, 1000.0]
+    assert [svg.round_up(most) for most in (0, 1, 7, 4899, 100)] == [2, 2, 8, 5000, 100]
+
+
+def test_progress_never_passes_one():
+    rounds = [SimpleNamespace(state=state, completed=9, target=3) for state in ("released", "open", "closed")]
+    assert progress(SimpleNamespace(state="running", rounds=rounds, rounds_planned=2)) == 1.0
+    assert progress(SimpleNamespace(state="done", rounds=[], rounds_planned=5)) == 1.0
+    assert progress(SimpleNamespace(state="running", rounds=[], rounds_planned=5)) == 0.0
+
+
+def test_errors_have_a_status():
+    from thresher import errors
+    from thresher.console.visits import status_of
+
+    assert status_of(errors.NotFound("x")) == 404
+    assert status_of(errors.BudgetExceeded("x")) == 409
+    assert status_of(errors.StoreUnavailable("x")) == 503
+    assert status_of(ThresherError("x")) == 500
+
+
+def test_only_the_latest_plan_of_a_session_is_made():
+    planning = asking.Planning()
+    first, other = planning.draw("a"), planning.draw("b")
+    assert planning.is_latest("a", first)
+    second = planning.draw("a")
+    assert not planning.is_latest("a", first)
+    assert planning.is_latest("a", second) and planning.is_latest("b", other)
+    for number in range(2000):
+        planning.draw(f"session {number}")
+    assert len(planning._latest) <= 1000
