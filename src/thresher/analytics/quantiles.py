@@ -143,12 +143,16 @@ class Quantiles(Answer):
         }
         return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
+    def band(self) -> Band:
+        """The distribution as it is known: values, their ranks, and the 95 % bounds of each."""
+        return _band(self.source) if isinstance(self.source, Splits) else self.source.band()
+
     def plot(self, path: str | Path | None = None) -> Any:
         """The distribution with its band and the quantiles marked. Needs the extra `plot`."""
         from thresher import charts
 
         together = isinstance(self.source, Splits)
-        values, ranks, lows, highs = _band(self.source) if isinstance(self.source, Splits) else self.source.band()
+        values, ranks, lows, highs = self.band()
         chart = charts.distribution(
             values,
             ranks,

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 _DAY = 86_400.0
 
 
-def console_pages(services: Services) -> Sequence[BaseRoute]:
-    """The console's routes; none where no coordinator runs, and no operator's page unless all roles are here."""
+def console_pages(services: Services, attributes: Sequence[str] = ()) -> Sequence[BaseRoute]:
+    """The console's routes; none where no coordinator runs, and no operator's page unless all roles are here.
+
+    `attributes` are suggested on the page that asks.
+    """
     if services.coordinator is None:
         return ()
     complete = services.collector is not None and services.aggregator is not None
@@ -29,7 +32,9 @@ def console_pages(services: Services) -> Sequence[BaseRoute]:
         ServerDesk(services),
         ServerDoor(services),
         ServerOperations(services) if complete else None,
+        attributes=attributes,
         clock=services.clock,
+        stopping=services.stopping.is_set,
     )
 
 

@@ -46,8 +46,10 @@ def _words(admitted: Admitted) -> list[str]:
     coin = "each tosses its own coin" if settings.sampled_by == "device" else "the aggregator tosses their coins"
     stated = admitted.guarantees.contact_list
     contact = Guarantee(stated.epsilon, stated.delta, stated.adjacency, stated.rounds)
+    whole = settings.contact_rate == 1
+    who = "every device that checks in" if whole else f"{settings.contact_rate:.4g} of the devices that check in"
     words = [
-        f"{rounds} contacts {settings.contact_rate:.4g} of the devices that check in; {coin}, and "
+        f"{rounds} contacts {who}; {coin}, and "
         f"{plan.sampling_rate:.4g} of all are counted.",
         f"Counts below {plan.threshold} are dropped. A value that {plan.smallest_visible():,} devices hold is released "
         "with 95 % probability.",

@@ -15,7 +15,6 @@ from thresher.analytics.histogram import Histogram
 from thresher.analytics.quantiles import Quantiles
 from thresher.analytics.queries import Query, query_from_dict
 from thresher.analytics.ranges import Ranges
-from thresher.analytics.search import Splits
 from thresher.console import asking, pictures
 from thresher.console.downloads import KINDS, download
 from thresher.console.pages.queries import page_number
@@ -153,12 +152,8 @@ def _shape(visit: Visit, found: Answered) -> dict[str, Any]:
 
 
 def _quantiles_chart(answer: Quantiles) -> Markup:
-    from thresher.analytics.quantiles import _band
-
-    source = answer.source
-    band = _band(source) if isinstance(source, Splits) else source.band()
     marks = [(each.probability, each.value, *each.interval) for each in answer]
-    return pictures.distribution(*band, title=f"Distribution of {answer.column}", marks=marks)
+    return pictures.distribution(*answer.band(), title=f"Distribution of {answer.column}", marks=marks)
 
 
 def _calculation(visit: Visit, answer: Any) -> dict[str, Any]:

@@ -41,8 +41,16 @@ _USES = {
 }
 
 
-def serve(settings: Settings, *, pages: Pages | None = None, announce: Announce = print) -> None:
+def serve(
+    settings: Settings,
+    *,
+    pages: Pages | None = None,
+    announce: Announce = print,
+    ready: Callable[[str], None] | None = None,
+) -> None:
     """Run a server until it is told to stop (SIGTERM or SIGINT). `pages` gives further routes, such as the console's.
+
+    `ready` is called with the address once requests are answered.
 
     Guarantee: the address is announced once requests are answered. Secrets are never announced, only where they are,
     and that only by the start that made them.
@@ -58,7 +66,13 @@ def serve(settings: Settings, *, pages: Pages | None = None, announce: Announce 
         app = build_app(services, pages(services) if pages else ())
         url = _url(settings, listener)
         config = _config(uvicorn, app, settings)
-        server = _server(uvicorn, config, app, lambda: _announce(announce, directory, url))
+
+        def started() -> None:
+            _announce(announce, directory, url)
+            if ready is not None:
+                ready(url)
+
+        server = _server(uvicorn, config, app, started)
         loop = _loop(services)
         gc.collect()
         gc.freeze()  # what is here now stays: looking through it again and again would only make requests wait

@@ -1,0 +1,87 @@
+"""`thresher serve --demo`: a server with simulated devices that keep checking in, for a first look."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import signal
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from thresher.fleet.messages import RoundSettings
+from thresher.fleet.simulator.population import demo_population
+from thresher.fleet.simulator.running import keep_checking_in
+
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import Event
+
+    from thresher.fleet.server.assembling import Settings
+
+DEVICES = 3000
+ATTRIBUTES = tuple(demo_population(1).columns)
+_ENOUGH = 0.95  # of the devices: a newcomer should not wait for the last of them
+_EPSILON, _DELTA = 100.0, 1e-4  # nobody's value is at stake, and a newcomer will ask much
+_PATIENCE = 5.0
+
+
+@contextlib.contextmanager
+def data_directory(given: Path | None) -> Iterator[Path]:
+    """The directory that was given, or one that is gone at the end."""
+    if given is not None:
+        yield given
+        return
+    with tempfile.TemporaryDirectory(prefix="thresher-demo-") as directory:
+        yield Path(directory) / "fleet"
+
+
+def demo_settings(settings: Settings) -> Settings:
+    """Short rounds and a large budget, where nothing else was asked for."""
+    first = not settings.data_dir.exists()
+    return replace(
+        settings,
+        fleet="demo" if settings.fleet == "fleet" else settings.fleet,
+        rounds=RoundSettings(seconds=settings.rounds.seconds or 60.0, completions=int(_ENOUGH * DEVICES)),
+        budget_epsilon=settings.budget_epsilon or (_EPSILON if first else None),
+        budget_delta=settings.budget_delta or (_DELTA if first else None),
+    )
+
+
+def _live(url: str, key: str, devices: int, stop: Event) -> None:
+    """Devices until told to stop: Ctrl-C in a terminal is for the server, which then tells them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    keep_checking_in(url, key, devices, stop)
+
+
+class DemoFleet:
+    """Devices in a process of their own."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._stop = context.Event()
+        self._context = context
+        self._process: multiprocessing.process.BaseProcess | None = None
+
+    def start(self, url: str, directory: Path) -> None:
+        """Let devices enrol and check in, and say how to look."""
+        key, token = ((directory / name).read_text().strip() for name in ("enrolment.key", "operator.token"))
+        self._process = self._context.Process(
+            target=_live, args=(url, key, DEVICES, self._stop), daemon=True, name="devices"
+        )
+        self._process.start()
+        typer.echo(f"{DEVICES:,} simulated devices are checking in; they hold {', '.join(ATTRIBUTES)}.")
+        typer.echo(f"Open {url}/ and sign in with {token}")
+        typer.echo("Stop with Ctrl-C; then the demo's data is deleted, unless --data-dir was given.")
+
+    def end(self) -> None:
+        """Stop the devices."""
+        if self._process is not None:
+            self._stop.set()
+            self._process.join(_PATIENCE)
+            if self._process.is_alive():
+                self._process.terminate()
+                self._process.join(_PATIENCE)
