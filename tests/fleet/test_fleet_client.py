@@ -214,10 +214,10 @@ def invoke(server, *arguments: str):
 
 def test_commands_for_people_and_machines(server, devices, tmp_path):
     planned = json.loads(
-        invoke(server, "plan", "histogram", "word", "--epsilon", "1", "--delta", "1e-6", "--json").output
+        invoke(server, "query", "histogram", "word", "--plan", "--epsilon", "1", "--delta", "1e-6", "--json").output
     )
     assert planned["cost_epsilon"] == 1.0
-    assert "Nothing is refunded" in invoke(server, "plan", "ranges", "age", "--epsilon", "1", "--delta", "1e-6",
+    assert "Nothing is refunded" in invoke(server, "query", "ranges", "age", "--plan", "--epsilon", "1", "--delta", "1e-6",
                                            "--lower", "0", "--upper", "128").output  # fmt: skip
     with Visiting(devices):
         asked = ["query", "histogram", "word", "--epsilon", "1", "--delta", "1e-6", "--completions", str(DEVICES)]
@@ -253,7 +253,7 @@ def test_a_query_can_be_left_and_cancelled(server, tmp_path):
         ("query", "ranges", "age", "--epsilon", "1", "--delta", "1e-6"),
         ("query", "ranges", "age", "word", "--epsilon", "1", "--delta", "1e-6", "--lower", "0", "--upper", "1"),
         ("query", "quantiles", "age", "--epsilon", "1", "--delta", "1e-6", "--lower", "0", "--upper", "1"),
-        ("plan", "histogram", "word", "--epsilon", "1", "--delta", "1e-6", "--bins", "few"),
+        ("query", "histogram", "word", "--plan", "--epsilon", "1", "--delta", "1e-6", "--bins", "few"),
         ("show", "q1", "--range", "wide"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`thresher fleet plan|query|list|show|watch|cancel`: ask a fleet, and follow its queries."""
+"""`thresher fleet query|list|show|watch|cancel`: ask a fleet, and follow its queries."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from rich.text import Text
 
 from thresher.cli import fleet_options as given
 from thresher.cli import options
-from thresher.cli.fleet_options import Asked, connected, parsed_range
+from thresher.cli.fleet_options import Asked, connected
 from thresher.cli.output import console, print_json, rows_table
+from thresher.cli.parsing import parsed_range
 from thresher.fleet.client import Fleet, QueryHandle
 from thresher.fleet.watching import bars
 from thresher.mechanism.release_format import write_whole
@@ -29,49 +30,6 @@ if TYPE_CHECKING:
 OTHER = "everything below the threshold is left out; how much that is, is not known"
 
 app = typer.Typer(help="Ask a fleet of devices, and follow its queries.", no_args_is_help=True)
-
-
-@app.command("plan")
-def plan(
-    verb: given.Verb,
-    columns: given.Columns,
-    server: given.Server,
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    bins: given.Bins = None,
-    bin_width: given.BinWidth = None,
-    lower: given.Lower = None,
-    upper: given.Upper = None,
-    dates: given.Dates = None,
-    domain: given.Domain = None,
-    method: given.Method = None,
-    levels: given.Levels = None,
-    step: given.Step = 1,
-    steps: given.Steps = None,
-    quantile: given.Quantile = None,
-    branching: given.Branching = BRANCHING,
-    seconds: given.Seconds = None,
-    completions: given.Completions = None,
-    contact_rate: given.ContactRate = None,
-    sampled_by: given.SampledBy = None,
-    bucket_size: given.BucketSize = None,
-    key: given.Key = None,
-    key_file: given.KeyFile = None,
-    ca: given.Ca = None,
-    json: options.Json = False,
-) -> None:
-    """What a query would cost, guarantee and see. Nothing is charged."""
-    asked = Asked(
-        verb, columns, epsilon, delta, bins, bin_width, lower, upper, dates, domain, method, levels, step, steps,
-        quantile, branching,
-    )  # fmt: skip
-    with connected(server, key, key_file, ca) as connection:
-        fleet = _with_rounds(connection, seconds, completions, contact_rate, sampled_by, bucket_size)
-        preview: PlanPreview = asked.submit_to(_Previews(fleet))
-    if json:
-        print_json(_plain(preview))
-    else:
-        _show_preview(preview)
 
 
 @app.command("query")
@@ -104,6 +62,9 @@ def query(
         typer.Option(help="Its own name; the same name again is the same query.", show_default=False),
     ] = None,
     wait: Annotated[bool, typer.Option(help="Wait for the answer.")] = True,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only say what it would cost, guarantee and see; nothing is charged.")
+    ] = False,
     plot: Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .html.", show_default=False)] = None,
     output: Annotated[Path | None, typer.Option(help="Write the answer as JSON.", show_default=False)] = None,
     key: given.Key = None,
@@ -119,6 +80,9 @@ def query(
     ranges = [parsed_range(text) for text in range_ or ()]
     with connected(server, key, key_file, ca) as connection:
         fleet = _with_rounds(connection, seconds, completions, contact_rate, sampled_by, bucket_size)
+        if plan:
+            _show_preview(asked.submit_to(_Previews(fleet)), json)
+            return
         handle: QueryHandle = asked.submit_to(_Named(fleet, name), wait=False)
         status = _watched(handle, json) if wait else handle.status()
         _show(handle, status, json, plot=plot, output=output, ranges=ranges, must=wait)
@@ -305,7 +269,10 @@ def _show_answer(answer: Any, verb: str, ranges: list[dict[str, Any]]) -> None:
     console.print(f"{answer.plan.guarantee}; each device is a unit.", style="dim", soft_wrap=True, markup=False)
 
 
-def _show_preview(preview: PlanPreview) -> None:
+def _show_preview(preview: PlanPreview, json: bool) -> None:
+    if json:
+        print_json(_plain(preview))
+        return
     console.print(Text(preview.what, style="bold"))
     for words in preview.words:
         console.print(Text(f"• {words}"))

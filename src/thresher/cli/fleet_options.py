@@ -9,6 +9,7 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from thresher import verbs
+from thresher.cli.parsing import parsed_bins, parsed_lines
 from thresher.errors import InvalidSetting
 from thresher.fleet.client import KEY_VARIABLE, Fleet
 
@@ -125,30 +126,3 @@ def connected(server: str, key: str | None, key_file: Path | None, ca: Path | No
         except (OSError, UnicodeDecodeError):
             raise InvalidSetting("key-file", f"{str(key_file)!r} cannot be read") from None
     return Fleet(server, key, ca=ca)
-
-
-def parsed_bins(text: str | None) -> list[float] | int | None:
-    """Edges, or a number of bins."""
-    if text is None:
-        return None
-    try:
-        return [float(edge) for edge in text.split(",")] if "," in text else int(text)
-    except ValueError:
-        raise InvalidSetting("bins", "must be edges, as 0,18,65,130, or a whole number") from None
-
-
-def parsed_range(text: str) -> tuple[float, float]:
-    """Two numbers."""
-    low, _, high = text.partition(":")
-    try:
-        return float(low), float(high)
-    except ValueError:
-        raise InvalidSetting("range", "must be two numbers with a colon between them, as 18:65") from None
-
-
-def parsed_lines(path: Path) -> list[str]:
-    """The lines of a text file that are not empty."""
-    try:
-        return [line for line in path.read_text(encoding="utf-8").splitlines() if line]
-    except (OSError, UnicodeDecodeError):
-        raise InvalidSetting("domain", f"{str(path)!r} cannot be read", hint="Give a text file.") from None

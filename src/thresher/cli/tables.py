@@ -11,8 +11,8 @@ import typer
 from thresher import verbs
 from thresher.cli import options
 from thresher.cli.output import console, print_json, rows_table
+from thresher.cli.parsing import parsed_bins, parsed_lines, parsed_range
 from thresher.cli.sources import opened, progress_bar
-from thresher.errors import InvalidSetting
 from thresher.ledger import Ledger
 from thresher.mechanism.release_format import write_whole
 from thresher.privacy import Adjacency as AdjacencyName
@@ -69,12 +69,12 @@ def histogram(
             delta=delta,
             unit=unit,
             adjacency=cast(AdjacencyName, adjacency),
-            bins=_bins(bins),
+            bins=parsed_bins(bins),
             bin_width=bin_width,
             lower=lower,
             upper=upper,
             dates=cast(Any, dates),
-            domain=None if domain is None else _lines(domain),
+            domain=None if domain is None else parsed_lines(domain),
             ledger=_ledger(ledger),
             progress=progress,
         )
@@ -194,7 +194,7 @@ def ranges(
     json: options.Json = False,
 ) -> None:
     """How many units lie in given ranges; all ranges together cost the same as one."""
-    wanted = [_range(text) for text in range_]
+    wanted = [parsed_range(text) for text in range_]
     with opened(data, format) as source, progress_bar(json) as progress:
         answer = verbs.ranges(
             source,
@@ -251,27 +251,3 @@ def _promise(answer: Any, unit: str | None) -> None:
 
 def _ledger(path: Path | None) -> Ledger | None:
     return None if path is None else Ledger(path)
-
-
-def _bins(text: str | None) -> list[float] | int | None:
-    if text is None:
-        return None
-    try:
-        return [float(edge) for edge in text.split(",")] if "," in text else int(text)
-    except ValueError:
-        raise InvalidSetting("bins", "must be edges, as 0,18,65,130, or a whole number") from None
-
-
-def _range(text: str) -> tuple[float, float]:
-    low, _, high = text.partition(":")
-    try:
-        return float(low), float(high)
-    except ValueError:
-        raise InvalidSetting("range", "must be two numbers with a colon between them, as 18:65") from None
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return [line for line in path.read_text(encoding="utf-8").splitlines() if line]
-    except (OSError, UnicodeDecodeError):
-        raise InvalidSetting("domain", f"{str(path)!r} cannot be read", hint="Give a text file.") from None
