@@ -23,6 +23,7 @@ from measurement import Measurement
 from thresher.fleet import plaintext
 from thresher.fleet.aggregator import Aggregator
 from thresher.fleet.clock import SystemClock
+from thresher.fleet.drawing import LocalDrawing
 from thresher.fleet.keys import KeyRing
 from thresher.fleet.messages import RoundConfiguration, configuration_hash, decode, encode
 from thresher.fleet.rates import share
@@ -113,7 +114,8 @@ def once(reports: int) -> dict[str, float]:
     before = plain_loop(keys, config)
     with tempfile.TemporaryDirectory(dir=DATA) as folder:
         store = AggregatorStore.open(folder)
-        aggregator = Aggregator(store, keys, SystemClock())
+        drawing = LocalDrawing()
+        aggregator = Aggregator(store, keys, SystemClock(), drawing=drawing)
         with (DATA / "reports").open("rb") as file:
             for number in range(reports // BATCH):
                 aggregator.add_batch("round", number, file.read(BATCH * RECORD))
@@ -121,7 +123,7 @@ def once(reports: int) -> dict[str, float]:
         start, own = time.perf_counter(), time.process_time()
         aggregator.release(config, reports // BATCH, response)
         seconds, busy = time.perf_counter() - start, time.process_time() - own
-        pool = aggregator._workers._pool
+        pool = drawing.workers._pool
         assert pool is not None
         workers = list(pool._processes)
         busy += sum(map(busy_seconds, workers))

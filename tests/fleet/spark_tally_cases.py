@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +10,18 @@ from typing import Any
 import pytest
 from aggregation_cases import SIZE, configuration, opening, response, sealed, sealed_plain, spelled
 
-from thresher.errors import Conflict, InvalidSetting
-from thresher.fleet import spark_tally
+from thresher.errors import Conflict, InvalidSetting, ServerUnavailable
+from thresher.fleet import spark_drawing, spark_tally
+from thresher.fleet.aggregator import Aggregator
+from thresher.fleet.clock import SystemClock
+from thresher.fleet.drawing import Drawn, LocalDrawing
+from thresher.fleet.keys import KeyRing
 from thresher.fleet.opening import Workers
 from thresher.fleet.sealing import OVERHEAD, PrivateKey
+from thresher.fleet.spark_drawing import SparkDrawing
+from thresher.fleet.store.aggregator import AggregatorStore
 from thresher.fleet.tally import draw, tally
-from thresher.mechanism import binomials
-from thresher.populations import provide_java
+from thresher.mechanism import Release, binomials
 from thresher.questions import Bins, Joint, Prefixes, Question, Values
 from thresher.testing import SeededRandomness
 
@@ -28,6 +31,19 @@ RECORD = SIZE + OVERHEAD
 CANARY = "canary-93de"
 
 
+# As an operator would set it. Compressed, a value might be hard to find though it is not hidden; the rest is for speed:
+# a Java that lives for seconds gains nothing from optimising what it runs.
+DEFAULTS = """
+spark.shuffle.compress false
+spark.shuffle.spill.compress false
+spark.sql.shuffle.partitions 2
+spark.sql.adaptive.enabled false
+spark.sql.codegen.wholeStage false
+spark.driver.memory 1g
+spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+"""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where Spark writes what it shuffles and spills."""
@@ -35,36 +51,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def session(folder: Path) -> Iterator[Any]:
-    provide_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+def drawing(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDrawing]:
+    """What `thresher serve --spark "local[2]"` draws with, for rounds of 20 reports and more."""
+    settings = tmp_path_factory.mktemp("settings")
+    (settings / "spark-defaults.conf").write_text(DEFAULTS)
+    os.environ["SPARK_CONF_DIR"] = str(settings)
+    os.environ["SPARK_LOCAL_DIRS"] = str(folder)
     # Workers find the helpers of these tests, as they find Thresher, on the path.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    from pyspark.sql import SparkSession
-
-    made = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.io.encryption.enabled", "true")
-        .config("spark.local.dir", str(folder))
-        # Compressed, a value might be hard to find though it is not hidden.
-        .config("spark.shuffle.compress", "false")
-        .config("spark.shuffle.spill.compress", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.log.level", "OFF")
-        .getOrCreate()
-    )
+    made = SparkDrawing("local[2]", tmp_path_factory.mktemp("batches"), LocalDrawing(1), at_least=20)
     yield made
-    made.stop()
+    made.close()
 
 
-def write(reports: list[bytes], directory: Path, batch: int = 100) -> str:
-    directory.mkdir()
-    for start in range(0, len(reports), batch):
-        spark_tally.write_batch(b"".join(reports[start : start + batch]), RECORD, directory / f"{start:06d}.parquet")
-    return str(directory)
+@pytest.fixture(scope="module")
+def session(drawing: SparkDrawing) -> Any:
+    return drawing.session()
+
+
+def write(reports: list[bytes], path: Path, batch: int = 100) -> str:
+    blobs = (b"".join(reports[start : start + batch]) for start in range(0, len(reports), batch))
+    spark_tally.write_reports(blobs, RECORD, path)
+    return str(path)
 
 
 QUESTIONS: list[tuple[Question, list[Any]]] = [
@@ -87,8 +95,10 @@ def test_it_counts_what_the_local_tally_counts(
     blob = b"".join(reports)
     local = tally(lambda: [blob], len(reports), opening(config, KEY), Workers(1))
     expected = draw(local.counts, question, config.planned, config.rates, asked)
-    frame = session.read.parquet(write(reports, tmp_path / "batches", 7))
-    release = spark_tally.release_from(frame, config, KEY, asked)
+    frame = session.read.parquet(write(reports, tmp_path / "batches.parquet", 7))
+    drawn = spark_tally.release_from(frame, config, KEY, asked)
+    release = drawn.release
+    assert (drawn.malformed, drawn.duplicates) == (local.malformed, local.duplicates) == (1, 2)
     assert release.table.equals(expected.table)
     assert len(release) == len(buckets) - 1  # all but the one held by two
     assert release.verify() == config.planned.guarantee
@@ -97,24 +107,26 @@ def test_it_counts_what_the_local_tally_counts(
 def test_spellings_of_a_bucket_are_counted_together(session: Any, tmp_path: Path) -> None:
     config = configuration(KEY.public)
     reports = [sealed_plain(spelled(each), config) for each in (b'["a"]', b'[ "a" ]', b'["\\u0061"]')]
-    frame = session.read.parquet(write(reports, tmp_path / "batches", 1))
-    assert spark_tally.release_from(frame, config, KEY, response(config, 3)).counts.tolist() == [3]
+    frame = session.read.parquet(write(reports, tmp_path / "batches.parquet", 1))
+    assert spark_tally.release_from(frame, config, KEY, response(config, 3)).release.counts.tolist() == [3]
 
 
 def test_it_thins_in_the_driver(session: Any, tmp_path: Path) -> None:
     config = configuration(KEY.public, sampled_by="aggregator", threshold=5)
     reports = sealed(config, ["a"] * 40)
-    frame = session.read.parquet(write(reports, tmp_path / "batches"))
-    release = spark_tally.release_from(frame, config, KEY, response(config, 40), SeededRandomness(7))
+    frame = session.read.parquet(write(reports, tmp_path / "batches.parquet"))
+    release = spark_tally.release_from(frame, config, KEY, response(config, 40), SeededRandomness(7)).release
     assert not release.private
     assert release.counts.tolist() == binomials([40], 0.5, SeededRandomness(7)).tolist()
 
 
 def test_counts_below_the_threshold_stay_on_the_cluster(session: Any, tmp_path: Path) -> None:
     config = configuration(KEY.public)
-    frame = session.read.parquet(write(sealed(config, ["a"] * 3 + ["b"] * 2 + [None] * 9), tmp_path / "batches"))
+    frame = session.read.parquet(
+        write(sealed(config, ["a"] * 3 + ["b"] * 2 + [None] * 9), tmp_path / "batches.parquet")
+    )
     rows = spark_tally._counted(frame, opening(config, KEY), 3).collect()
-    assert Counter({bytes(row[0]): row[1] for row in rows}) == {b'["a"]': 3}
+    assert {row[0] and bytes(row[0]): tuple(row[1:]) for row in rows} == {b'["a"]': (3, 0), None: (14, 0)}
 
 
 def test_a_session_that_writes_in_clear_is_refused(session: Any, tmp_path: Path) -> None:
@@ -133,7 +145,7 @@ def test_a_session_that_writes_in_clear_is_refused(session: Any, tmp_path: Path)
 
 def test_missing_reports_are_refused(session: Any, tmp_path: Path) -> None:
     config = configuration(KEY.public)
-    frame = session.read.parquet(write(sealed(config, ["a"] * 5), tmp_path / "batches"))
+    frame = session.read.parquet(write(sealed(config, ["a"] * 5), tmp_path / "batches.parquet"))
     with pytest.raises(Conflict):
         spark_tally.release_from(frame, config, KEY, response(config, 6))
 
@@ -152,11 +164,11 @@ def test_what_people_hold_reaches_neither_disk_nor_logs(
 ) -> None:
     config = configuration(KEY.public)
     reports = sealed(config, [f"{CANARY}-{number}" for number in range(500)] + ["a"] * 5)
-    frame = session.read.parquet(write(reports, tmp_path / "batches"))
-    assert spark_tally.release_from(frame, config, KEY, response(config, 505)).buckets == ["a"]
+    frame = session.read.parquet(write(reports, tmp_path / "batches.parquet"))
+    assert spark_tally.release_from(frame, config, KEY, response(config, 505)).release.buckets == ["a"]
     written = [path for path in folder.rglob("*") if path.is_file()]
     assert any("shuffle" in path.name for path in written)  # something was written, and it is not in clear
-    for path in [*written, *(tmp_path / "batches").iterdir()]:
+    for path in [*written, tmp_path / "batches.parquet"]:
         content = path.read_bytes()
         assert CANARY.encode() not in content
         assert KEY.to_bytes() not in content
@@ -170,3 +182,69 @@ def test_what_people_hold_reaches_neither_disk_nor_logs(
     out, err = capfd.readouterr()
     for text in (str(caught.value), out, err):
         assert CANARY not in text
+
+
+def test_an_aggregator_draws_its_rounds_on_spark(
+    drawing: SparkDrawing, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = AggregatorStore.open(tmp_path / "data")
+    keys = KeyRing(tmp_path / "keys")
+    aggregator = Aggregator(store, keys, SystemClock(), drawing=drawing)
+    (drawing._directory / "thresher-round-0.parquet").write_bytes(b"left by a crash")
+    (drawing._directory / "thresher.txt").write_bytes(b"of somebody else")
+    aggregator.recover()
+    assert [path.name for path in drawing._directory.iterdir()] == ["thresher.txt"]
+
+    config = configuration(keys.current())
+    words = ["a"] * 12 + ["b"] * 5 + ["c"] * 2 + [f"{CANARY}-{number}" for number in range(30)]
+    reports = sealed(config, [*words, *[None] * 9])
+    reports += [reports[0], os.urandom(RECORD)]
+    asked = response(config, len(reports))
+    for number, start in enumerate(range(0, len(reports), 25)):
+        aggregator.add_batch(config.round, number, b"".join(reports[start : start + 25]))
+
+    during: list[bytes] = []
+
+    def seen(*arguments: Any) -> Drawn:
+        during.extend(path.read_bytes() for path in drawing._directory.glob("*.parquet"))
+        return spark_tally.release_from(*arguments)
+
+    monkeypatch.setattr(spark_drawing, "release_from", seen)
+    text = aggregator.release(config, 3, asked)
+    assert len(during) == 1  # on Spark, and nothing of it is left
+    assert [path.name for path in drawing._directory.iterdir()] == ["thresher.txt"]
+    key = keys.get(config.key_id)
+    local = LocalDrawing(1).draw(config, key, lambda: [b"".join(reports)], len(reports), asked)
+    assert text == local.release.to_json()  # devices tossed the coins: there is one release that this can be
+    assert Release.from_json(text).counts.tolist() == [12, 5]
+    assert aggregator.release(config, 3, asked) == text
+    assert len(during) == 1  # stored, not drawn again
+    totals = aggregator.totals()
+    assert (totals.releases, totals.malformed, totals.duplicates) == (1, 1, 1)
+
+    written = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    assert all(reports[0] in content for content in during)  # the search can find
+    for content in (*written, *during):
+        assert CANARY.encode() not in content
+        assert key.to_bytes() not in content
+
+    small = configuration(keys.current(), round="small")
+    aggregator.add_batch("small", 0, b"".join(sealed(small, ["a"] * 19)))
+    assert Release.from_json(aggregator.release(small, 1, response(small, 19))).counts.tolist() == [19]
+    assert len(during) == 1  # too small for Spark
+    store.close()
+
+
+def test_a_lost_spark_is_reported_and_let_go(drawing: SparkDrawing, session: Any) -> None:
+    """The last test, since no Spark is left after it; the next round would start one."""
+    from pyspark import SparkContext
+
+    config = configuration(KEY.public)
+    blob = b"".join(sealed(config, ["a"] * 20))
+    gateway: Any = SparkContext._gateway
+    gateway.proc.kill()
+    with pytest.raises(ServerUnavailable, match="Spark stopped"):
+        drawing.draw(config, KEY, lambda: [blob], 20, response(config, 20))
+    assert list(drawing._directory.glob("*.parquet")) == []
+    assert SparkContext._gateway is SparkContext._active_spark_context is None
+    assert gateway.proc.returncode is not None

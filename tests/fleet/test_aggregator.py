@@ -18,6 +18,7 @@ from aggregation_cases import SIZE, configuration, response, sealed
 
 from thresher.errors import Conflict, InvalidFormat, NotFound, StoreUnavailable, ThresherError
 from thresher.fleet.aggregator import Aggregator
+from thresher.fleet.drawing import LocalDrawing
 from thresher.fleet.keys import KeyRing
 from thresher.fleet.messages import RoundConfiguration
 from thresher.fleet.sealing import OVERHEAD
@@ -369,18 +370,19 @@ def test_processes_are_started_by_large_rounds_only(
 ) -> None:
     from thresher.fleet import opening
 
-    made = Aggregator(store, keys, Noon(), processes=2)
+    drawing = LocalDrawing(processes=2)
+    made = Aggregator(store, keys, Noon(), drawing=drawing)
     try:
         config = configuration(made.public_key())
         run(made, config, sealed(config, ["a"] * 30))
-        assert made._workers._pool is None
+        assert drawing.workers._pool is None
         monkeypatch.setattr(opening, "SMALL", 20)
         config = configuration(made.public_key(), round="large")
         assert Release.from_json(run(made, config, sealed(config, ["a"] * 30))).counts.tolist() == [30]
-        pool: Any = made._workers._pool
+        pool: Any = drawing.workers._pool
         assert pool is not None
         config = configuration(made.public_key(), round="larger")
         run(made, config, sealed(config, ["a"] * 40))
-        assert made._workers._pool is pool
+        assert drawing.workers._pool is pool
     finally:
         made.close()

@@ -4,15 +4,68 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aggregation_cases import configuration, response, sealed
+
+from thresher.errors import InvalidSetting, StoreUnavailable
+from thresher.fleet.drawing import LocalDrawing
+from thresher.fleet.sealing import PrivateKey
+from thresher.fleet.server.assembling import Settings, assembled
+from thresher.fleet.server.data_directory import DataDirectory
+from thresher.fleet.spark_drawing import SparkDrawing
 
 
 @pytest.mark.slow
 def test_the_tally_on_spark() -> None:
     cases = Path(__file__).with_name("spark_tally_cases.py")
     command = [sys.executable, "-m", "pytest", str(cases), "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root, check=False, timeout=300)
     assert done.returncode == 0, done.stdout[-5000:]
     assert "[100%]" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"spark": "localhost:7077"}, "spark must be a master"),
+        ({"spark": "local[2]", "roles": ("collector",)}, "spark is for the aggregator"),
+        ({"batches": Path("folder")}, "batches"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(tmp_path: Path, settings: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidSetting, match=named):
+        Settings(data_dir=tmp_path, **settings)
+
+
+def test_a_folder_that_spark_would_take_for_a_pattern_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="batches"):
+        SparkDrawing("local", tmp_path / "day-*", LocalDrawing(1))
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "default"])
+def test_a_server_starts_without_spark_and_clears_the_folder(tmp_path: Path, named: bool) -> None:
+    """Spark is started by the first round that needs it; a start only deletes what the last end left."""
+    folder = tmp_path / "shared" if named else tmp_path / "data" / "aggregator" / "batches"
+    settings = Settings(data_dir=tmp_path / "data", roles=("aggregator",), spark="spark://nowhere:7077")
+    settings = replace(settings, batches=folder if named else None)
+    for _ in range(2):
+        with DataDirectory(settings.data_dir, settings.roles) as directory, assembled(settings, directory):
+            assert list(folder.iterdir()) == []
+        (folder / "thresher-round-1.parquet").write_bytes(b"x" * 3_000_000)
+
+
+def test_a_folder_that_cannot_be_written_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    key = PrivateKey.generate("key")
+    config = configuration(key.public)
+    drawing = SparkDrawing("local", tmp_path / "file" / "batches", LocalDrawing(1), at_least=1)
+    with pytest.raises(StoreUnavailable):
+        drawing.recover()
+    blob = b"".join(sealed(config, ["a"] * 3))
+    with pytest.raises(StoreUnavailable):
+        drawing.draw(config, key, lambda: [blob], 3, response(config, 3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,13 +12,19 @@ import typer
 from thresher.errors import InvalidSetting, require
 
 if TYPE_CHECKING:
-    from thresher.fleet.server.running import Pages
+    from collections.abc import Callable, Sequence
+
+    from starlette.routing import BaseRoute
+
+    from thresher.fleet.server.assembling import Settings
 
 _ALL = ("collector", "aggregator", "coordinator")
 
 
 def serve(
-    data_dir: Annotated[Path, typer.Option(help="State and secrets; made on the first start.", show_default=False)],
+    data_dir: Annotated[
+        Path | None, typer.Option(help="State and secrets; made on the first start.", show_default=False)
+    ] = None,
     port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8080,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     store: Annotated[str | None, typer.Option(help="postgresql://… instead of SQLite files.")] = None,
@@ -36,12 +43,21 @@ def serve(
     budget_delta: Annotated[float | None, typer.Option(help="The fleet's whole delta; 1e-6 at first.")] = None,
     fleet: Annotated[str, typer.Option(help="The fleet's name.")] = "fleet",
     round_seconds: Annotated[float | None, typer.Option(help="How long a round is open, by default an hour.")] = None,
+    spark: Annotated[
+        str | None, typer.Option(help="A Spark master that opens large rounds, such as spark://host:7077.")
+    ] = None,
+    batches: Annotated[
+        Path | None, typer.Option(help="A folder that all Spark workers can read; by default in the data directory.")
+    ] = None,
     come_back: Annotated[float, typer.Option(help="Seconds between a device's visits.")] = 60.0,
     console_pages: Annotated[bool, typer.Option("--console/--no-console", help="Serve the web console.")] = True,
+    demo: Annotated[bool, typer.Option("--demo", help="With simulated devices that keep checking in.")] = False,
 ) -> None:
     """Run a fleet's server. The first start makes its tokens and keys and says how to use them."""
     for module in ("starlette", "uvicorn"):
         require(module, "server")
+    if spark is not None:
+        require("pyspark", "spark")
     from thresher.fleet.messages import RoundSettings
     from thresher.fleet.server.assembling import Settings
     from thresher.fleet.server.running import serve as run
@@ -49,8 +65,10 @@ def serve(
     if round_seconds is not None and not 0 < round_seconds <= 366 * 86_400:
         raise InvalidSetting("round-seconds", "must be above 0 and at most a year")
     roles = tuple(dict.fromkeys(role or ["all"]))
+    if data_dir is None and not demo:
+        raise InvalidSetting("data-dir", "is missing", hint="For example --data-dir fleet, or try --demo.")
     settings = Settings(
-        data_dir=data_dir,
+        data_dir=data_dir or Path(),
         roles=_ALL if "all" in roles else roles,
         host=host,
         port=port,
@@ -65,9 +83,34 @@ def serve(
         budget_delta=budget_delta,
         fleet=fleet,
         rounds=RoundSettings(seconds=round_seconds),
+        spark=spark,
+        batches=batches,
         come_back=come_back,
     )
-    run(settings, pages=_console() if console_pages else None, announce=_announce)
+    if demo:
+        _serve_demo(settings, data_dir)
+    else:
+        run(settings, pages=_console() if console_pages else None, announce=_announce)
+
+
+def _serve_demo(settings: Settings, data_dir: Path | None) -> None:
+    """Serve with the console and a fleet of simulated devices."""
+    from thresher.cli import demo_fleet
+    from thresher.fleet.server.running import serve as run
+
+    if set(settings.roles) != set(_ALL):
+        raise InvalidSetting("demo", "runs all roles in one process", hint="Leave --role out.")
+    devices, console = demo_fleet.DemoFleet(), _console()
+    with demo_fleet.data_directory(data_dir) as directory:
+        try:
+            run(
+                demo_fleet.demo_settings(replace(settings, data_dir=directory)),
+                pages=lambda services: console(services, demo_fleet.ATTRIBUTES),
+                announce=_announce if data_dir is not None else lambda line: None,
+                ready=lambda url: devices.start(url, directory),
+            )
+        finally:
+            devices.end()
 
 
 def _announce(line: str) -> None:
@@ -76,7 +119,7 @@ def _announce(line: str) -> None:
     sys.stdout.flush()
 
 
-def _console() -> Pages:
+def _console() -> Callable[..., Sequence[BaseRoute]]:
     require("jinja2", "server")
     from thresher.cli.console_pages import console_pages
 

@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING
 
 from thresher.errors import Conflict, InvalidFormat, StoreUnavailable
 from thresher.fleet.clock import Clock
+from thresher.fleet.drawing import Drawing, LocalDrawing
 from thresher.fleet.keys import KeyRing
 from thresher.fleet.messages import RoundConfiguration, check_configuration, configuration_hash
-from thresher.fleet.opening import Opening, Workers
-from thresher.fleet.rates import Rates
-from thresher.fleet.sealing import PublicKey
-from thresher.fleet.tally import count_reports, draw, tally
-from thresher.mechanism import Randomness, Response
-from thresher.privacy.plans import Plan
-from thresher.questions import Question
+from thresher.fleet.sealing import OVERHEAD, PublicKey
+from thresher.fleet.tally import count_reports
+from thresher.mechanism import Response
 
 if TYPE_CHECKING:
     from thresher.fleet.store.aggregator import AggregatorStore
@@ -44,7 +41,7 @@ class Aggregator:
 
     Guarantee: a release is drawn once. It is stored together with the mark that its reports are to be deleted, in one
     transaction, before anybody sees it; later calls return the stored one. Then the reports are deleted.
-    `processes` is how many open reports of large rounds, by default one a core.
+    `drawing` is where rounds are opened: by default on this machine, large ones with `processes` processes.
     """
 
     def __init__(
@@ -52,14 +49,14 @@ class Aggregator:
         store: AggregatorStore,
         keys: KeyRing,
         clock: Clock,
-        randomness: Randomness | None = None,
+        *,
+        drawing: Drawing | None = None,
         processes: int | None = None,
     ) -> None:
         self._store = store
         self._keys = keys
         self._clock = clock
-        self._randomness = randomness
-        self._workers = Workers(processes)
+        self._drawing = LocalDrawing(processes) if drawing is None else drawing
         # One round at a time: each uses all cores, and a second call for the same round waits for the first one's draw.
         self._lock = threading.Lock()
         self._totals = Totals()
@@ -94,14 +91,14 @@ class Aggregator:
         for another configuration than the one first seen; `InvalidFormat` for a configuration that does not hold
         together. Nothing is drawn then.
         """
-        question, plan, rates = check_configuration(configuration)
+        _, _, rates = check_configuration(configuration)
         if response.kept_rate != rates.kept:
             raise InvalidFormat("The response states another rate than the round's configuration.")
         with self._lock:
             self._store.open_round(configuration.round, configuration_hash(configuration))
             stored = self._store.release(configuration.round)
             if stored is None:
-                stored = self._draw(configuration, question, plan, rates, batches, response)
+                stored = self._draw(configuration, batches, response)
             # The release stands, whether or not its reports can be deleted now; `recover` deletes them later.
             with suppress(StoreUnavailable):
                 self._delete_marked()
@@ -115,52 +112,41 @@ class Aggregator:
     def recover(self) -> None:
         """Finish what a crash left: delete the reports of rounds that have their release. Call it at every start."""
         with self._lock:
+            self._drawing.recover()
             self._delete_marked()
 
     def close(self) -> None:
-        """End the processes that open reports."""
-        self._workers.close()
+        """End what opens reports."""
+        self._drawing.close()
 
     def _delete_marked(self) -> None:
         for round in self._store.rounds_to_delete():
             self._store.delete_reports(round)
 
-    def _draw(
-        self,
-        configuration: RoundConfiguration,
-        question: Question,
-        plan: Plan,
-        rates: Rates,
-        batches: int,
-        response: Response,
-    ) -> str:
+    def _draw(self, configuration: RoundConfiguration, batches: int, response: Response) -> str:
         key = self._keys.get(configuration.key_id)
         if key.public.raw.hex() != configuration.public_key:
             raise InvalidFormat("The round's configuration names a key of this aggregator with another public half.")
-        opening = Opening(
-            key.key_id, key.to_bytes(), configuration_hash(configuration), question, configuration.bucket_size
-        )
         numbers = self._store.batch_numbers(configuration.round)
 
         def read() -> Iterator[bytes]:
             return (self._store.batch(configuration.round, number) for number in numbers)
 
-        reports = count_reports(read, opening.record)
+        reports = count_reports(read, configuration.bucket_size + OVERHEAD)
         if len(numbers) != batches or reports != response.completed:
             raise Conflict(
                 "The batches that have arrived are not those that were announced.",
                 hint="Forward the round again, then ask again.",
             )
-        counted = tally(read, reports, opening, self._workers)
-        release = draw(counted.counts, question, plan, rates, response, self._randomness)
+        drawn = self._drawing.draw(configuration, key, read, reports, response)
         stored = self._store.store_release(
-            configuration.round, release.to_json(), malformed=counted.malformed, duplicates=counted.duplicates
+            configuration.round, drawn.release.to_json(), malformed=drawn.malformed, duplicates=drawn.duplicates
         )
         self._totals = Totals(
             releases=self._totals.releases + 1,
             reports=self._totals.reports + reports,
-            malformed=self._totals.malformed + counted.malformed,
-            duplicates=self._totals.duplicates + counted.duplicates,
+            malformed=self._totals.malformed + drawn.malformed,
+            duplicates=self._totals.duplicates + drawn.duplicates,
             last_release=self._clock.now(),
         )
         return stored

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from thresher.errors import InvalidFormat, ServerUnavailable
+from thresher.fleet.messages import RoundConfiguration, configuration_hash
 from thresher.fleet.plaintext import DECOY, decode_payload, payload
 from thresher.fleet.sealing import OVERHEAD, PrivateKey, open_sealed
 from thresher.questions import Bucket, Question
@@ -38,6 +39,17 @@ class Opening:
     info: bytes
     question: Question
     bucket_size: int
+
+    @classmethod
+    def of(cls, configuration: RoundConfiguration, key: PrivateKey) -> Opening:
+        """For a round that was sealed to this key."""
+        return cls(
+            key.key_id,
+            key.to_bytes(),
+            configuration_hash(configuration),
+            configuration.asked,
+            configuration.bucket_size,
+        )
 
     @property
     def record(self) -> int:

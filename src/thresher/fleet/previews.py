@@ -49,8 +49,7 @@ def _words(admitted: Admitted) -> list[str]:
     whole = settings.contact_rate == 1
     who = "every device that checks in" if whole else f"{settings.contact_rate:.4g} of the devices that check in"
     words = [
-        f"{rounds} contacts {who}; {coin}, and "
-        f"{plan.sampling_rate:.4g} of all are counted.",
+        f"{rounds} contacts {who}; {coin}, and {plan.sampling_rate:.4g} of all are counted.",
         f"Counts below {plan.threshold} are dropped. A value that {plan.smallest_visible():,} devices hold is released "
         "with 95 % probability.",
         plan.guarantee.in_words(),

@@ -15,6 +15,7 @@ from thresher.fleet.aggregator import Aggregator
 from thresher.fleet.clock import Clock, SystemClock
 from thresher.fleet.collector import Collector
 from thresher.fleet.coordinator import Coordinator
+from thresher.fleet.drawing import Drawing, LocalDrawing
 from thresher.fleet.keys import KeyRing
 from thresher.fleet.messages import RoundConfiguration, RoundSettings
 from thresher.fleet.ports import AggregatorPort, CollectorPort, PublicKeyPort
@@ -29,6 +30,7 @@ from thresher.fleet.server.data_directory import DataDirectory, read_key_file
 from thresher.fleet.server.limits import Limits
 from thresher.fleet.server.peers import HttpAggregator, HttpCollector
 from thresher.fleet.server.services import Services
+from thresher.fleet.spark_drawing import SparkDrawing, check_master
 from thresher.fleet.store.aggregator import AggregatorStore
 from thresher.fleet.store.collector import CollectorStore
 from thresher.fleet.store.coordinator import CoordinatorStore
@@ -64,6 +66,10 @@ class Settings:
     budget_delta: float | None = None
     fleet: str = "fleet"
     rounds: RoundSettings = field(default_factory=RoundSettings)
+    spark: str | None = None
+    """A Spark master, where the aggregator draws large rounds; by default it draws all of them itself."""
+    batches: Path | None = None
+    """A folder that all Spark workers can read, by default in the aggregator's directory."""
     come_back: float = 60.0
     store_seconds: float = 60.0
     """How long a start waits for a database that is not there yet."""
@@ -80,6 +86,12 @@ class Settings:
             raise InvalidSetting(
                 "store", "must be a postgresql:// address", hint="Without it, SQLite files in the data directory serve."
             )
+        if self.spark is not None:
+            check_master(self.spark)
+            if "aggregator" not in self.roles:
+                raise InvalidSetting("spark", "is for the aggregator, whose role must run here")
+        elif self.batches is not None:
+            raise InvalidSetting("batches", "is a folder for Spark, so it goes together with spark")
 
 
 @contextlib.contextmanager
@@ -108,7 +120,11 @@ def _add_aggregator(
 ) -> None:
     store = _opened(settings, directory, "aggregator", AggregatorStore.open)
     stack.callback(store.close)
-    aggregator = Aggregator(store, KeyRing(directory.of("aggregator") / "keys"), services.clock)
+    own = directory.of("aggregator")
+    drawing: Drawing = LocalDrawing()
+    if settings.spark is not None:
+        drawing = SparkDrawing(settings.spark, settings.batches or own / "batches", smaller=drawing)
+    aggregator = Aggregator(store, KeyRing(own / "keys"), services.clock, drawing=drawing)
     stack.callback(aggregator.close)
     aggregator.recover()
     aggregator.public_key()  # the first start makes a key
