@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 OUT = Path("out/benchmarks")
-SUITES = ("planning", "randomness", "tables", "large")
+SUITES = ("planning", "randomness", "tables", "large", "opening", "fleet_load", "fleet_query")
 
 
 def main(names: list[str]) -> None:

@@ -29,6 +29,7 @@ Integers = NDArray[np.int64]
 _OUTWARD = math.log1p(1e-9)
 _DENSE_LIMIT = 20_000
 _TINY_RATE = 1e-9
+_TINY_EXCESS = 1e-100
 _MOST_GROUPS = 1 << 18
 
 
@@ -96,6 +97,8 @@ def log_delta_replace(rate: float, threshold: int, excess: float, *, tolerance: 
 
     Reference: docs/privacy.md, section 5.
     """
+    # Below it divisions overflow. Delta is then above 1e-30 and changes by less than 1e-100: `_OUTWARD` covers that.
+    excess = max(excess, _TINY_EXCESS)
     if rate < _TINY_RATE:  # so few are sampled that the other bucket hardly tells: its worst cost is close enough
         return _worst_log_cost(rate, threshold, excess)
     longest = longest_wait(rate, threshold)
@@ -199,6 +202,8 @@ def _excess_at(rate: float, threshold: int, excess: float, wait: Floats) -> Floa
 
 def _best_k(rate: float, threshold: int, excess: Floats) -> Floats:
     """k* for many E; a floor off by one only happens where two neighbours give the same cost."""
+    if threshold == 1:  # whatever E is; where E is 1 − p, what follows would be 0/0
+        return np.ones_like(excess)
     ratio: Floats = (threshold - 1) * (1.0 + excess) / (excess + rate)
     best: Floats = np.maximum(np.floor(ratio) + 1, threshold)
     return best
