@@ -21,6 +21,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, get_args
 
 from thresher.errors import InvalidFormat, InvalidSetting
@@ -145,6 +146,8 @@ class Joint:
     kind: ClassVar[str] = "joint"
 
     def __post_init__(self) -> None:
+        if not (len(self.parts) >= 2 and all(isinstance(part, Values | Bins | Dates) for part in self.parts)):
+            raise InvalidSetting("parts", "must be at least two questions for values, bins or dates")
         _column_names(self.columns)
         if any(len(part.columns) != 1 for part in self.parts):
             raise InvalidSetting("parts", "must read one column each")
@@ -176,7 +179,7 @@ class Prefixes:
 
     def __post_init__(self) -> None:
         _column_names((self.column,))
-        if not 0 <= self.known < self.length <= 10_000:
+        if not (_are_whole(self.known, self.length) and 0 <= self.known < self.length <= 10_000):
             raise InvalidSetting("length", "must be above the length that is known already, at most 10,000")
         object.__setattr__(self, "parents", frozenset(self.parents))
 
@@ -210,7 +213,11 @@ class Cells:
         _column_names((self.column,))
         if not (self.lower < self.upper and math.isfinite(float(self.upper) - float(self.lower))):
             raise InvalidSetting("lower", "must be below upper, and both and their difference must be finite numbers")
-        if not (1 <= self.cells <= 2**40 and math.isfinite((self.upper - self.lower) * self.cells)):
+        if not (
+            _are_whole(self.cells)
+            and 1 <= self.cells <= 2**40
+            and math.isfinite((self.upper - self.lower) * self.cells)
+        ):
             raise InvalidSetting("cells", "must be from 1 to 2^40, over a range that is not too wide")
         object.__setattr__(self, "lower", float(self.lower))
         object.__setattr__(self, "upper", float(self.upper))
@@ -300,6 +307,11 @@ def _number(value: Any) -> float | None:
         return None
     number = float(value)
     return None if math.isnan(number) else number
+
+
+def _are_whole(*numbers: object) -> bool:
+    """Whether these are whole numbers by type too: 4.0 cells would name their last one 3.0, which no device may say."""
+    return all(isinstance(number, Integral) and not isinstance(number, bool) for number in numbers)
 
 
 def _column_names(columns: Any) -> tuple[str, ...]:

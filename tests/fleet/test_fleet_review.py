@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
-import pytest
-from device_cases import KEY, PLAN, StillClock, checked_in, configuration, opened
+import asyncio
+import contextlib
+from types import SimpleNamespace
 
-from thresher.errors import InvalidFormat, InvalidSetting
+import httpx
+import msgspec
+import numpy as np
+import pytest
+from coordinator_cases import HandClock, Roles
+from device_cases import StillClock, checked_in, configuration
+from server_cases import histogram_request, inside
+
+from thresher.console.pages import watch
+from thresher.errors import Conflict, InvalidFormat, InvalidSetting, NotFound, ServerUnavailable, Unauthorised
+from thresher.fleet import device_core
+from thresher.fleet.collector import Collector
+from thresher.fleet.coordinator import Coordinator
+from thresher.fleet.device import Device
 from thresher.fleet.device_core import DeviceCore
-from thresher.fleet.messages import check_configuration
-from thresher.fleet.plaintext import DECOY, encode_bucket, fleet_bucket
-from thresher.questions import Cells, Joint, Prefixes, Values, from_dict, to_dict
+from thresher.fleet.messages import (
+    LARGEST_ANSWER,
+    CheckedIn,
+    Enrolled,
+    Problem,
+    QueryRequest,
+    check_configuration,
+    decode,
+    encode,
+)
+from thresher.fleet.plaintext import encode_bucket, fleet_bucket
+from thresher.fleet.server.analyst_routes import ANALYST, _events
+from thresher.fleet.server.peers import HttpCollector
+from thresher.fleet.server.routing import Call
+from thresher.fleet.store import CollectorStore
+from thresher.fleet.store.coordinator import CoordinatorStore
+from thresher.fleet.tokens import new_token, token_hash
+from thresher.ledger import Ledger
+from thresher.questions import Bins, Cells, Joint, Prefixes, Values, from_dict, to_dict
 
 ALWAYS = {"contact_rate": 1 / 16}  # then the device's own rate is 1
 
@@ -45,8 +75,6 @@ def test_a_device_sends_a_decoy_where_its_bucket_would_be_malformed():
 def test_a_question_whose_buckets_cannot_be_read_back_is_refused_by_everybody(question):
     with pytest.raises((InvalidSetting, InvalidFormat)):
         from_dict(question)
-    import msgspec
-
     asked = msgspec.structs.replace(configuration(**ALWAYS), question=question)
     with pytest.raises(InvalidFormat):
         check_configuration(asked)
@@ -56,7 +84,144 @@ def test_a_question_whose_buckets_cannot_be_read_back_is_refused_by_everybody(qu
 
 
 def test_whole_numbers_of_any_type_still_make_cells_and_prefixes():
-    import numpy as np
-
     assert Cells("x", 0, 1, np.int64(4)).bucket(0.6) == 2
     assert Prefixes("x", np.int64(2)).bucket("word") == "wo"
+
+
+def test_a_server_that_names_ever_more_rounds_does_not_fill_a_device(monkeypatch):
+    monkeypatch.setattr(device_core, "MOST_ROUNDS", 3)
+    clock = StillClock()
+    core = DeviceCore({"word": "x"}, clock=clock)
+    rounds = [configuration(f"round-{number}", index=number, query=f"query-{number}") for number in range(3)]
+    assert core.take(checked_in(*rounds[:2])) == ["round-0", "round-1"]
+    core.take(checked_in(*(configuration(f"more-{number}", index=2) for number in range(5))))
+    assert len(core.outcomes()) == 3
+    clock.time += core.policy.period + 3600
+    assert core.take(checked_in(rounds[2])) == ["round-2"], "what is forgotten makes room"
+
+
+def test_a_device_that_the_server_forgot_enrols_again_and_keeps_what_it_sealed():
+    rounds, tokens, reports = [configuration()], ["first", "second"], []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v1/devices":
+            return httpx.Response(201, content=encode(Enrolled(token=tokens.pop(0))))
+        if request.url.path == "/v1/check-in":
+            return httpx.Response(200, content=encode(checked_in(*rounds)))
+        reports.append(request.content)
+        return httpx.Response(401 if len(reports) == 1 else 200)
+
+    with Device("http://server", "key", {"word": "x"}, transport=httpx.MockTransport(answer)) as device:
+        with pytest.raises(Unauthorised, match="again=True"):
+            device.check_in()
+        spends = device.core._kept.spends
+        device.enrol()
+        assert device.core.token == "first"
+        device.enrol(again=True)
+        assert device.core.token == "second"
+        assert [outcome.status for outcome in device.check_in()] == ["taken"]
+        assert device.core._kept.spends == spends
+    assert reports[0] == reports[1], "no coin is tossed again"
+
+
+def test_a_server_cannot_send_a_device_away_for_more_than_a_day():
+    far_off = 250e9  # what "Retry-After: Fri, 31 Dec 9999 …" comes to; no event can be waited for so long
+    assert 86_400 <= device_core.back_off(1, far_off) <= 86_400 + device_core.LARGEST_WAIT
+    assert device_core.back_off(1, 100.0) >= 100.0
+
+
+def test_a_check_in_is_never_longer_than_a_device_reads(tmp_path):
+    collector = Collector(CollectorStore.open(tmp_path), StillClock(), aggregator=None)
+    collector.add_enrolment_key("the key", "all")
+    device = collector.identify(collector.enrol("the key").token)
+    large = Bins("word", tuple(number + 0.123456789 for number in range(200_000)))  # 3.3 MB each
+    for number in range(6):
+        collector.open(configuration(f"round-{number}", question=large, query=f"query-{number}"))
+    [rounds] = collector.check_in([device])
+    body = collector.checked_in(rounds, 60)
+    listed = [one.round for one in decode(CheckedIn, body).rounds]
+    assert len(body) <= LARGEST_ANSWER < len(body) * len(rounds) / len(listed)
+    assert listed == rounds[: len(listed)]
+    collector.close_store()
+
+
+def test_an_event_stream_ends_when_its_token_is_revoked(tmp_path):
+    with inside(tmp_path / "data") as server:
+        store, token = server.services.coordinator_store, new_token("analyst")
+        store.add_token("maria", "analyst", token_hash(token), "maria", now=0.0)
+        query = server.ask("POST", "/v1/queries", token, json=histogram_request()).json()["id"]
+
+        async def watched() -> list[bytes]:
+            identity = server.services.tokens.identify(token, ANALYST)
+            events = _events(Call(server.services, identity, {"query": query}, None, token))
+            seen = [await anext(events)]
+            store.revoke_token("maria", 1.0)
+            async with asyncio.timeout(10):
+                return seen + [event async for event in events]
+
+        [first] = asyncio.run(watched())
+        assert query.encode() in first
+        assert server.services.streams == 0
+
+
+def test_a_live_page_ends_when_its_token_is_revoked(tmp_path):
+    """The session is still there: nobody has come with it since."""
+    callers = [object(), None]
+    with inside(tmp_path / "data") as server:
+        query = server.ask("POST", "/v1/queries", server.token("analyst"), json=histogram_request()).json()["id"]
+        office = SimpleNamespace(
+            clock=server.services.clock,
+            desk=server.services.coordinator,
+            door=SimpleNamespace(caller=lambda token: callers.pop(0)),
+            sessions=SimpleNamespace(find=lambda identifier, touch: object()),
+            stopping=lambda: False,
+            templates=SimpleNamespace(get_template=lambda name: SimpleNamespace(render=lambda content: "page")),
+        )
+        visit = SimpleNamespace(query=query, session=SimpleNamespace(token="t", csrf="c"))
+        request = SimpleNamespace(cookies={}, url=SimpleNamespace(scheme="http"))
+
+        async def watched() -> list[str]:
+            async with asyncio.timeout(10):
+                return [message async for message in watch._messages(office, visit, request)]
+
+        assert len(asyncio.run(watched())) == 1
+        assert callers == []
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"<html>default backend - 404</html>", ServerUnavailable),
+        (b"", ServerUnavailable),
+        (encode(Problem(type="t", title="t", status=404, code="not-found", detail="No such round.")), NotFound),
+    ],
+)
+def test_a_proxy_that_finds_nobody_is_no_verdict_on_a_round(body, kind):
+    # A query ends for good after a few verdicts; a role that restarts behind a proxy must not look like one.
+    peer = HttpCollector("http://collector", "key")
+    peer._client = httpx.Client(
+        base_url="http://collector", transport=httpx.MockTransport(lambda request: httpx.Response(404, content=body))
+    )
+    with pytest.raises(kind):
+        peer.progress("round-1")
+
+
+def test_a_store_without_its_ledger_does_not_start(tmp_path):
+    """A new machine with the old database, or a ledger from an old backup, would have its budget again."""
+    roles, clock = Roles(["x"] * 100), HandClock()
+    with contextlib.closing(CoordinatorStore.open(tmp_path)) as store:
+        first = Coordinator(store, Ledger(tmp_path / "ledger.db", 2, 1e-4), clock, roles, roles, "fleet")
+        first.submit(decode(QueryRequest, msgspec.json.encode(histogram_request())), "maria")
+        with pytest.raises(Conflict, match="ledger does not hold"):
+            Coordinator(store, Ledger(tmp_path / "other.db", 2, 1e-4), clock, roles, roles, "fleet")
+        Coordinator(store, Ledger(tmp_path / "ledger.db"), clock, roles, roles, "fleet")
+
+
+@pytest.mark.parametrize("column", ["count", "estimate", "lower", "upper"])
+def test_a_query_that_no_release_could_answer_is_refused_before_it_is_charged(tmp_path, column):
+    asked = histogram_request()
+    asked["query"]["question"]["columns"] = [column]
+    with inside(tmp_path / "data") as server:
+        analyst = server.token("analyst")
+        assert server.ask("POST", "/v1/queries", analyst, json=asked).status_code == 422
+        assert server.ask("GET", "/v1/ledger", analyst).json()["charges"] == []

@@ -22,6 +22,7 @@ from thresher.fleet.messages import (
 )
 from thresher.fleet.plaintext import as_text
 from thresher.fleet.rates import Rates, SampledBy, contact_list_guarantee, share
+from thresher.mechanism.release import NUMBERS
 from thresher.privacy.plans import Plan
 from thresher.questions import END, Bins, Dates, Joint, Prefixes, Question, Values
 
@@ -159,3 +160,7 @@ def _check_columns(columns: tuple[str, ...]) -> None:
         raise InvalidSetting("column", f"must name at most {MOST_COLUMNS} columns")
     if not all(len(column) <= LONGEST_COLUMN and column.isprintable() for column in columns):
         raise InvalidSetting("column", f"must be printable, of at most {LONGEST_COLUMN} characters")
+    if not set(columns).isdisjoint(NUMBERS):
+        raise InvalidSetting(
+            "column", f"must not be called {', '.join(NUMBERS)}", hint="Every release has columns of these names."
+        )

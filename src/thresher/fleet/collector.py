@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from thresher.errors import Unauthorised
 from thresher.fleet.clock import Clock
-from thresher.fleet.messages import Enrolled, RoundConfiguration, canonical, configuration_hash
+from thresher.fleet.messages import LARGEST_ANSWER, Enrolled, RoundConfiguration, canonical, configuration_hash
 from thresher.fleet.rates import ONE
 from thresher.fleet.sealing import OVERHEAD
 from thresher.fleet.store import CollectorStore, EnrolmentKey, NewDevice, NewReport, Outcome, Overview, Progress
@@ -27,6 +27,7 @@ Kept = TypeVar("Kept")
 _DEVICE_BYTES = 8
 _REMEMBERED_DEVICES = 200_000
 _REMEMBERED_ROUNDS = 100
+_AROUND = 1024  # more than a check-in's answer has beside its rounds
 
 
 class BatchTaker(Protocol):
@@ -138,9 +139,19 @@ class Collector:
         return known
 
     def checked_in(self, rounds: Sequence[str], come_back: float) -> bytes:
-        """The `CheckedIn` message with the configurations of some rounds, joined from the bytes they are stored as."""
-        configurations = b",".join(map(self.configuration, rounds))
-        return b'{"rounds":[%b],"come_back":%b}' % (configurations, repr(float(come_back)).encode())
+        """The `CheckedIn` message with the configurations of some rounds, joined from the bytes they are stored as.
+
+        Guarantee: not longer than a device reads. What does not fit is left for the visits after these are answered.
+        """
+        listed: list[bytes] = []
+        left = LARGEST_ANSWER - _AROUND
+        for round in rounds:
+            configuration = self.configuration(round)
+            left -= len(configuration) + 1
+            if left < 0:
+                break
+            listed.append(configuration)
+        return b'{"rounds":[%b],"come_back":%b}' % (b",".join(listed), repr(float(come_back)).encode())
 
     def accept(self, reports: Sequence[NewReport]) -> list[Outcome]:
         """Take reports, in one commit; what became of each. After a round's deadline none is taken."""
@@ -163,7 +174,7 @@ class Collector:
 
     def open_rounds(self) -> list[str]:
         """The rounds that are open."""
-        return [found.round for found in self._store.open_rounds()]
+        return self._store.open_rounds()
 
     def progress(self, round: str) -> Progress:
         """How far a round is. `NotFound` for one that was never opened."""

@@ -41,6 +41,8 @@ _log = logging.getLogger("thresher.coordinator")
 _RECEIVED: tuple[QueryState, ...] = ("received",)
 _RUNNING: tuple[QueryState, ...] = ("running",)
 _OPEN = _RECEIVED + _RUNNING
+_CHARGED: tuple[QueryState, ...] = ("running", "done")
+"""Those that cannot have come there without a charge."""
 _TRIES = 5
 """How often in a row a query may fail for another reason than a role that is down, before it is given up."""
 _REMEMBERED = 64
@@ -54,9 +56,10 @@ def _new_id() -> str:
 class Coordinator:
     """The role as a plain class on any clock.
 
-    Guarantee: a query's whole total is on the ledger before its first round is planned, once, and stays there. A
-    release is stored before the next round is planned, and never replaced. Methods may be called from any thread; one
-    `step` runs at a time, and no other method waits for it.
+    Guarantee: a query's whole total is on the ledger before its first round is planned, once, and stays there; a ledger
+    that lacks what the store's queries were charged is refused. A release is stored before the next round is planned,
+    and never replaced. Methods may be called from any thread; one `step` runs at a time, and no other method waits for
+    it.
     """
 
     def __init__(
@@ -74,6 +77,11 @@ class Coordinator:
     ) -> None:
         if ledger.adjacency != "replace":
             raise Conflict("A fleet's ledger must add up replace-one guarantees.", hint="Create another ledger.")
+        if not {query.id for query in store.queries(_CHARGED)} <= views.charged(ledger):
+            raise Conflict(
+                "The ledger does not hold what this store's queries were charged.",
+                hint="Start with the ledger that belongs to the store: another would forget what was spent.",
+            )
         self._store = store
         self._ledger = ledger
         self._clock = clock
@@ -301,8 +309,7 @@ class Coordinator:
         """
         if query.state != "received":
             return
-        name = views.charge_text(query.id)
-        if not any(entry.what.startswith(name) for entry in self._ledger.history()):
+        if query.id not in views.charged(self._ledger):
             try:
                 charge_plan(self._ledger, views.query_of(query).plan, views.charge_text(query.id, query.what))
             except BudgetExceeded as error:

@@ -27,7 +27,7 @@ from thresher.errors import InvalidFormat, InvalidSetting, ServerUnavailable, Th
 from thresher.fleet.clock import Clock, SystemClock
 from thresher.fleet.device_core import Attributes, DeviceCore, Outcome, Request, back_off
 from thresher.fleet.device_state import FileState, MemoryState, State
-from thresher.fleet.messages import LARGEST_CONFIGURATION
+from thresher.fleet.messages import LARGEST_ANSWER
 from thresher.fleet.policy import Policy
 from thresher.mechanism.randomness import Randomness
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Device", "DeviceCore", "Outcome", "Request"]
 
-LARGEST_ANSWER = 4 * LARGEST_CONFIGURATION
 _TIMEOUT = 30.0
 
 
@@ -62,8 +61,9 @@ class Device:
 
     `attributes` maps names to values, or is a function that returns such a mapping when a round is answered; a value
     may be a function too, and of a list one element is chosen at random in each round. `state` is the path of the
-    device's own file; without one, the device is forgotten with the process. `patience` is how many seconds a visit
-    waits in all for a server that does not answer; what could not be sent is sent, unchanged, by the next visit.
+    device's own file; without one, the device is forgotten with the process, and the next one enrols as another, which
+    answers the same rounds again: for tests only. `patience` is how many seconds a visit waits in all for a server that
+    does not answer; what could not be sent is sent, unchanged, by the next visit.
 
     Guarantee: see `DeviceCore`: one coin a round, the same bytes however often they are sent, decoys sent like answers.
     Edge cases: use a state file from one process at a time. Redirects are not followed, since tokens would follow them.
@@ -101,9 +101,13 @@ class Device:
 
     # Sync
 
-    def enrol(self) -> None:
-        """Get a token with the enrolment key, unless the device has one."""
-        self._drive(self._enrolling(_Patience(self._patience)), self._sleep)
+    def enrol(self, *, again: bool = False) -> None:
+        """Get a token with the enrolment key, unless the device has one.
+
+        With `again`, replace a token that the server does not know any more. What was sealed and charged stays, which
+        deleting the state would forget.
+        """
+        self._drive(self._enrolling(_Patience(self._patience), again), self._sleep)
 
     def check_in(self) -> list[Outcome]:
         """One visit: enrol if need be, check in, answer what the policy allows, send.
@@ -180,10 +184,10 @@ class Device:
                 yield _Pause(wait)
         return [outcome for outcome in self.core.outcomes() if outcome.round not in before]
 
-    def _enrolling(self, patience: _Patience) -> _Steps:
-        if self.core.token is None:
+    def _enrolling(self, patience: _Patience, again: bool = False) -> _Steps:
+        if self.core.token is None or again:
             if self._enrolment_key is None:
-                raise InvalidSetting("enrolment_key", "is needed, since the device has no token yet")
+                raise InvalidSetting("enrolment_key", "is needed to enrol")
             answer = yield from self._insist(self.core.enrol_request(self._enrolment_key), patience)
             self.core.enrolled(answer.body)
         return []
@@ -317,5 +321,6 @@ def _check_length(body: bytearray) -> None:
 
 def _unauthorised() -> ThresherError:
     return Unauthorised(
-        "The server does not know this device, or its enrolment key.", hint="Enrol it again with a valid key."
+        "The server does not know this device, or its enrolment key.",
+        hint="Enrol it with a valid key: Device.enrol(again=True). Keep its state, which holds what it has answered.",
     )

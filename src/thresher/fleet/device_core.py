@@ -33,6 +33,8 @@ A value may be a function too, called when it is asked for; of a list, one eleme
 
 FIRST_WAIT = 0.5
 LARGEST_WAIT = 300.0
+MOST_ROUNDS = 10_000
+"""Rounds that a device remembers at a time: more than a period has, few enough that no server fills its disk."""
 _COME_BACK = (1.0, 86_400.0)
 _DEFAULT_POLICY = Policy()
 _CHECK_IN = messages.encode(CheckIn())
@@ -124,6 +126,7 @@ class DeviceCore:
         """Decide every new round of a check-in, save what was decided, and return the rounds that wait to be sent.
 
         Among them are those of earlier visits that were never acknowledged: sending them again is safe.
+        Edge cases: with `MOST_ROUNDS` remembered, new ones are passed over until old ones are forgotten.
         """
         message = _checked_in(answer) if isinstance(answer, bytes) else answer
         now = self._clock.now()
@@ -138,6 +141,8 @@ class DeviceCore:
         for configuration in message.rounds:
             if configuration.round in rounds:
                 continue
+            if len(rounds) >= MOST_ROUNDS:
+                break
             try:
                 terms = terms_of(configuration)
                 reason = self.policy.refusal(terms, spends, now)
@@ -238,11 +243,11 @@ _ENDINGS: tuple[tuple[set[int], Any], ...] = (
 
 def back_off(attempt: int, retry_after: float | None = None) -> float:
     """Seconds to wait after the given failed attempt: doubling, at random between half and whole, so that devices that
-    failed together do not come back together; never less than the server asks.
+    failed together do not come back together; never less than the server asks, if that is a day at most.
     """
     longest = min(FIRST_WAIT * 2.0 ** min(attempt - 1, 30), LARGEST_WAIT)
     wait = longest * _jitter.uniform(0.5, 1.0)
-    return wait if retry_after is None else retry_after + wait
+    return wait if retry_after is None else min(retry_after, _COME_BACK[1]) + wait
 
 
 def _one(value: Any, randomness: Randomness) -> Any:

@@ -27,6 +27,8 @@ SMALLEST_BUCKET = 48
 """A padded plaintext has room for a decoy, at least."""
 LARGEST_BUCKET = 4096
 LARGEST_CONFIGURATION = 4 << 20
+LARGEST_ANSWER = 4 * LARGEST_CONFIGURATION
+"""What a device reads of an answer at most."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$(?!\n)")]
 """An identifier: letters, digits and . _ : - only, so that it is safe in a path, a log or a page.

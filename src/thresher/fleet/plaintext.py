@@ -98,16 +98,20 @@ def as_text(value: Any) -> str | None:
 def encode_bucket(question: Question, bucket: Bucket | None, size: int) -> bytes | None:
     """A bucket made by `fleet_bucket`, padded to `size` bytes.
 
-    Edge cases: None, where a decoy is to be sent: for no bucket, one too long, or text that has no UTF-8 form.
+    Guarantee: `decode_payload` reads it back as this very bucket. Whatever a server asks, what an honest device sends
+    is never malformed: how many reports were is public, and must not say what devices hold.
+    Edge cases: None, where a decoy is to be sent: for no bucket, one too long, text that has no UTF-8 form, or a bucket
+    that would not be read back.
     """
     if bucket is None:
         return None
     parts = bucket if len(question.columns) > 1 else (bucket,)
     try:
         content = msgspec.json.encode(parts)
-    except (TypeError, ValueError, OverflowError):
+        sendable = len(content) + _LENGTH_BYTES <= size and decode_payload(content, question) == bucket
+    except Exception:  # whatever was asked and is held: there is nothing to send then
         return None
-    return _padded(content, size) if len(content) + _LENGTH_BYTES <= size else None
+    return _padded(content, size) if sendable else None
 
 
 def decoy(size: int, randomness: Callable[[int], bytes] = os.urandom) -> bytes:

@@ -52,9 +52,14 @@ def settings_of(query: StoredQuery) -> RoundSettings:
     return decode(RoundSettings, query.settings)
 
 
-def charge_text(query: str, what: str = "") -> str:
-    """What the ledger says of a query; it starts with the query's name, by which a charge is found again."""
+def charge_text(query: str, what: str) -> str:
+    """What the ledger says of a query; it starts with the query's id, by which a charge is found again."""
     return f"query {query}: {what}"
+
+
+def charged(ledger: Ledger) -> set[str]:
+    """The queries that are on the ledger."""
+    return {found[1] for entry in ledger.history() if (found := _CHARGED.match(entry.what))}
 
 
 def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str, ProgressPort]) -> QueryStatus:

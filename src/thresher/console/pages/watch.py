@@ -106,6 +106,9 @@ async def _messages(office: Office, visit: Visit, request: Request) -> AsyncIter
         if office.sessions.find(identifier, touch=False) is None:
             return
         try:
+            # A token that was revoked ends what it opened, this stream too.
+            if await run_in_threadpool(office.door.caller, visit.session.token) is None:
+                return
             status = await run_in_threadpool(office.desk.status, visit.query)
         except ThresherError:
             status = None  # a store that is away for a moment; the page keeps what it shows

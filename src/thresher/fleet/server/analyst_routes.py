@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
+from thresher.errors import Unauthorised
 from thresher.fleet.messages import (
     FleetView,
     LedgerView,
@@ -77,8 +78,17 @@ def _fleet(call: Call) -> FleetView:
     return call.services.the_coordinator.fleet_view()
 
 
+def _still_allowed(call: Call) -> QueryStatus:
+    """The status of a query, for a token that still opens this route."""
+    call.services.tokens.identify(call.token, ANALYST)
+    return _query(call)
+
+
 async def _events(call: Call) -> AsyncIterator[bytes]:
-    """The query's status whenever it changes, until it has ended; a comment now and then keeps proxies from closing."""
+    """The query's status whenever it changes, until it has ended; a comment now and then keeps proxies from closing.
+
+    Guarantee: ends when its token is revoked or expires.
+    """
     services = call.services
     if services.streams >= services.limits.streams:
         raise Refused(429, "too-many-streams", "Too many event streams are open.", retry_after=10)
@@ -88,7 +98,9 @@ async def _events(call: Call) -> AsyncIterator[bytes]:
         quiet = 0.0
         while not services.stopping.is_set():
             try:
-                status = await asyncio.to_thread(services.the_coordinator.status, call.path["query"])
+                status = await asyncio.to_thread(_still_allowed, call)
+            except Unauthorised:
+                return
             except Exception:
                 if not last:
                     raise

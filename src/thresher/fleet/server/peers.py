@@ -1,7 +1,8 @@
 """The other roles, when they run elsewhere: the ports of `thresher.fleet.ports` over HTTP.
 
 Guarantee: whatever goes wrong on the way, a refused key included, is `ServerUnavailable`: the caller keeps its state
-and tries again. Only the peer's own verdicts on the request (`NotFound`, `Conflict`, `InvalidFormat`) come through.
+and tries again. Only the peer's own verdicts on the request (`NotFound`, `Conflict`, `InvalidFormat`) come through;
+the same status from a proxy in between, which is no problem document of ours, is not a verdict.
 """
 
 from __future__ import annotations
@@ -66,18 +67,16 @@ class _Peer:
             raise ServerUnavailable("Another role of this fleet cannot be reached.") from None
         if answer.is_success:
             return answer.content
-        kind = _VERDICTS.get(answer.status_code)
-        if kind is None:
+        kind, problem = _VERDICTS.get(answer.status_code), None
+        with contextlib.suppress(InvalidFormat):
+            problem = decode(Problem, answer.content)
+        if kind is None or problem is None:
             after = answer.headers.get("Retry-After", "")
             raise ServerUnavailable(
                 f"Another role of this fleet answers {answer.status_code}.",
                 retry_after=float(after) if after.isdigit() else None,
             )
-        detail, hint = "Another role of this fleet refuses this.", ""
-        with contextlib.suppress(InvalidFormat):
-            problem = decode(Problem, answer.content)
-            detail, hint = problem.detail, problem.hint
-        raise kind(detail, hint=hint)
+        raise kind(problem.detail, hint=problem.hint)
 
     def _ask(self, kind: type[M], method: str, path: str, body: Message | None = None, *, long: bool = False) -> M:
         content = self._send(method, path, b"" if body is None else encode(body), long=long)

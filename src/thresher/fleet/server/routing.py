@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from thresher.fleet.messages import Message, decode, encode
@@ -45,6 +45,7 @@ class Call:
     identity: Identity | None
     path: Mapping[str, str]
     body: Any
+    token: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class Endpoint:
 
     async def _call(self, route: Route, scope: Scope, receive: Receive) -> Call:
         services = self._services
-        identity = None
+        identity, token = None, ""
         headers = scope["headers"]
         if route.opens:
             token = bearer(headers)
@@ -125,7 +126,7 @@ class Endpoint:
                 body = decode(route.body, body)
             elif body and route.takes == JSON:
                 raise Refused(400, "invalid-format", "This request takes no body.")
-        return Call(services, identity, scope.get("path_params", {}), body)
+        return Call(services, identity, scope.get("path_params", {}), body, token)
 
     async def _stream(self, events: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
         """Send events until they end or the other side goes; the first is fetched before the answer starts."""

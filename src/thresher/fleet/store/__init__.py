@@ -1,7 +1,7 @@
 """Where each role keeps what must survive: SQLite files or PostgreSQL, behind one class a role."""
 
 from thresher.fleet.store.aggregator import AggregatorStore
-from thresher.fleet.store.collector import CollectorStore, OpenRound, Progress
+from thresher.fleet.store.collector import CollectorStore, Progress
 from thresher.fleet.store.coordinator import CoordinatorStore, StoredQuery, StoredRound, StoredToken
 from thresher.fleet.store.database import open_database
 from thresher.fleet.store.enrolment import EnrolmentKey, NewDevice, Overview
@@ -14,7 +14,6 @@ __all__ = [
     "EnrolmentKey",
     "NewDevice",
     "NewReport",
-    "OpenRound",
     "Outcome",
     "Overview",
     "Progress",

@@ -23,18 +23,6 @@ _PROGRESS = "number, state, opened, deadline, target, closed, asked, contacted, 
 
 
 @dataclass(frozen=True, slots=True)
-class OpenRound:
-    """A round that is shown to devices."""
-
-    round: str
-    configuration: bytes
-    configuration_hash: bytes
-    contact_numerator: int
-    deadline: float
-    target: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Progress:
     """The public numbers of a round; final unless it is open."""
 
@@ -97,14 +85,11 @@ class CollectorStore(DeviceRegister):
             )  # fmt: skip
             create_round_tables(transaction, COLLECTED, number)
 
-    def open_rounds(self) -> list[OpenRound]:
+    def open_rounds(self) -> list[str]:
         """The rounds that are open, oldest first; their deadlines may have passed."""
         with self._database.transaction(write=False) as transaction:
-            rows = transaction.fetch(
-                "SELECT round, configuration, configuration_hash, contact_numerator, deadline, target "
-                "FROM rounds WHERE state = 'open' ORDER BY number"
-            )
-        return [OpenRound(*row) for row in rows]
+            rows = transaction.fetch("SELECT round FROM rounds WHERE state = 'open' ORDER BY number")
+        return [round for (round,) in rows]
 
     def configuration(self, round: str) -> bytes:
         """A round's configuration, as it was opened. `NotFound` for one that never was."""

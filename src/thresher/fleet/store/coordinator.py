@@ -116,9 +116,13 @@ class CoordinatorStore:
 
     def queries(self, states: Collection[QueryState] | None = None) -> list[StoredQuery]:
         """All queries, oldest first; or those in some states."""
+        wanted = "" if states is None else f"WHERE state IN ({', '.join('?' * len(states))})"
         with self._database.transaction(write=False) as transaction:
-            rows = transaction.fetch(f"SELECT {_QUERY} FROM queries ORDER BY created, id")  # noqa: S608
-        return [found for found in (StoredQuery(*row) for row in rows) if states is None or found.state in states]
+            rows = transaction.fetch(
+                f"SELECT {_QUERY} FROM queries {wanted} ORDER BY created, id",  # noqa: S608
+                tuple(states or ()),
+            )
+        return [StoredQuery(*row) for row in rows]
 
     def set_state(
         self,
