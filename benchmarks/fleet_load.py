@@ -28,7 +28,7 @@ from thresher.questions import Values
 
 BUDGET = ("--budget-epsilon", "100", "--budget-delta", "1e-3")
 DEVICES = 40_000
-IN_FLIGHT = 256
+IN_FLIGHT = 384
 
 
 def measure() -> list[Measurement]:

@@ -307,3 +307,17 @@ def test_who_knows_the_contact_list_has_less_doubt():
     exactly, plan = share(PLAN, 1 / 16)
     assert exactly.kept == 1
     assert contact_list_guarantee(plan, exactly).delta == 1.0
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan(sampling_rate=0.5, threshold=200_000, epsilon=1.0, delta=0.5),
+        Plan(sampling_rate=0.5, threshold=20, epsilon=1e-6, delta=0.5),
+        Plan(sampling_rate=2**-20, threshold=20, epsilon=1.0, delta=0.5, rounds=5_000),
+    ],
+)
+def test_plans_that_take_long_to_recompute_are_refused_before_anything_is_computed(plan, monkeypatch):
+    monkeypatch.setattr(Plan, "verify", lambda self: pytest.fail("it was recomputed"))
+    with pytest.raises(InvalidSetting, match="plan"):
+        share(plan)

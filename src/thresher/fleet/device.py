@@ -23,7 +23,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from thresher.errors import InvalidFormat, InvalidSetting, ServerUnavailable, ThresherError, Unauthorised
+from thresher.errors import (
+    InvalidFormat,
+    InvalidSetting,
+    ServerUnavailable,
+    StoreUnavailable,
+    ThresherError,
+    Unauthorised,
+)
 from thresher.fleet.clock import Clock, SystemClock
 from thresher.fleet.device_core import Attributes, DeviceCore, Outcome, Request, back_off
 from thresher.fleet.device_state import FileState, MemoryState, State
@@ -118,16 +125,20 @@ class Device:
         return self._drive(self._visit(), self._sleep)
 
     def run(self, stop: threading.Event | None = None) -> None:
-        """Visit whenever the server wants to see the device, until `stop` is set; wait for a server that is away."""
+        """Visit whenever the server wants to see the device, until `stop` is set.
+
+        Waits for what passes: a server that is away, somebody else who answers in its place, a disk that is full. Ends
+        with the error for a token that is not valid.
+        """
         stop = stop or threading.Event()
         failures = 0
         while not stop.is_set():
             try:
                 self._drive(self._visit(), stop.wait)
                 failures, wait = 0, self.core.come_back
-            except ServerUnavailable as error:
+            except (ServerUnavailable, StoreUnavailable, InvalidFormat) as error:
                 failures += 1
-                wait = back_off(failures, error.retry_after)
+                wait = back_off(failures, getattr(error, "retry_after", None))
             stop.wait(wait)
 
     def close(self) -> None:

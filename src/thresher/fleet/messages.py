@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 
 from thresher import questions
 from thresher.errors import InvalidFormat, ThresherError
-from thresher.fleet.rates import ONE, Rates, SampledBy, contact_list_guarantee
+from thresher.fleet.rates import ONE, Rates, SampledBy, check_bounded, contact_list_guarantee
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.questions import Question
@@ -371,6 +371,7 @@ def check_configuration(configuration: RoundConfiguration) -> tuple[Question, Pl
     """
     try:
         question, plan, rates = configuration.asked, configuration.planned, configuration.rates
+        check_bounded(plan)
         consistent = (
             rates.sampling_rate == plan.exact_rate
             and configuration.index < plan.rounds

@@ -63,7 +63,8 @@ class Policy:
     `max_epsilon` and `max_delta` bound the total of one query over all its rounds; `period_epsilon` and `period_delta`
     the sum over the queries answered in any `period_days` days. `attributes` are those that may be asked for (None:
     all that the device holds), `pinned_key` is the only public key to seal for (32 bytes; None: the one that the server
-    names). With `hide_from_contact_list`, all of these bound what holds against somebody who knows who was contacted.
+    names). With `hide_from_contact_list`, all of these bound what holds against somebody who knows who was contacted: a
+    device then counts on no coin but its own and the aggregator's.
     """
 
     max_epsilon: float = 4.0
@@ -74,7 +75,7 @@ class Policy:
     min_threshold: int = 5
     attributes: frozenset[str] | None = None
     pinned_key: bytes | None = None
-    hide_from_contact_list: bool = False
+    hide_from_contact_list: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "period_epsilon", float(self.period_epsilon))

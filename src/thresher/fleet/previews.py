@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from thresher.fleet.admission import Admitted
 from thresher.fleet.messages import PlanPreview
+from thresher.fleet.policy import Policy
 from thresher.ledger import Ledger
 from thresher.privacy.budget import Budget, Charge
 from thresher.privacy.guarantee import Guarantee
@@ -59,6 +60,10 @@ def _words(admitted: Admitted) -> list[str]:
     ]
     if contact != plan.guarantee:
         words.insert(3, f"Against somebody who knows who was contacted: {contact}.")
+        if contact.delta > Policy().max_delta:
+            words.insert(
+                4, "Devices with the default policy do not count on the collector's coin: they will not answer."
+            )
     return words
 
 

@@ -48,12 +48,21 @@ class Rates:
         return self.device * self.aggregator / ONE**2
 
 
+def check_bounded(plan: Plan) -> None:
+    """Refuse plans that no query needs and whose guarantee takes long to recompute: every device does that."""
+    if not (plan.threshold <= 100_000 and plan.epsilon >= 1e-4 and plan.rounds <= 1_000):
+        raise InvalidSetting(
+            "plan", "must have a threshold of at most 100,000, an epsilon of at least 1e-4, at most 1,000 rounds"
+        )
+
+
 def share(plan: Plan, contact_rate: float = 1.0, sampled_by: SampledBy = "device") -> tuple[Rates, Plan]:
     """The factors for a plan, and the plan for their product.
 
     Guarantee: the product is at most the plan's rate, and a smaller rate never has a larger delta, so the returned plan
     keeps the total (epsilon, delta) of the given one.
     """
+    check_bounded(plan)
     if not plan.sampling_rate <= contact_rate <= 1:
         raise InvalidSetting(
             "contact_rate",

@@ -34,7 +34,14 @@ WORKERS = 64
 SCOUTS = 10
 """Devices that look for a new round while there is none."""
 ENROL_ATTEMPTS = 20
-POLICY = Policy(max_epsilon=50.0, max_delta=0.01, period_epsilon=10_000.0, period_delta=0.5, min_threshold=1)
+POLICY = Policy(
+    max_epsilon=50.0,
+    max_delta=0.01,
+    period_epsilon=10_000.0,
+    period_delta=0.5,
+    min_threshold=1,
+    hide_from_contact_list=False,
+)
 """Simulated devices answer nearly everything: nobody's value is at stake."""
 
 T = TypeVar("T")

@@ -134,6 +134,11 @@ class PostgreSQL:
                 prepare_threshold=None,
                 connect_timeout=_CONNECT_SECONDS,
                 application_name="thresher",
+                # A network that drops packets silently is noticed within half a minute.
+                keepalives_idle=10,
+                keepalives_interval=5,
+                keepalives_count=3,
+                tcp_user_timeout=25_000,
             )
         except self._psycopg.Error as error:
             raise unavailable(_reason(error)) from None
