@@ -28,7 +28,7 @@ from thresher.questions import Values
 
 BUDGET = ("--budget-epsilon", "100", "--budget-delta", "1e-3")
 DEVICES = 40_000
-IN_FLIGHT = 384
+IN_FLIGHT = 256
 
 
 def measure() -> list[Measurement]:
