@@ -10,6 +10,8 @@ import thresher as th
 from thresher.analytics import heavy_hitters, quantiles
 from thresher.privacy import Plan
 
+pytestmark = pytest.mark.slow  # whole experiments
+
 EXACT = th.plan(1, 1e-8, rounds=10)
 PAPER = paper_plan(1, 1e-8, rounds=10)
 

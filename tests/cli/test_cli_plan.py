@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # every test is a process of its own
+
 THRESHER = Path(sys.executable).with_name("thresher")
 
 

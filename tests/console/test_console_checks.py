@@ -9,6 +9,8 @@ import time
 import pytest
 from console_client import client, sign_in
 
+pytestmark = pytest.mark.slow  # processes and browsers take their time
+
 PAGES = ["/", "/ask", "/queries", "/ledger", "/operate", "/queries/none"]
 
 

@@ -14,6 +14,8 @@ from thresher.fleet.messages import QueryRequest, RoundSettings
 from thresher.privacy import plan
 from thresher.questions import Values
 
+pytestmark = pytest.mark.slow  # processes and browsers take their time
+
 MARKUP = '<img src=x onerror="alert(1)"><script>alert(2)</script>&amp;'
 LONG = "https://example.org/" + "very-long-path/" * 40
 ARABIC = "مرحبا بالعالم"

@@ -14,6 +14,8 @@ from scipy.stats import binomtest
 
 import thresher as th
 
+pytestmark = pytest.mark.slow  # processes and browsers take their time
+
 VERBS = [
     ("histogram", "country", {}, "France"),
     ("histogram", "latency_ms", {"buckets": "=bins", "bins_upper": "500", "bins_number": "5"}, "100 to 200"),

@@ -14,6 +14,8 @@ from thresher.errors import InvalidSetting, ServerUnavailable, Unauthorised
 from thresher.fleet.simulator.local_server import free_port, local_server
 from thresher.fleet.simulator.running import keep_checking_in
 
+pytestmark = pytest.mark.slow  # processes and browsers take their time
+
 app = typer.Typer()
 app.command("device")(devices.device)
 app.command("simulate")(devices.simulate)

@@ -25,6 +25,8 @@ from thresher.fleet.messages import Accepted, CheckedIn, Enrolled, Report
 from thresher.fleet.policy import Policy
 from thresher.fleet.sealing import OVERHEAD
 
+pytestmark = pytest.mark.slow  # processes and browsers take their time
+
 DROP = "drop the answer"
 Scripted = tuple[int, dict[str, str]] | str
 

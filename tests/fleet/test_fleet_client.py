@@ -30,6 +30,8 @@ from thresher.fleet.connection import Connection, error_of
 from thresher.fleet.device import Device
 from thresher.questions import Values
 
+pytestmark = pytest.mark.slow  # processes and browsers take their time
+
 TARGET = {"epsilon": 1.0, "delta": 1e-6}
 DEVICES = 150
 

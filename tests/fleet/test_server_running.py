@@ -22,6 +22,8 @@ from thresher.fleet.server.peers import HttpAggregator, HttpCollector
 from thresher.mechanism.response import Response
 from thresher.questions import Values
 
+pytestmark = pytest.mark.slow  # processes and browsers take their time
+
 PLAN = th.plan(epsilon=3, delta=1e-3)
 DEVICES = 60
 BUDGET = ("--budget-epsilon", "100", "--budget-delta", "0.1")

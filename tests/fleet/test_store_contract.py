@@ -252,9 +252,9 @@ def test_positions_are_fresh_and_unrelated_to_arrival(collector):
     bound = 6.1 / 999**0.5
     assert abs(correlation(order)) < bound
     assert abs(correlation(sorted(order))) > bound  # the test can fail
-    half = order[:]
-    half[:500] = sorted(half[:500])
-    assert abs(correlation(half)) > bound  # also where half of them came in order
+    # Also where most came in order: ρ is then about 0.57, some 12 deviations above the bound.
+    mostly = sorted(order[:750]) + order[750:]
+    assert abs(correlation(mostly)) > bound
 
 
 def test_forgetting_an_open_round_closes_it_and_deletes_unread(collector):

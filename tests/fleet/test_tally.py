@@ -225,6 +225,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("eager")
+@pytest.mark.slow
 def test_processes_count_what_one_process_counts(workers: Workers) -> None:
     words = [f"w{number % 17}" for number in range(300)]
     reports = sealed(CONFIG, [*words, *[None] * 50])
@@ -236,6 +237,7 @@ def test_processes_count_what_one_process_counts(workers: Workers) -> None:
 
 
 @pytest.mark.usefixtures("eager")
+@pytest.mark.slow
 def test_a_lost_process_is_reported_and_replaced(workers: Workers) -> None:
     reports = sealed(CONFIG, ["a"] * 20)
     assert counted(reports, workers=workers).counts == Counter(a=20)
@@ -248,6 +250,7 @@ def test_a_lost_process_is_reported_and_replaced(workers: Workers) -> None:
     assert counted(reports, workers=workers).counts == Counter(a=20)
 
 
+@pytest.mark.slow
 def test_processes_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(
@@ -325,6 +328,7 @@ class TrapQuestion:
 
 
 @pytest.mark.usefixtures("eager")
+@pytest.mark.slow
 def test_neither_does_one_in_another_process(workers: Workers, capfd: pytest.CaptureFixture[str]) -> None:
     plain = opening(CONFIG, KEY)
     trapped = Opening(plain.key_id, plain.private_key, plain.info, TrapQuestion(), SIZE)  # type: ignore[arg-type]

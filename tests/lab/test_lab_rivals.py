@@ -27,6 +27,8 @@ from thresher.lab.rivals import (
 from thresher.lab.rivals.shuffle_accounting import shuffle_delta, smallest_noise_rate
 from thresher.privacy.comparison import _stability_error, compare
 
+pytestmark = pytest.mark.slow  # whole experiments
+
 ALPHA = 1e-9  # false alarm per check
 EPSILONS = [0.1, 0.5, 1.0, 3.0]
 COUNTS = np.array([40, 0, 7, 25, 1], dtype=np.int64)

@@ -147,6 +147,7 @@ def test_more_rounds_cost_more_and_less_than_their_sum(rate, threshold, log_e, r
     ("rate", "threshold", "rounds", "log_e"),
     [(0.1, 655, 2, 0.3), (1e-4, 1046, 20, 1e-3), (0.5, 6000, 2, 0.02), (1e-12, 100, 30, 0.2)],
 )
+@pytest.mark.slow
 def test_losses_too_rare_for_a_float(rate, threshold, rounds, log_e, adjacency):
     """The highest losses have a probability below 1e-308 here; what is left is composed as ever."""
     parts = {"sampling_rate": rate, "threshold": threshold, "adjacency": adjacency}

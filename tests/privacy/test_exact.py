@@ -333,6 +333,7 @@ def test_the_search_for_epsilon_ends_next_to_the_probability_of_a_whole_bucket(r
     ("rate", "threshold", "target"),
     [(1e-6, 99_999, 1e-22), (5.5e-7, 1000, 1e-40), (1e-4, 80, 1e-9), (0.15, 100_000, 3e-7), (0.01, 20, 1e-30)],
 )
+@pytest.mark.slow
 def test_epsilon_takes_few_evaluations(monkeypatch, rate, threshold, target):
     """Replacing is slow to compute finely: a tenth to a third of a second each, where the threshold is large."""
     tolerances = []
