@@ -1,6 +1,7 @@
 """Health, readiness and metrics: they tell the operator the truth, and nobody anything about a device."""
 
 import re
+import threading
 
 import pytest
 from server_cases import histogram_request, inside
@@ -32,6 +33,26 @@ def test_ready_follows_the_stores(server, monkeypatch):
             assert "secret" not in answer.text
             assert server.ask("GET", "/healthz").status_code == 200  # alive all the same
     assert server.ask("GET", "/readyz").status_code == 200
+
+
+def test_a_peer_that_hangs_holds_one_look_and_not_all(server, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hang():
+        begun.set()
+        assert go_on.wait(30)
+
+    services = server.services
+    assert services.health()["collector"] == "ready"
+    monkeypatch.setitem(services.checks, "collector", hang)
+    looking = threading.Thread(target=services.health)
+    looking.start()
+    try:
+        assert begun.wait(30)
+        assert services.health()["collector"] == "ready"  # at once, as it was seen before
+    finally:
+        go_on.set()
+        looking.join(30)
 
 
 def test_a_collector_is_ready_without_the_aggregator_a_coordinator_is_not(server, monkeypatch):

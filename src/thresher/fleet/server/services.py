@@ -47,6 +47,8 @@ class Services:
     streams: int = 0
     """Event streams that are open now; only touched in the event loop."""
     stopping: threading.Event = field(default_factory=threading.Event)
+    _looking: threading.Lock = field(default_factory=threading.Lock)
+    _seen: dict[str, str] = field(default_factory=dict)
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -84,10 +86,18 @@ class Services:
         return set(self.the_collector.open_rounds())
 
     def health(self) -> dict[str, str]:
-        """Each role here, and each peer that is needed: "ready", or what is wrong."""
-        return {role: _health(check) for role, check in self.checks.items()} | {
-            name: _health(peer.ping) for name, peer in self.peers.items()
-        }
+        """Each role here, and each peer that is needed: "ready", or what is wrong.
+
+        Who asks while another looks gets what was seen before: a peer that hangs holds one thread, and not all.
+        """
+        if self._looking.acquire(blocking=not self._seen):
+            try:
+                self._seen = {role: _health(check) for role, check in self.checks.items()} | {
+                    name: _health(peer.ping) for name, peer in self.peers.items()
+                }
+            finally:
+                self._looking.release()
+        return self._seen
 
     @property
     def needs_peers(self) -> bool:
