@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -156,9 +157,9 @@ def test_errors_are_those_that_were_raised_there(fleet, server):
     for wrong in ("thresher-analyst-wrong", server.enrolment_key):
         with pytest.raises(Unauthorised), Fleet(server.url, wrong) as stranger:
             stranger.queries()
-    with pytest.raises(InvalidSetting):
-        fleet.with_rounds(seconds=-1)
-    with pytest.raises(InvalidSetting):
+    with pytest.raises(InvalidSetting, match=r"^seconds is"):
+        fleet.with_rounds(bucket_size=64, seconds=-1)
+    with pytest.raises(InvalidSetting, match=r"^sampled_by is"):
         fleet.with_rounds(sampled_by="nobody")
 
 
@@ -232,7 +233,9 @@ def test_commands_for_people_and_machines(server, devices, tmp_path):
     shown = invoke(server, "show", query).output
     assert "histogram of word: done" in shown
     assert "each device is a unit" in shown
-    assert query in invoke(server, "list").output
+    listed = invoke(server, "list").output
+    assert re.search(rf"^{query}  done       histogram of word$", listed, re.MULTILINE)
+    assert max(len(line) for line in listed.splitlines()) <= 80
     assert query in {each["id"] for each in json.loads(invoke(server, "list", "--json").output)["queries"]}
 
 

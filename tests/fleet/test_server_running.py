@@ -209,6 +209,14 @@ def test_settings_that_cannot_work_are_refused_in_words(tmp_path, arguments, wor
 
 
 @pytest.mark.slow
+def test_a_missing_peer_key_leaves_no_secrets_that_nobody_was_told_of(tmp_path):
+    missing = ["--aggregator", "http://x", "--peer-key-file", str(tmp_path / "missing.key")]
+    ended = serve_once("--data-dir", str(tmp_path / "data"), "--role", "collector", *missing)
+    assert ended.returncode == 2 and "peer-key-file" in ended.stderr
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.slow
 def test_another_budget_than_the_ledgers_is_refused(tmp_path):
     with started(tmp_path / "data", *BUDGET) as server:
         assert server.stop() == 0

@@ -121,3 +121,9 @@ def test_large_counts_have_the_textbook_width():
     lower, upper = PLAN.interval(1_000_000)
     width = 2 * 1.96 * math.sqrt(1_000_000 * (1 - PLAN.sampling_rate)) / PLAN.sampling_rate
     assert upper - lower == pytest.approx(width, rel=0.01)
+
+
+@pytest.mark.parametrize(("epsilon", "shown"), [(0.001, "1.01"), (1.0, "2.72"), (2.0, "7.39"), (5.0, "148.42")])
+def test_the_factor_in_words_is_rounded_up(epsilon, shown):
+    assert f"a factor of {shown} (" in th.Guarantee(epsilon, 1e-8, "replace").in_words()
+    assert float(shown) >= math.exp(epsilon)

@@ -102,18 +102,15 @@ def list_queries(
     if json:
         print_json({"queries": [_plain(status) for status in queries]})
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for heading in ("id", "state", "what", "rounds", "epsilon", "asked", "by"):
-        # An id is there to be copied: it is never cut.
-        table.add_column(heading, no_wrap=heading == "id", min_width=17 if heading == "id" else None)
+    if not queries:
+        console.print("Nothing has been asked yet.")
+        return
+    # Two lines a query: one could not hold all of it in 80 columns without cutting.
     for status in queries:
         done = sum(round.state == "released" for round in status.rounds)
-        cells = (
-            status.id, status.state, status.what, f"{done} of {status.rounds_planned}",
-            f"{status.guarantees.analyst.epsilon:g}", _time(status.created), status.by,
-        )  # fmt: skip
-        table.add_row(*(Text(cell) for cell in cells))
-    console.print(table)
+        console.print(Text.assemble((status.id, "bold"), f"  {status.state:9}  {status.what}"))
+        cost = f"{done} of {status.rounds_planned} rounds, epsilon {status.guarantees.analyst.epsilon:g}"
+        console.print(Text(f"  {cost}, asked {_time(status.created)} by {status.by}", style="dim"))
 
 
 @app.command("show")
@@ -309,4 +306,4 @@ def _plain(message: Any) -> Any:
 
 
 def _time(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return dt.datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")

@@ -273,7 +273,7 @@ class Coordinator:
     def _find(self, query: str) -> StoredQuery:
         stored = self._store.query(query)
         if stored is None:
-            raise NotFound("There is no such query.", hint="GET /v1/queries lists them.")
+            raise NotFound("There is no such query.", hint="GET /v1/queries, or thresher fleet list, lists them.")
         return stored
 
     def _check_room(self, queries: Sequence[StoredQuery]) -> None:

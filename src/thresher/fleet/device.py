@@ -199,11 +199,14 @@ class Device:
         if self.core.token is None or again:
             if self._enrolment_key is None:
                 raise InvalidSetting("enrolment_key", "is needed to enrol")
-            answer = yield from self._insist(self.core.enrol_request(self._enrolment_key), patience)
+            request = self.core.enrol_request(self._enrolment_key)
+            answer = yield from self._insist(request, patience, _enrolment_refused)
             self.core.enrolled(answer.body)
         return []
 
-    def _insist(self, request: Request, patience: _Patience) -> Generator[Request | _Pause, _Answer | None, _Answer]:
+    def _insist(
+        self, request: Request, patience: _Patience, refused: Callable[[], ThresherError] | None = None
+    ) -> Generator[Request | _Pause, _Answer | None, _Answer]:
         """Send a request until it is answered with success, or patience ends."""
         attempt = 0
         while True:
@@ -212,7 +215,7 @@ class Device:
             if answer.status in (200, 201):
                 return answer
             if answer.status in (401, 403):
-                raise _unauthorised()
+                raise (refused or _unauthorised)()
             if answer.status is not None and answer.status != 429 and answer.status < 500:
                 raise InvalidFormat(
                     f"The server refused a request of this device with status {answer.status}.",
@@ -222,7 +225,9 @@ class Device:
             wait = back_off(attempt, answer.retry_after)
             if not patience.allows(wait):
                 raise ServerUnavailable(
-                    "The server does not answer, or asks to come back later.", retry_after=answer.retry_after
+                    f"The server {self._server} does not answer, or asks to come back later.",
+                    hint="Check the address, or try again later.",
+                    retry_after=answer.retry_after,
                 )
             yield _Pause(wait)
 
@@ -332,6 +337,13 @@ def _check_length(body: bytearray) -> None:
 
 def _unauthorised() -> ThresherError:
     return Unauthorised(
-        "The server does not know this device, or its enrolment key.",
+        "The server does not know this device.",
         hint="Enrol it with a valid key: Device.enrol(again=True). Keep its state, which holds what it has answered.",
+    )
+
+
+def _enrolment_refused() -> ThresherError:
+    return Unauthorised(
+        "The server does not take this enrolment key.",
+        hint="It is wrong, has expired, was revoked or has enrolled all devices it may. An operator makes another.",
     )

@@ -81,7 +81,7 @@ class Budget:
             raise BudgetExceeded(
                 f"The query costs epsilon = {charge.epsilon:g} and delta = {charge.delta:g}; the budget has "
                 f"epsilon = {self.left_epsilon:g} and delta = {self.left_delta:g} left.",
-                hint="Nothing was drawn. Ask for a smaller epsilon or delta, or raise the budget deliberately.",
+                hint="Nothing was drawn. Ask for less; a budget is fixed when its ledger is made.",
             )
         return Budget(self.epsilon, self.delta, (*self.charges, charge))
 

@@ -38,9 +38,14 @@ class Guarantee:
         }[self.adjacency]
         return (
             f"Whatever is released would have been almost as likely {change}: no outcome's probability "
-            f"changes by more than a factor of {math.exp(self.epsilon):.3g} (epsilon = {self.epsilon:g}), "
+            f"changes by more than a factor of {_rounded_up(math.exp(self.epsilon))} (epsilon = {self.epsilon:g}), "
             f"apart from events with a total probability of at most {self.delta:g} (delta)."
         )
+
+
+def _rounded_up(factor: float) -> str:
+    """Two decimals, never fewer than the factor: what is promised must not be more than what holds."""
+    return f"{math.ceil(100 * factor) / 100:g}" if factor < 1000 else f"{1.005 * factor:.3g}"
 
 
 def delta(

@@ -72,6 +72,7 @@ function themes() {
 
 function confirmations() {
   document.addEventListener("submit", (event) => {
+    const form = event.target;
     const button = event.submitter;
     if (!button?.dataset.confirm || button.dataset.confirmed) return;
     event.preventDefault();
@@ -102,8 +103,14 @@ function confirmations() {
     no.addEventListener("click", () => dialog.close());
     yes.addEventListener("click", () => {
       dialog.close();
+      // A watched page is drawn anew while the dialog is open, and its old forms with it: this one is sent all the same.
+      if (!form.isConnected) {
+        form.hidden = true;
+        document.body.append(form);
+      }
+      if (button.form !== form) return; // another plan is shown by now, and was not agreed to
       button.dataset.confirmed = "yes";
-      button.form.requestSubmit(button);
+      form.requestSubmit(button);
       delete button.dataset.confirmed;
     });
     dialog.showModal();

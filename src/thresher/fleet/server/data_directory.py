@@ -143,7 +143,11 @@ def read_key_file(path: str | Path) -> tuple[str, str]:
         _check_private(path, "peer-key-file")
         token = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
-        raise InvalidSetting("peer-key-file", f"{str(path)!r} cannot be read") from None
+        raise InvalidSetting(
+            "peer-key-file",
+            f"{str(path)!r} cannot be read",
+            hint="Copy it from the data directory of the server to be called, which makes it on its first start.",
+        ) from None
     kind = kind_of(token)
     if kind is None or "-to-" not in kind:
         raise InvalidSetting(

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from thresher.errors import InvalidSetting, require
 from thresher.fleet.server.app import App, build_app
 from thresher.fleet.server.assembling import Settings, assembled
-from thresher.fleet.server.data_directory import DataDirectory
+from thresher.fleet.server.data_directory import DataDirectory, read_key_file
 from thresher.fleet.server.services import Services
 from thresher.fleet.server.stepping import CoordinatorLoop
 
@@ -39,7 +39,8 @@ _GRACE_SECONDS = 5
 _USES = {
     "operator": "makes keys and tokens, see {url}/openapi.json",
     "analyst": "asks: thresher fleet list --server {url} --key {token}",
-    "enrolment": "enrols devices: thresher device --server {url} --enrolment-key {token}",
+    "enrolment": "enrols devices: thresher device --server {url} --enrolment-key {token} "
+    "--attribute colour=red --state device.json",
 }
 
 
@@ -58,6 +59,8 @@ def serve(
     and that only by the start that made them.
     """
     uvicorn = require("uvicorn", "server")
+    for path in settings.peer_key_files:
+        read_key_file(path)  # before anything is made: only the start that makes the secrets says where they are
     _quiet_logs()
     _raise_open_files()
     # A commit waits for its turn at each of its steps; with turns ten times shorter, 10 % more reports are taken.
