@@ -13,6 +13,7 @@ ROOT = Path(thresher.__file__).parent
 LAYERS = [
     "_version",
     "errors",
+    "files",
     "charts",
     "privacy",
     "mechanism",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import multiprocessing
 import os
 import sqlite3
-import stat
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -267,13 +269,28 @@ def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
         Ledger(tmp_path, epsilon=1, delta=1e-6)
 
 
-@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_file_that_may_only_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "privacy.db"
-    ledger = Ledger(path, epsilon=1, delta=1e-6)
-    path.chmod(stat.S_IRUSR)
-    with pytest.raises(LedgerUnavailable, match="cannot be"):
-        ledger.charge(0.5, 1e-8, "histogram")
+@contextlib.contextmanager
+def without_roots_powers() -> Iterator[None]:
+    """Root may write everywhere; for a moment this process is nobody."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+def test_a_file_that_may_only_be_read() -> None:
+    with tempfile.TemporaryDirectory() as directory:  # pytest's own may be entered by its owner only
+        Path(directory).chmod(0o755)
+        path = Path(directory) / "privacy.db"
+        ledger = Ledger(path, epsilon=1, delta=1e-6)
+        path.chmod(0o444)
+        with without_roots_powers(), pytest.raises(LedgerUnavailable, match="cannot be"):
+            ledger.charge(0.5, 1e-8, "histogram")
+        assert ledger.history() == []
 
 
 def test_nothing_gives_a_charge_back() -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thresher.errors import InvalidFormat, InvalidSetting, LedgerUnavailable, ThresherError
+from thresher.files import sync_directory
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.budget import Budget, Charge
 from thresher.privacy.plans import Plan
@@ -207,7 +208,7 @@ class Ledger(Tabular):
                 connection.execute("INSERT INTO budget VALUES (1, ?, ?, ?, ?)", row)
             with contextlib.suppress(FileExistsError):
                 os.link(temporary, self.path)
-            _sync_directory(self.path.parent)
+            sync_directory(self.path.parent)
         except (OSError, sqlite3.Error):
             raise self._unavailable("cannot be created") from None
         finally:
@@ -291,13 +292,3 @@ def charge_plan(ledger: Ledger, plan: Plan, what: str) -> int:
 
 def _now() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make a new name in a directory durable; where directories cannot be opened, the file system does it alone."""
-    with contextlib.suppress(OSError):
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -26,9 +26,11 @@ from thresher.console import routes
 from thresher.fleet.coordinator import Coordinator
 from thresher.fleet.messages import RoundConfiguration, RoundSettings, check_configuration
 from thresher.fleet.plaintext import fleet_bucket, to_columns
+from thresher.fleet.sealing import PublicKey
 from thresher.fleet.server.app import build_app
 from thresher.fleet.server.assembling import Settings, assembled
 from thresher.fleet.server.data_directory import DataDirectory
+from thresher.fleet.store import Overview
 from thresher.mechanism import Release, Response, thin, threshold
 
 
@@ -37,19 +39,6 @@ class Numbers:
     asked: int
     contacted: int
     completed: int
-
-
-@dataclass(frozen=True)
-class Overview:
-    enrolled: int
-    active: int
-    check_ins: list[tuple[float, int]]
-
-
-@dataclass(frozen=True)
-class Key:
-    key_id: str
-    raw: bytes
 
 
 class Rows:
@@ -86,8 +75,8 @@ class Rows:
     def overview(self) -> Overview:
         return Overview(len(self.rows), int(len(self.rows) * 0.93), self.check_ins)
 
-    def public_key(self) -> Key:
-        return Key("k1", bytes(32))
+    def public_key(self) -> PublicKey:
+        return PublicKey("k1", bytes(32))
 
     def add_batch(self, round: str, number: int, blob: bytes) -> None:
         raise NotImplementedError

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +34,6 @@ def postgresql_server():
 @pytest.fixture
 def postgresql_url(postgresql_server):
     """The address of an empty database."""
-    psycopg = pytest.importorskip("psycopg")
     name = f"test_{next(_NUMBERS)}"
     with psycopg.connect(postgresql_server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")

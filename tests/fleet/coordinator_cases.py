@@ -15,6 +15,8 @@ from thresher.errors import Conflict, NotFound
 from thresher.fleet.coordinator import Coordinator
 from thresher.fleet.messages import QueryRequest, RoundConfiguration, RoundSettings, check_configuration
 from thresher.fleet.plaintext import fleet_bucket, to_columns
+from thresher.fleet.sealing import PublicKey
+from thresher.fleet.store import Overview
 from thresher.fleet.store.coordinator import CoordinatorStore
 from thresher.mechanism import Release, Response, thin, threshold
 from thresher.questions import Values
@@ -40,19 +42,6 @@ class Numbers:
     completed: int
 
 
-@dataclass(frozen=True)
-class Overview:
-    enrolled: int
-    active: int
-    check_ins: list[tuple[float, int]]
-
-
-@dataclass(frozen=True)
-class Key:
-    key_id: str
-    raw: bytes
-
-
 class Roles:
     """Collector and aggregator of a fleet whose devices all check in at once and hold one value a column."""
 
@@ -64,7 +53,7 @@ class Roles:
         self.releases: dict[str, str] = {}
         self.drawn: Counter[str] = Counter()
         self.forgotten: list[tuple[str, str]] = []
-        self.key = Key("k1", bytes(32))
+        self.key = PublicKey("k1", bytes(32))
 
     @property
     def completed(self) -> int:
@@ -96,7 +85,7 @@ class Roles:
 
     # The aggregator.
 
-    def public_key(self) -> Key:
+    def public_key(self) -> PublicKey:
         return self.key
 
     def add_batch(self, round: str, number: int, blob: bytes) -> None:

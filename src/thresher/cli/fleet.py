@@ -19,9 +19,9 @@ from thresher.cli import options
 from thresher.cli.fleet_options import Asked, connected
 from thresher.cli.output import console, print_json, rows_table
 from thresher.cli.parsing import parsed_range
+from thresher.files import write_whole
 from thresher.fleet.client import Fleet, QueryHandle
 from thresher.fleet.watching import bars
-from thresher.mechanism.release_format import write_whole
 from thresher.verbs import BRANCHING
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from thresher.cli import options
 from thresher.cli.output import console, print_json, rows_table
 from thresher.cli.parsing import parsed_bins, parsed_lines, parsed_range
 from thresher.cli.sources import opened, progress_bar
+from thresher.files import write_whole
 from thresher.ledger import Ledger
-from thresher.mechanism.release_format import write_whole
 from thresher.privacy import Adjacency as AdjacencyName
 
 OTHER = "everything below the threshold is left out; how much that is, is not known"

@@ -112,6 +112,10 @@ class Collector:
         """The device that a token belongs to, or None."""
         return self.identify_many([token])[0]
 
+    def remembered(self, hashed: bytes) -> str | None:
+        """The device whose token has this hash, if it was seen lately; asks nobody."""
+        return self._devices.get(hashed)
+
     def identify_many(self, tokens: Sequence[str]) -> list[str | None]:
         """The device that each token belongs to, or None; those seen lately without asking the store."""
         hashes = [token_hash(token) for token in tokens]

@@ -5,15 +5,14 @@ It holds no attribute and no coin: sealed bytes hide both, also from whoever rea
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
 
 from thresher.errors import InvalidFormat, StoreUnavailable
+from thresher.files import write_whole
 from thresher.fleet.policy import Spend
-from thresher.mechanism.release_format import write_whole
 
 Status = Literal["sealed", "taken", "refused", "closed", "conflict", "rejected"]
 """Where a device stands with a round:
@@ -111,19 +110,7 @@ class FileState:
         """Write the state whole."""
         try:
             write_whole(self.path, msgspec.json.encode(state).decode())
-            _sync_directory(self.path.parent)
         except OSError as error:
             raise StoreUnavailable(
                 f"The state file cannot be written: {error.strerror}.", hint="Nothing was sent. Check disk and path."
             ) from None
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make the move of a file into place durable, where directories can be synced."""
-    if os.name != "posix":
-        return
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import threading
@@ -10,8 +9,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from thresher.errors import InvalidFormat, NotFound, StoreUnavailable
+from thresher.files import shred, write_whole
 from thresher.fleet.sealing import PrivateKey, PublicKey
-from thresher.mechanism.release_format import write_whole
 
 _KEY_ID = re.compile(r"k(\d{6})-[0-9a-f]{8}")
 
@@ -63,8 +62,7 @@ class KeyRing:
             try:
                 for name in retired:
                     self._known.pop(name, None)
-                    _overwrite(self._path(name))
-                self._sync()
+                    shred(self._path(name))
             except OSError as error:
                 raise _unavailable(error) from None
             return retired
@@ -83,7 +81,6 @@ class KeyRing:
         key = PrivateKey.generate(f"k{serial:06d}-{secrets.token_hex(4)}")
         try:
             write_whole(self._path(key.key_id), key.to_bytes().hex() + "\n")  # made with mode 0600
-            self._sync()
         except OSError as error:
             raise _unavailable(error) from None
         self._known[key.key_id] = key
@@ -108,14 +105,6 @@ class KeyRing:
         self._known[key_id] = key
         return key
 
-    def _sync(self) -> None:
-        """Make names durable: a rename or a removal is, once its directory is written."""
-        handle = os.open(self._directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
     def __repr__(self) -> str:
         return f"KeyRing({len(self._names())} keys)"
 
@@ -124,14 +113,6 @@ def _serial(key_id: str) -> int:
     found = _KEY_ID.fullmatch(key_id)
     assert found is not None
     return int(found[1])
-
-
-def _overwrite(path: Path) -> None:
-    with path.open("r+b") as file:
-        file.write(bytes(path.stat().st_size))
-        file.flush()
-        os.fsync(file.fileno())
-    path.unlink()
 
 
 def _unavailable(error: OSError) -> StoreUnavailable:

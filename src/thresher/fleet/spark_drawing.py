@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from thresher.errors import InvalidSetting, ServerUnavailable, StoreUnavailable, require
+from thresher.files import shred
 from thresher.fleet.drawing import Drawing, Drawn
 from thresher.fleet.messages import RoundConfiguration
 from thresher.fleet.sealing import OVERHEAD, PrivateKey
@@ -96,7 +97,7 @@ class SparkDrawing:
             raise
         finally:
             with _files():
-                _overwrite(path)
+                shred(path)
 
     def session(self) -> Any:
         """The Spark session, started if there is none."""
@@ -113,7 +114,7 @@ class SparkDrawing:
         with _files():
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             for path in self._directory.glob(f"{_PREFIX}*.parquet"):
-                _overwrite(path)
+                shred(path)
         self._smaller.recover()
 
     def close(self) -> None:
@@ -180,16 +181,3 @@ def _files() -> Iterator[None]:
     else:
         return
     raise StoreUnavailable(f"The folder of batches cannot be used: {reason}.", hint="Check it and the space left.")
-
-
-def _overwrite(path: Path) -> None:
-    """Overwrite a file with zeros and delete it; nothing to do if it was never made."""
-    if not path.exists():
-        return
-    with path.open("r+b") as file:
-        left = path.stat().st_size
-        while left > 0:
-            left -= file.write(bytes(min(left, 1 << 20)))
-        file.flush()
-        os.fsync(file.fileno())
-    path.unlink()

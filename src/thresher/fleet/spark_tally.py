@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from thresher.errors import Conflict, InvalidSetting, ServerUnavailable, ThresherError
+from thresher.errors import Conflict, InvalidSetting, ServerUnavailable
 from thresher.fleet.drawing import Drawn
 from thresher.fleet.messages import RoundConfiguration, canonical, check_configuration
 from thresher.fleet.opening import Opening, open_reports, records
@@ -20,6 +20,7 @@ from thresher.fleet.plaintext import decode_payload
 from thresher.fleet.sealing import PrivateKey
 from thresher.fleet.tally import draw
 from thresher.mechanism import Randomness, Response
+from thresher.populations.guarding import withheld
 from thresher.questions import Bucket
 
 if TYPE_CHECKING:
@@ -90,22 +91,17 @@ def release_from(
 
 
 def on_spark(action: Callable[[], T]) -> T:
-    """Run something on Spark; what it raises becomes `ServerUnavailable`, without Spark's words.
+    """Run something on Spark; what it raises becomes `ServerUnavailable`, without Spark's words."""
 
-    Guarantee: the new error has neither cause nor context, since Spark's may quote a report.
-    """
-    try:
-        return action()
-    except (ThresherError, MemoryError):
-        raise
-    except Exception as error:
-        kind = type(error).__name__
-    _log.warning("Spark stopped with %s", kind)
-    raise ServerUnavailable(
-        f"Spark stopped with {kind}; nothing was released.",
-        hint="Its message is withheld, since it may quote a report. Check that its workers run, have Thresher "
-        "installed and can read the folder of batches.",
-    )
+    def unavailable(kind: str) -> ServerUnavailable:
+        _log.warning("Spark stopped with %s", kind)
+        return ServerUnavailable(
+            f"Spark stopped with {kind}; nothing was released.",
+            hint="Its message is withheld, since it may quote a report. Check that its workers run, have Thresher "
+            "installed and can read the folder of batches.",
+        )
+
+    return withheld(action, unavailable)
 
 
 def _encrypts(frame: Any) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thresher.errors import InvalidSetting, NotReleased, VerificationFailed
+from thresher.files import write_whole
 from thresher.mechanism import release_format
 from thresher.mechanism.response import Response
 from thresher.mechanism.tabular import Tabular
@@ -218,7 +219,7 @@ class Release(Tabular):
 
     def save(self, path: str | Path) -> None:
         """Write the release to a file, whole or not at all."""
-        release_format.write_whole(Path(path), self.to_json() + "\n")
+        write_whole(Path(path), self.to_json() + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Release:

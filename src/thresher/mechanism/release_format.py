@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -194,20 +192,6 @@ def from_content(text: str) -> tuple[pa.Table, Plan, bool, float, Response | Non
             hint="Use the original file.",
         )
     return table, plan, private, confidence, response
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file under another name and move it into place, so that a crash leaves the old one or the new one."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def read_text(path: Path) -> str:

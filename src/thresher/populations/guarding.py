@@ -13,7 +13,23 @@ T = TypeVar("T")
 def guarded(engine: str, action: Callable[[], T]) -> T:
     """Run something in an engine; whatever it raises becomes an error without the engine's words.
 
-    Guarantee: the new error has neither cause nor context, so that no log of it holds what the engine quoted.
+    Guarantee: that of `withheld`.
+    """
+    return withheld(
+        action,
+        lambda kind: InvalidSetting(
+            "data",
+            f"could not be read: {engine} stopped with {kind}",
+            hint="Its message is withheld, since it may quote people's values. Look for rows that do not fit their "
+            "column's type, broken text encoding, or a damaged file.",
+        ),
+    )
+
+
+def withheld(action: Callable[[], T], instead: Callable[[str], ThresherError]) -> T:
+    """Run something; what it raises becomes the error that `instead` makes of its type's name.
+
+    Guarantee: the new error has neither cause nor context, so that no log of it holds what the first one quoted.
     Edge cases: Thresher's own errors, running out of memory and interrupts pass through.
     """
     try:
@@ -22,10 +38,5 @@ def guarded(engine: str, action: Callable[[], T]) -> T:
         raise
     except Exception as error:
         kind = type(error).__name__
-    # Outside of the except block, so that the engine's error is not even the context of this one.
-    raise InvalidSetting(
-        "data",
-        f"could not be read: {engine} stopped with {kind}",
-        hint="Its message is withheld, since it may quote people's values. Look for rows that do not fit their "
-        "column's type, broken text encoding, or a damaged file.",
-    )
+    # Outside of the except block, so that the first error is not even the context of this one.
+    raise instead(kind)

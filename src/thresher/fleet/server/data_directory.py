@@ -6,7 +6,7 @@
       analyst.token          coordinator: opens the analyst's routes
       enrolment.key          collector: enrols devices
       collector/             collector.db, coordinator.key
-      aggregator/            aggregator.db, keys/ (private keys), coordinator.key, collector.key
+      aggregator/            aggregator.db, keys/ (private keys), batches/ (for Spark), coordinator.key, collector.key
       coordinator/           coordinator.db, ledger.db
 
 A server that runs one role has that role's files only. The `.key` files of a role are what its peers must show; the
@@ -25,6 +25,7 @@ from pathlib import Path
 from types import TracebackType
 
 from thresher.errors import InvalidSetting, StoreUnavailable
+from thresher.files import write_whole
 from thresher.fleet.server.auth import (
     COLLECTOR_TO_AGGREGATOR,
     COORDINATOR_TO_AGGREGATOR,
@@ -32,7 +33,6 @@ from thresher.fleet.server.auth import (
     kind_of,
 )
 from thresher.fleet.tokens import new_token
-from thresher.mechanism.release_format import write_whole
 
 ROLES = ("collector", "aggregator", "coordinator")
 
@@ -162,7 +162,6 @@ def _secret(path: Path, kind: str) -> Secret:
     new = not path.exists()
     if new:
         write_whole(path, new_token(kind) + "\n")
-        _sync(path.parent)
     _check_private(path)
     token = path.read_text(encoding="ascii", errors="replace").strip()
     if kind_of(token) != kind:
@@ -182,11 +181,3 @@ def _check_private(path: Path, setting: str = "data-dir") -> None:
             f"{str(path)!r} can be read by others",
             hint="Run chmod go-rwx on it. If others may have read it, delete its tokens to have new ones made.",
         )
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

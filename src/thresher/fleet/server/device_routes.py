@@ -48,7 +48,6 @@ ROUTES = (
 
 _ENROL_PATH, _CHECK_IN_PATH, _REPORT_PATH = (route.path for route in ROUTES)
 _BEFORE, _AFTER = _REPORT_PATH.split("{round}")
-_MOST_KNOWN = 200_000
 
 
 def _json_headers(body: bytes) -> Headers:
@@ -79,7 +78,6 @@ class DeviceFront:
         self._enrolment_bucket = buckets["enrolment"]
         self._seconds = services.limits.body_seconds
         self._collector = collector
-        self._known: dict[bytes, str] = {}
         self._report_decoder = msgspec.json.Decoder(Report)
         self._check_in_handler = (_CHECK_IN_PATH, self._check_in)
         self._enrol_handler = (_ENROL_PATH, self._enrol)
@@ -154,18 +152,14 @@ class DeviceFront:
         """The device that a token belongs to; it has passed its rate limit."""
         token = bearer(headers)
         hashed = token_hash(token)
-        device = self._known.get(hashed)
+        device = self._collector.remembered(hashed)
         if device is None:
             check_kind(token, _DEVICE)
-            self._device_bucket.take(hashed)
-            device = await self._identities.submit(token)
-            if device is None:
-                raise unknown()
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[hashed] = device
-            return device
         self._device_bucket.take(hashed)
+        if device is None:
+            device = await self._identities.submit(token)
+        if device is None:
+            raise unknown()
         return device
 
     def _visits(self, devices: list[str]) -> list[bytes]:
