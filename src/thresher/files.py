@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from pathlib import Path
@@ -25,6 +26,24 @@ def write_whole(path: Path, text: str) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def create_empty(path: Path) -> None:
+    """Make an empty file, readable by its owner only; nothing to do if there is one.
+
+    Guarantee: a file that is there is not opened. Closing it again would give up every lock this process holds on it,
+    SQLite's among them, and two writers at once corrupt a database.
+    """
+    if path.exists():
+        return
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    os.close(handle)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+        sync_directory(path.parent)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
 
 
 def sync_directory(directory: Path) -> None:

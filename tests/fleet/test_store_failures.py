@@ -1,6 +1,10 @@
 """What is deleted is gone, and a database that fails leaves nothing half-written."""
 
 import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -178,3 +182,35 @@ def test_no_server_no_directory_and_no_database(tmp_path):
     (tmp_path / "collector.db").write_text("not a database " * 100)
     with pytest.raises(StoreUnavailable):
         CollectorStore.open(tmp_path)
+
+
+def test_opening_a_file_again_keeps_the_locks_of_those_that_have_it_open(tmp_path):
+    """Without them, the last connection of another process takes the log of reports away from under this one."""
+    first = CollectorStore.open(tmp_path)
+    open_round(first, "r1")
+    second = CollectorStore.open(tmp_path)
+    path = tmp_path / "collector.db"
+    read = "import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute('SELECT COUNT(*) FROM rounds').fetchone())"
+    other = subprocess.run([sys.executable, "-c", read, path], capture_output=True, text=True, check=True, timeout=60)
+    assert other.stdout.strip() == "1"
+    assert path.with_name("collector.db-wal").exists()
+    for store, device in ((first, "d1"), (second, "d2")):
+        store.check_in([device], NOW, everybody)
+        assert store.accept([NewReport("r1", device, sealed(device))], NOW) == [O.ACCEPTED]
+        store.close()
+
+
+def test_connections_that_open_a_new_file_together_wait_for_one_another(tmp_path):
+    together = 8
+    for attempt in range(30):
+        begun = threading.Barrier(together)
+
+        def start(directory, begun=begun):
+            begun.wait()
+            return CollectorStore.open(directory)
+
+        with ThreadPoolExecutor(together) as pool:
+            stores = list(pool.map(start, [tmp_path / str(attempt)] * together))
+        for store in stores:
+            store.close()
+        assert [path.name for path in (tmp_path / str(attempt)).iterdir()] == ["collector.db"]

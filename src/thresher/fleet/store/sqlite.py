@@ -6,13 +6,16 @@ import contextlib
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from thresher.errors import StoreUnavailable
+from thresher.files import create_empty
 from thresher.fleet.store.database import Kind, Row, Value, unavailable
 
 _WAIT = 30.0
+_PAUSE = 0.01
 _MOST_PARAMETERS = 20_000  # SQLite's own limit is 32,766
 # Full: a commit is on the disk when it returns. secure_delete: what is deleted is overwritten with zeros.
 _PRAGMAS = """
@@ -42,7 +45,7 @@ class SQLite:
         self._closed = False
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            create_empty(path)
         except OSError as error:
             raise unavailable(f"{path} cannot be created: {error.strerror}") from None
 
@@ -109,12 +112,18 @@ class SQLite:
             )
         except sqlite3.Error:
             raise unavailable(f"{self.path} cannot be opened") from None
-        try:
-            connection.executescript(_PRAGMAS)
-        except sqlite3.Error as error:
-            connection.close()
-            raise unavailable(f"{self.path} {_reason(error)}") from None
-        return connection
+        # SQLite waits by itself for a lock, but not while another connection turns a new file to write-ahead logging.
+        give_up = time.monotonic() + _WAIT
+        while True:
+            try:
+                connection.executescript(_PRAGMAS)
+            except sqlite3.Error as error:
+                if _is_busy(error) and time.monotonic() < give_up:
+                    time.sleep(_PAUSE)
+                    continue
+                connection.close()
+                raise unavailable(f"{self.path} {_reason(error)}") from None
+            return connection
 
 
 class SQLiteTransaction:
@@ -172,11 +181,20 @@ def _parts(sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]
         yield f"WITH given ({', '.join(columns)}) AS (VALUES {values}) {sql}", [value for row in part for value in row]
 
 
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's code without what it adds on the circumstances; 0 if it gave none."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
 def _reason(error: sqlite3.Error) -> str:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL:
+    if _code(error) == sqlite3.SQLITE_FULL:
         return "has no room left on its disk"
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    if _is_busy(error):
         return f"is in use by another process for more than {_WAIT:g} seconds"
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     return f"cannot be read or written ({name})"
