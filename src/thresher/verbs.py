@@ -275,10 +275,12 @@ def _answer(
         return data.submit(query, wait=wait, progress=progress)
     if not wait:
         raise InvalidSetting("wait", "is for fleets; a table answers at once", hint="Leave it out.")
-    return query.run(_population(data, unit, query, ledger), progress)
+    return query.run(_population(data, unit, query, ledger, progress), progress)
 
 
-def _population(data: Any, unit: str | None, query: Query, ledger: Ledger | None) -> Population:
+def _population(
+    data: Any, unit: str | None, query: Query, ledger: Ledger | None, progress: Progress | None
+) -> Population:
     """The data as a population whose first draw is preceded by the ledger's charge."""
 
     def charge() -> None:
@@ -289,6 +291,6 @@ def _population(data: Any, unit: str | None, query: Query, ledger: Ledger | None
         if unit is not None:
             raise InvalidSetting("unit", "is for tables; here every member is a unit already", hint="Leave it out.")
         return analytics.Charged(data, charge)
-    table = Table(data, unit, before_draw=charge)
+    table = Table(data, unit, before_draw=charge, progress=progress)
     table.check(query.first_question)
     return table

@@ -15,7 +15,8 @@ from thresher.privacy.plans import Plan
 from thresher.questions import Question
 
 Progress: TypeAlias = Callable[[int, int, str], None]
-"""Called after each round with how many are done, how many there are at most, and what was asked."""
+"""Called after each round with how many are done, how many there are at most, and what was asked; and while a file is
+read, with percent."""
 
 
 class Rounds:

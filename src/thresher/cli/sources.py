@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from thresher.analytics import Progress as Report
 from thresher.errors import InvalidSetting
@@ -35,12 +35,18 @@ def opened(data: str, format: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def progress_bar(quiet: bool) -> Iterator[Report | None]:
-    """A bar over the rounds, on standard error, where a person is watching."""
+    """A bar over the reading of files and over rounds, on standard error, where a person is watching."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("reading and counting", total=None)
 

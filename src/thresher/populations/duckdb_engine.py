@@ -6,17 +6,21 @@ import itertools
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from thresher.analytics.rounds import Progress
 from thresher.populations.columns import VALUE, WEIGHT, canonical, value_names
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind
 from thresher.populations.rows import LazyRows
+from thresher.populations.watching import watched
 from thresher.questions import Values
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+T = TypeVar("T")
 
 _CLEAN: dict[Kind, str] = {
     # NUL goes first: nfc_normalize stops at one.
@@ -69,7 +73,7 @@ def collect(relation: Any) -> pa.Table:
     return relation.to_arrow_table()
 
 
-def cleaned(relation: Any, kinds: Sequence[Kind]) -> LazyRows:
+def cleaned(relation: Any, kinds: Sequence[Kind], collect: Callable[[Any], pa.Table] = collect) -> LazyRows:
     """Rows of a relation whose columns are called v0, v1, … and hold these kinds.
 
     Text is counted in the form in which it came and cleaned after that: each form once instead of each row.
@@ -117,13 +121,17 @@ def _held(names: Sequence[str], kinds: Sequence[Kind | None]) -> str:
 
 
 class RelationEngine:
-    """A DuckDB relation: a file that we opened, or whatever a caller's own connection reads."""
+    """A DuckDB relation: a file that we opened, or whatever a caller's own connection reads.
+
+    `progress` is told how far the file is read.
+    """
 
     name = "DuckDB"
 
-    def __init__(self, relation: Any, connection: Any = None) -> None:
+    def __init__(self, relation: Any, connection: Any = None, progress: Progress | None = None) -> None:
         self._relation = relation
         self._own = connection
+        self._progress = progress if connection is not None else None
         self._numbers = itertools.count()
 
     def names(self) -> list[str]:
@@ -138,7 +146,7 @@ class RelationEngine:
 
     def rows(self, wanted: Sequence[str]) -> LazyRows:
         """These columns, each row a unit."""
-        return guarded(self.name, lambda: cleaned(self._select(wanted), self._kinds(wanted)))
+        return guarded(self.name, lambda: cleaned(self._select(wanted), self._kinds(wanted), self._collect))
 
     def chosen(self, wanted: Sequence[str], unit: str) -> LazyRows:
         """These columns, one row a unit.
@@ -153,7 +161,7 @@ class RelationEngine:
             if self._own is None:
                 return counted_once(cleaned(one_each, kinds), wanted)
             name = f"chosen_{next(self._numbers)}"
-            one_each.create(name)
+            self._watched(lambda: one_each.create(name))
             return cleaned(self._own.table(name), kinds)
 
         return guarded(self.name, run)
@@ -162,6 +170,12 @@ class RelationEngine:
         """Close the connection, if it is ours."""
         if self._own is not None:
             self._own.close()
+
+    def _collect(self, relation: Any) -> pa.Table:
+        return self._watched(lambda: collect(relation))
+
+    def _watched(self, action: Callable[[], T]) -> T:
+        return watched(self._own, action, self._progress)
 
     def _kinds(self, wanted: Sequence[str]) -> list[Kind]:
         return [kind for column in wanted if (kind := self.kind(column)) is not None]

@@ -8,6 +8,7 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+from thresher.analytics.rounds import Progress
 from thresher.errors import InvalidSetting
 from thresher.populations.duckdb_engine import RelationEngine, connect
 from thresher.populations.guarding import guarded
@@ -26,14 +27,15 @@ _COMPRESSIONS = (".gz", ".zst")
 _DELIMITERS = (",", ";", "\t", "|")
 
 
-def open_files(location: str | Path) -> RelationEngine:
+def open_files(location: str | Path, progress: Progress | None = None) -> RelationEngine:
     """The rows of one file, of all files that match a glob, or of the Parquet files below a directory.
 
     A CSV file has a header line; its delimiter is the first of comma, semicolon, tab and bar that the header holds.
+    `progress` is told how far they are read.
     """
     files = _matching(location)
     connection = connect()
-    return RelationEngine(guarded("DuckDB", lambda: _relation(connection, files)), connection)
+    return RelationEngine(guarded("DuckDB", lambda: _relation(connection, files)), connection, progress)
 
 
 def _matching(location: str | Path) -> list[str]:

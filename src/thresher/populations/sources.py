@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher.analytics.rounds import Progress
 from thresher.errors import InvalidSetting
 from thresher.populations.arrow_engine import ArrowEngine, PolarsFrameEngine
 from thresher.populations.guarding import guarded
@@ -16,8 +17,8 @@ ONE_COLUMN = "value"
 """The name of the only column of a list or an array."""
 
 
-def open_data(data: Any) -> Engine:
-    """The engine for a frame, a path or glob, an array or a list.
+def open_data(data: Any, progress: Progress | None = None) -> Engine:
+    """The engine for a frame, a path or glob, an array or a list; `progress` is told how far files are read.
 
     Frames in memory (pandas, Polars, Arrow, NumPy, lists) go to the embedded DuckDB by reference; lazy and
     distributed ones (Polars lazy, DuckDB relations, Ibis, Dask, Spark) are counted where they are.
@@ -25,7 +26,7 @@ def open_data(data: Any) -> Engine:
     if isinstance(data, str | Path):
         from thresher.populations.files import open_files
 
-        return open_files(data)
+        return open_files(data, progress)
     if isinstance(data, np.ndarray | list | tuple | range):
         return _one_column(data)
     import pyarrow as pa

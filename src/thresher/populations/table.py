@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.analytics.rounds import Progress
 from thresher.errors import InvalidSetting
 from thresher.mechanism import Randomness, Release, SecureRandomness, coins, sample_and_threshold
 from thresher.mechanism.release import NUMBERS
@@ -49,7 +50,7 @@ class Table:
     Spark: the session's zone).
 
     `before_draw` is called once, after the first question was checked and counted and before its sample is drawn: there
-    a ledger is charged, so that a table that cannot be read costs nothing.
+    a ledger is charged, so that a table that cannot be read costs nothing. `progress` is called while a file is read.
 
     How a round is drawn, always with the distribution of an exact coin for each unit:
 
@@ -69,6 +70,7 @@ class Table:
         *,
         randomness: Randomness | None = None,
         before_draw: Callable[[], object] | None = None,
+        progress: Progress | None = None,
         cache_limit: int = 5_000_000,
         driver_limit: int = 5_000_000,
     ) -> None:
@@ -79,7 +81,7 @@ class Table:
         self._before_draw = before_draw
         self._cache_limit = check_count(cache_limit, setting="cache_limit")
         self._driver_limit = check_count(driver_limit, setting="driver_limit")
-        self._engine = open_data(data)
+        self._engine = open_data(data, progress)
         self._chosen: dict[tuple[str, ...], Rows] = {}
         self._cached: dict[tuple[str, ...], Rows | None] = {}
         if unit is not None:
