@@ -27,6 +27,7 @@ LAYERS = [
     "lab",
     "verbs",
     "cli",
+    "__main__",
 ]
 
 

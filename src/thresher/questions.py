@@ -90,7 +90,10 @@ class Bins:
 
     def __post_init__(self) -> None:
         _column_names((self.column,))
-        edges = tuple(float(edge) for edge in self.edges)
+        try:
+            edges = tuple(float(edge) for edge in self.edges)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidSetting("bins", "must be numbers", hint="For example bins=[0, 18, 65, 130].") from None
         rising = all(low < high for low, high in pairwise(edges))
         if not (len(edges) >= 2 and rising and all(math.isfinite(edge) for edge in edges)):
             raise InvalidSetting("bins", "must be at least two finite edges, each above the one before")

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 from thresher import analytics
@@ -36,7 +38,7 @@ from thresher.ledger import Ledger, charge_plan
 from thresher.populations import Table
 from thresher.privacy import Adjacency, Plan
 from thresher.privacy import plan as make_plan
-from thresher.privacy.settings import check_rounds
+from thresher.privacy.settings import check_count, check_rounds
 from thresher.questions import Bins, Dates, Every, Joint, Values
 
 LEVELS = 10
@@ -136,13 +138,12 @@ def quantiles(
 
     Guarantee: the total over all rounds is (epsilon, delta).
     """
-    wanted = [probabilities] if isinstance(probabilities, int | float) else list(probabilities)
+    wanted = list(probabilities) if isinstance(probabilities, Iterable) else [probabilities]
     if method == "search":
         needed = check_rounds(_rounds(None, steps, STEPS, "steps"), setting="steps") * max(1, len(wanted))
     else:
         needed = check_rounds(_rounds(None, levels, HIERARCHY_LEVELS, "levels"), setting="levels")
-    rounds = needed if plan is None else plan.rounds
-    chosen = _plan(plan, epsilon, delta, adjacency, rounds)
+    chosen = _plan(plan, epsilon, delta, adjacency, needed)
     query = QuantilesQuery(column, tuple(wanted), chosen, lower, upper, method, branching)
     answer: Quantiles = _answer(query, data, unit, ledger, progress, wait)
     return answer
@@ -187,7 +188,7 @@ def histogram_question(
     dates: Every | Mapping[str, Every] | None = None,
 ) -> Values | Bins | Dates | Joint:
     """The question of a histogram from the verb's settings."""
-    columns = Values((column,) if isinstance(column, str) else tuple(column)).columns
+    columns = Values(_names(column)).columns
     for setting, given in (("bins", bins), ("bin_width", bin_width), ("dates", dates)):
         if len(columns) > 1 and not isinstance(given, Mapping | None):
             raise InvalidSetting(
@@ -207,6 +208,11 @@ def histogram_question(
     return parts[0] if len(parts) == 1 else Joint(parts)
 
 
+def _names(column: Any) -> tuple[Any, ...]:
+    """One name or several, as they are; the question checks them."""
+    return tuple(column) if isinstance(column, Iterable) and not isinstance(column, str) else (column,)
+
+
 def _part(column: str, edges: Sequence[float] | None, cut: Every | None) -> Values | Bins | Dates:
     if edges is not None and cut is not None:
         raise InvalidSetting("bins", "and dates cannot both be given for one column")
@@ -216,7 +222,7 @@ def _part(column: str, edges: Sequence[float] | None, cut: Every | None) -> Valu
 
 
 def _edges(
-    bins: Sequence[float] | int | None, width: float | None, lower: float | None, upper: float | None
+    bins: Sequence[float] | int | None, width: Any, lower: float | None, upper: float | None
 ) -> Sequence[float] | None:
     """Edges from edges, a number of bins, or a width."""
     if bins is None and width is None:
@@ -225,25 +231,28 @@ def _edges(
         return None
     if bins is not None and width is not None:
         raise InvalidSetting("bin_width", "and bins cannot both be given")
-    if bins is not None and not isinstance(bins, int):
+    if isinstance(bins, Iterable):
         return tuple(bins)
     if lower is None or upper is None:
         raise InvalidSetting("lower", "and upper are missing", hint="They are public: choose them without the data.")
     low, high = check_bounds(lower, upper)
     if bins is not None:
-        number = bins
+        number = check_count(bins, setting="bins", example=20)
         if not 1 <= number <= 1_000_000:
             raise InvalidSetting("bins", "must be from 1 to 1,000,000")
         return tuple(low + (high - low) * index / number for index in range(number + 1))
-    assert width is not None
-    if not 0 < width < math.inf or (high - low) / width > 1_000_000:
+    if isinstance(width, bool) or not isinstance(width, Real):
+        raise InvalidSetting("bin_width", f"must be a number, not {type(width).__name__}")
+    size = float(width)
+    if not 0 < size < math.inf or (high - low) / size > 1_000_000:
         raise InvalidSetting("bin_width", "must be above 0 and give at most 1,000,000 bins")
-    number = math.ceil((high - low) / width - 1e-9)
-    return (*(low + width * index for index in range(number)), max(high, low + width * number))
+    number = math.ceil((high - low) / size - 1e-9)
+    return (*(low + size * index for index in range(number)), max(high, low + size * number))
 
 
 def _rounds(plan: Plan | None, given: int | None, default: int, setting: str) -> int:
     if plan is not None:
+        _check_plan(plan)
         if given is not None and given != plan.rounds:
             raise InvalidSetting(setting, f"is {given}, and the plan has {plan.rounds} rounds", hint="Leave it out.")
         return plan.rounds
@@ -253,15 +262,25 @@ def _rounds(plan: Plan | None, given: int | None, default: int, setting: str) ->
 def _plan(plan: Plan | None, epsilon: float | None, delta: float | None, adjacency: Adjacency, rounds: int) -> Plan:
     if plan is None:
         return make_plan(epsilon, delta, rounds=rounds, adjacency=adjacency)
+    _check_plan(plan)
     if epsilon is not None or delta is not None:
         raise InvalidSetting("plan", "and epsilon or delta cannot both be given", hint="A plan states its own.")
     plan.verify()
     return plan
 
 
+def _check_plan(plan: Any) -> None:
+    if not isinstance(plan, Plan):
+        raise InvalidSetting("plan", f"must be a plan, not {type(plan).__name__}", hint="Make one with thresher.plan.")
+
+
 def _listed(domain: Iterable[Any] | None) -> Any:
     """The domain once and for all; a single text is left for the histogram's own check to refuse."""
-    return domain if domain is None or isinstance(domain, str) else tuple(domain)
+    if domain is None or isinstance(domain, str):
+        return domain
+    if not isinstance(domain, Iterable):
+        raise InvalidSetting("domain", f"must be a list of buckets, not {type(domain).__name__}")
+    return tuple(domain)
 
 
 def _answer(
@@ -275,13 +294,20 @@ def _answer(
         return data.submit(query, wait=wait, progress=progress)
     if not wait:
         raise InvalidSetting("wait", "is for fleets; a table answers at once", hint="Leave it out.")
-    return query.run(_population(data, unit, query, ledger, progress), progress)
+    population = _population(data, unit, query, ledger, progress)
+    if isinstance(query, HistogramQuery) and isinstance(query.domain, tuple) and isinstance(population, Table):
+        query = replace(query, domain=population.read_domain(query.question, query.domain))
+    return query.run(population, progress)
 
 
 def _population(
     data: Any, unit: str | None, query: Query, ledger: Ledger | None, progress: Progress | None
 ) -> Population:
     """The data as a population whose first draw is preceded by the ledger's charge."""
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise InvalidSetting(
+            "ledger", f"must be a ledger, not {type(ledger).__name__}", hint="Open it: thresher.Ledger('privacy.db')."
+        )
 
     def charge() -> None:
         if ledger is not None:

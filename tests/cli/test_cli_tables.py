@@ -108,8 +108,37 @@ def test_ledger_create_show_and_exhaustion(visits, tmp_path):
         (("histogram", "{visits}", "--column", "country", "--plot", "x.gif"), b"plot"),
         (("quantiles", "{visits}", "--column", "age", "--lower", "9", "--upper", "1", "--quantile", ".5"), b"lower"),
         (("ranges", "{visits}", "--column", "age", "--lower", "0", "--upper", "9", "--range", "x"), b"range"),
+        (("ranges", "{visits}", "--column", "age", "--lower", "0", "--upper", "9", "--range", "5:3"), b"range"),
+        (("ranges", "{visits}", "--column", "age", "--lower", "0", "--upper", "9", "--range", "nan:3"), b"range"),
+        (("histogram", "{visits}", "--column", "country", "--plot", "nowhere/x.png"), b"does not exist"),
+        (("histogram", "{visits}", "--column", "country", "--output", "nowhere/x.json"), b"does not exist"),
+        (("histogram", "{visits}", "--column", "country", "--output", "."), b"is a directory"),
+        (("heavy-hitters", "{visits}", "--column", "country", "--output", "nowhere/x.json"), b"does not exist"),
+        (
+            (
+                *("quantiles", "{visits}", "--column", "age", "--lower", "0", "--upper", "9", "--quantile", ".5"),
+                *("--output", "nowhere/x.json"),
+            ),
+            b"does not exist",
+        ),
     ],
 )
-def test_bad_requests(visits, arguments, message):
+def test_bad_requests_cost_nothing(visits, tmp_path, arguments, message):
     filled = [str(visits) if argument == "{visits}" else argument for argument in arguments]
-    assert message in run(*filled, *TARGET, code=2).stderr
+    ledger = th.Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-6)
+    charged = () if "--ledger" in filled else ("--ledger", ledger.path)
+    assert message in run(*filled, *TARGET, *charged, code=2).stderr
+    assert ledger.history() == []
+
+
+def test_a_domain_of_numbers(visits, tmp_path):
+    domain = tmp_path / "domain.txt"
+    domain.write_text("0\n50\n77\n", encoding="utf-8")
+    bins = ("--column", "age", "--bins", "0,50,100")
+    shown = run("histogram", visits, *bins, "--domain", domain, *TARGET).stdout
+    assert (shown.count(b"released"), shown.count(b"below threshold")) == (2, 1)
+
+
+def test_the_package_is_the_command(visits):
+    done = subprocess.run([sys.executable, "-m", "thresher", "--version"], capture_output=True, timeout=60, check=True)
+    assert done.stdout == run("--version").stdout

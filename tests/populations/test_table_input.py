@@ -186,6 +186,15 @@ def test_files_of_every_kind_are_read(tmp_path: Path) -> None:
             assert counted(population, Below("x", 2.5)) == {True: 3, False: 1}, name
 
 
+def test_json_numbers_of_both_signs_are_whole_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"x": 5}\n{"x": -5}\n{"x": 5}\n')
+    assert counted(Table(path), Values(("x",))) == {5: 2, -5: 1}
+    assert counted(Table(path), Below("x", 0.0)) == {True: 1, False: 2}
+    path.write_bytes(b'{"x": 5}\n{"x": -5}\n{"x": 18446744073709551615}\n')
+    refused(lambda: Table(path).ask(Values(("x",)), PLAN))
+
+
 def test_text_of_ten_megabytes_is_counted(local: Maker) -> None:
     long = "é" * 5_000_000
     found = counted(Table(local(pa.table({"x": [long, long, "b"]}))), Values(("x",)))

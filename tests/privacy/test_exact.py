@@ -184,14 +184,23 @@ def test_random_settings_agree_with_60_digits(rate, threshold, log_e):
 
 
 @pytest.mark.parametrize(
-    ("rate", "threshold", "log_e"), [(0.1053534, 20, 1.0), (0.1, 10, 1.0), (0.3, 8, 0.4), (0.8, 6, 0.7), (0.02, 4, 0.2)]
+    ("rate", "threshold", "log_e"),
+    [
+        (0.1053534, 20, 1.0),
+        (0.1, 10, 1.0),
+        (0.3, 8, 0.4),
+        (0.8, 6, 0.7),
+        (0.02, 4, 0.2),
+        (0.926, 1529, 2.55),  # 1.5e-39: where the sum is cut must not show in it
+        (0.968, 3178, 3.2),
+    ],
 )
 def test_replace_sum_agrees_with_60_digits(rate, threshold, log_e):
     with mpmath.workdps(60):
         p, total, j = mpmath.mpf(rate), mpmath.mpf(0), threshold + 1
         point = p**threshold  # Pr[T = j − 1], from j = τ + 1
         covered = mpmath.mpf(0)
-        while covered < 1 - mpmath.mpf("1e-32"):
+        while covered < 1 - mpmath.mpf("1e-52"):
             shift = mpmath.log((1 - p) * (j - 1) / (j - threshold))
             total += point * precise_at(p, threshold, mpmath.mpf(log_e) + shift)
             covered += point

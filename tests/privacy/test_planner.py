@@ -178,6 +178,9 @@ def test_stored_form_that_does_not_fit_is_refused(change):
     del content["rounds"]
     with pytest.raises((InvalidFormat, InvalidSetting)):
         th.Plan.from_dict(content)
+    for nothing_like_it in ("plan", None, [content]):
+        with pytest.raises(InvalidFormat):
+            th.Plan.from_dict(nothing_like_it)
 
 
 def test_verify_finds_a_plan_that_claims_too_much():

@@ -103,6 +103,9 @@ def test_interval_at_the_threshold_starts_there():
     assert PLAN.interval(PLAN.threshold)[0] == PLAN.threshold
     with pytest.raises(InvalidSetting, match="below the threshold"):
         PLAN.interval(PLAN.threshold - 1)
+    with pytest.raises(InvalidSetting, match="below the threshold"):
+        PLAN.intervals([PLAN.threshold, PLAN.threshold - 1])
+    assert [len(ends) for ends in PLAN.intervals([])] == [0, 0]
     with pytest.raises(InvalidSetting):
         PLAN.interval(100, confidence=1.0)
 

@@ -48,7 +48,7 @@ def heavy_hitters(
     if method == "one-shot":
         return _one_shot(population, column, plan, progress)
     if method == "trie":
-        return _by_levels(population, column, plan, check_count(step, setting="step", least=1), progress)
+        return _by_levels(population, column, plan, check_count(step, setting="step", least=1, example=2), progress)
     raise InvalidSetting("method", "must be 'one-shot' or 'trie'")
 
 
@@ -144,7 +144,7 @@ class HeavyHitters(Answer):
 
     def top(self, k: int) -> tuple[FoundItem, ...]:
         """The k largest whole values, or all if there are fewer."""
-        return self.complete[: check_count(k, setting="k")]
+        return self.complete[: check_count(k, setting="k", example=10)]
 
     def to_arrow(self) -> pa.Table:
         """Columns item, count, estimate, lower, upper, complete."""

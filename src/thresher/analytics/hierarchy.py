@@ -221,7 +221,7 @@ class Hierarchy:
 
 def check_hierarchy(column: str, lower: float, upper: float, branching: int, plan: Plan) -> int:
     """The branching factor, if it and the bounds make a hierarchy of `plan.rounds` levels that can be asked."""
-    branching = check_count(branching, setting="branching", least=2)
+    branching = check_count(branching, setting="branching", least=2, example=4)
     if branching > LARGEST_BRANCHING:
         raise InvalidSetting(
             "branching", f"must be from 2 to {LARGEST_BRANCHING:,}", hint="Most often 2 to 16 is best."

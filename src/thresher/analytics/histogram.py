@@ -21,6 +21,7 @@ from thresher.questions import Question, normal
 if TYPE_CHECKING:
     import pyarrow as pa
 
+STATUS = "status"
 RELEASED, BELOW = "released", "below threshold"
 OTHER = "everything below the threshold"
 
@@ -46,6 +47,8 @@ def histogram(
         raise InvalidSetting(
             "rounds", f"must be 1 for a histogram, the plan has {plan.rounds}", hint="Plan with rounds=1."
         )
+    if domain is not None and STATUS in question.columns:
+        raise InvalidSetting("column", f"must not be called {STATUS} with a domain", hint="Rename the column.")
     public = None if domain is None else _checked_domain(domain, question.columns)
     release = Rounds(population, plan, progress).ask(question, "histogram of " + ", ".join(question.columns))
     return Histogram(release if public is None else _restricted(release, public), public)
@@ -102,8 +105,6 @@ class Histogram(Tabular):
             return table
         import pyarrow as pa
 
-        if "status" in self.release.columns:
-            raise InvalidSetting("columns", "must not be called status with a domain", hint="Rename the column.")
         missing = self.below_threshold
         keys = bucket_columns(missing, self.release.columns) if missing else []
         names = self.release.columns
@@ -122,7 +123,7 @@ class Histogram(Tabular):
             kind = table.schema.field(name).type
             columns.append(pa.chunked_array([*table[name].chunks, pa.nulls(len(missing), kind)], type=kind))
         columns.append(pa.array([RELEASED] * len(table) + [BELOW] * len(missing)))
-        return pa.table(columns, names=[*names, *NUMBERS, "status"]).combine_chunks()
+        return pa.table(columns, names=[*names, *NUMBERS, STATUS]).combine_chunks()
 
     def to_dict(self) -> dict[Any, float]:
         """Released bucket to estimate."""
@@ -184,7 +185,7 @@ def _checked_domain(domain: Iterable[Any], columns: tuple[str, ...]) -> tuple[An
 def _normal_bucket(bucket: Any, parts: int) -> Any:
     if parts == 1:
         return normal(bucket)
-    values = tuple(normal(part) for part in bucket)
+    values = () if isinstance(bucket, str) else tuple(normal(part) for part in bucket)
     if len(values) != parts or None in values:
         raise InvalidSetting("domain", f"must have {parts} values a bucket, one for each column")
     return values

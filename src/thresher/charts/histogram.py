@@ -20,6 +20,7 @@ def histogram(
     title: str,
     subtitle: str,
     truth: Sequence[float] | None = None,
+    confidence: float = 0.95,
 ) -> Any:
     """Bars with intervals, a line where the threshold lies, and optionally the true counts as ticks."""
     alt = altair()
@@ -34,7 +35,12 @@ def histogram(
     axis = alt.Axis(title=None, labelExpr=f"{_json(names)}[datum.value]", labelLimit=260, ticks=False)
     base = alt.Chart(alt.Data(values=rows)).encode(y=alt.Y("order:O", axis=axis, sort=None))
     bars = base.mark_bar(color=BLUE, opacity=0.75, height={"band": 0.72}).encode(
-        x=alt.X("estimate:Q", title="units (estimate and 95 % interval)", scale=alt.Scale(zero=True)),
+        x=alt.X(
+            "estimate:Q",
+            title=f"units (estimate and {100 * confidence:g} % interval)",
+            scale=alt.Scale(zero=True),
+            axis=alt.Axis(tickCount=8),
+        ),
     )
     spans = base.mark_rule(color=BLACK, strokeWidth=1.5).encode(x="lower:Q", x2="upper:Q")
     line = (

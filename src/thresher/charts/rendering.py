@@ -30,15 +30,21 @@ def styled(chart: Any, title: str, subtitle: str | list[str]) -> Any:
     )
 
 
+def check_format(path: Path) -> None:
+    """Require that a picture can be written in the format that the file's name asks for."""
+    if path.suffix.lower() not in _FORMATS:
+        raise InvalidSetting(
+            "plot", f"must be a file ending in {', '.join(_FORMATS)}", hint="For example: histogram.png"
+        )
+    altair()
+
+
 def show(chart: Any, path: str | Path | None) -> Any:
     """The chart itself, for a notebook; or write it to a .png, .svg or .html file."""
     if path is None:
         return chart
     file = Path(path)
-    if file.suffix.lower() not in _FORMATS:
-        raise InvalidSetting(
-            "plot", f"must be a file ending in {', '.join(_FORMATS)}", hint="For example: histogram.png"
-        )
+    check_format(file)
     if file.suffix.lower() == ".html":
         chart.save(str(file), inline=True)
     elif file.suffix.lower() == ".png":

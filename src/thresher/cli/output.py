@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from thresher.charts.rendering import check_format
+from thresher.errors import InvalidSetting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,6 +22,7 @@ console = Console(highlight=False)
 
 _BAR_WIDTH = 24
 _LONGEST_CELL = 60
+_LEAST_WIDTH_FOR_BARS = 72
 
 
 def print_json(content: Any) -> None:
@@ -24,11 +30,27 @@ def print_json(content: Any) -> None:
     typer.echo(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False))
 
 
+def check_files(plot: Path | None, output: Path | None = None) -> None:
+    """Require, before anything is spent, that what was asked for can be written."""
+    for setting, path in (("plot", plot), ("output", output)):
+        if path is None:
+            continue
+        if path.is_dir():
+            raise InvalidSetting(setting, f"{str(path)!r} is a directory", hint="Give the name of a file.")
+        if not os.access(path.parent, os.W_OK):
+            problem = "cannot be written to" if path.parent.is_dir() else "does not exist"
+            raise InvalidSetting(setting, f"cannot be written: the directory {str(path.parent)!r} {problem}")
+    if plot is not None:
+        check_format(plot)
+
+
 def rows_table(rows: pa.Table, *, bars: str | None = None, most: int = 50) -> Table:
     """An Arrow table for the terminal; values are shown as text, never as markup or control characters."""
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    bars = bars if console.width >= _LEAST_WIDTH_FOR_BARS else None
     for field in rows.schema:
-        table.add_column(Text(field.name), justify="right" if _is_number(str(field.type)) else "left")
+        # Where there is little room a number goes on in the next line: cut short it would be another number.
+        table.add_column(Text(field.name), justify="right" if _is_number(str(field.type)) else "left", overflow="fold")
     if bars:
         table.add_column("")
         largest = max((value or 0 for value in rows[bars].to_pylist()), default=0)

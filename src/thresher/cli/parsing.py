@@ -18,12 +18,15 @@ def parsed_bins(text: str | None) -> list[float] | int | None:
 
 
 def parsed_range(text: str) -> tuple[float, float]:
-    """Two numbers."""
-    low, _, high = text.partition(":")
+    """Two numbers, the lower first: read before anything is spent, so that a slip costs nothing."""
+    first, _, second = text.partition(":")
     try:
-        return float(low), float(high)
+        low, high = float(first), float(second)
     except ValueError:
         raise InvalidSetting("range", "must be two numbers with a colon between them, as 18:65") from None
+    if not low <= high:
+        raise InvalidSetting("range", "must have its lower end at or below its upper end, both numbers")
+    return low, high
 
 
 def parsed_lines(path: Path) -> list[str]:

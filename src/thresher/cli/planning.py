@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from thresher.cli import options
-from thresher.cli.output import console, print_json
+from thresher.cli.output import check_files, console, print_json
 from thresher.privacy import Adjacency, Plan
 from thresher.privacy import plan as make_plan
 from thresher.privacy.planner import Objective
@@ -40,6 +40,7 @@ def plan(
     json: options.Json = False,
 ) -> None:
     """The best sampling rate and threshold for a target, and what will be seen."""
+    check_files(plot)
     if population is not None:
         check_count(population, setting="population", least=1)
     made = make_plan(

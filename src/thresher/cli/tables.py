@@ -10,7 +10,7 @@ import typer
 
 from thresher import verbs
 from thresher.cli import options
-from thresher.cli.output import console, print_json, rows_table
+from thresher.cli.output import check_files, console, print_json, rows_table
 from thresher.cli.parsing import parsed_bins, parsed_lines, parsed_range
 from thresher.cli.sources import opened, progress_bar
 from thresher.files import write_whole
@@ -61,6 +61,7 @@ def histogram(
     json: options.Json = False,
 ) -> None:
     """How many units hold each value of a column."""
+    check_files(plot, output)
     with opened(data, format) as source, progress_bar(json) as progress:
         answer = verbs.histogram(
             source,
@@ -103,6 +104,7 @@ def heavy_hitters(
     json: options.Json = False,
 ) -> None:
     """The common values of a text column."""
+    check_files(plot, output)
     with opened(data, format) as source, progress_bar(json) as progress:
         answer = verbs.heavy_hitters(
             source,
@@ -149,6 +151,7 @@ def quantiles(
     json: options.Json = False,
 ) -> None:
     """The numbers that given parts of all units are below."""
+    check_files(plot, output)
     with opened(data, format) as source, progress_bar(json) as progress:
         answer = verbs.quantiles(
             source,
@@ -195,6 +198,7 @@ def ranges(
 ) -> None:
     """How many units lie in given ranges; all ranges together cost the same as one."""
     wanted = [parsed_range(text) for text in range_]
+    check_files(plot, output)
     with opened(data, format) as source, progress_bar(json) as progress:
         answer = verbs.ranges(
             source,

@@ -242,6 +242,7 @@ class Release(Tabular):
             threshold=self.plan.threshold / self.rate,
             title=", ".join(self.columns),
             subtitle=self._subtitle(len(rows)),
+            confidence=self.confidence,
         )
         return charts.show(chart, path)
 

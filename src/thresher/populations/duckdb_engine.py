@@ -36,6 +36,8 @@ _CLEAN: dict[Kind, str] = {
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("varchar", "enum", "uuid"), "text"),
     **dict.fromkeys(("tinyint", "smallint", "integer", "bigint", "utinyint", "usmallint", "uinteger"), "whole numbers"),
+    # What DuckDB makes of sums, and of JSON numbers that have both signs; one beyond 64 bits stops the count.
+    "hugeint": "whole numbers",
     **dict.fromkeys(("float", "double"), "floats"),
     "decimal": "decimals",
     "boolean": "booleans",

@@ -50,6 +50,8 @@ def _one_column(data: Any) -> Engine:
 
     def read(_: str) -> Any:
         plain_array = isinstance(data, np.ndarray) and data.dtype != object
+        if plain_array and not data.dtype.isnative:  # Arrow reads this machine's order of bytes only
+            return pa.array(data.astype(data.dtype.newbyteorder("=")))
         return pa.array(data) if plain_array else pa.array(list(data), from_pandas=True)
 
     return ArrowEngine([ONE_COLUMN], read)

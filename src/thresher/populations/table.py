@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +16,7 @@ from thresher.mechanism.release import NUMBERS
 from thresher.populations import kinds
 from thresher.populations.arrow_engine import ArrowEngine
 from thresher.populations.columns import buckets, canonical, nothing
+from thresher.populations.domains import as_counted
 from thresher.populations.duckdb_engine import weighted_rows
 from thresher.populations.rows import Rows
 from thresher.populations.sources import open_data
@@ -99,6 +100,11 @@ class Table:
                     hint=f"Rename it: {', '.join(NUMBERS)} are taken.",
                 )
             kinds.check_kind(column, self._engine.kind(column), question)
+
+    def read_domain(self, question: Question, domain: Sequence[Any]) -> tuple[Any, ...]:
+        """A public domain as the question's buckets on this table; what does not fit its columns is refused."""
+        self.check(question)
+        return as_counted(domain, question, [self._engine.kind(column) for column in question.columns])
 
     def ask(self, question: Question, plan: Plan) -> Release:
         """One round: a fresh sample's answer to the question.

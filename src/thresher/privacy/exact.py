@@ -31,6 +31,7 @@ _DENSE_LIMIT = 20_000
 _TINY_RATE = 1e-9
 _TINY_EXCESS = 1e-100
 _MOST_GROUPS = 1 << 18
+_LONGEST_EXPONENT = 110.0  # e^-110 is below 1e-7 of 1e-40, the smallest delta that is precise
 
 
 def delta_from_log(log_delta: float) -> float:
@@ -110,8 +111,14 @@ def log_delta_replace(rate: float, threshold: int, excess: float, *, tolerance: 
 
 
 def longest_wait(rate: float, threshold: int) -> int:
-    """A value that T exceeds with negligible probability; what lies beyond is added at its worst cost."""
-    return math.ceil((threshold + 15 * math.sqrt(threshold * (1 - rate)) + 120 * (1 - rate)) / rate)
+    """A value that T exceeds with probability below e^−110; what lies beyond is added at its worst cost.
+
+    Bernstein's inequality: (τ+s)/p trials with s² ≥ 2L·((τ+s)(1−p) + s·p/3) give fewer than τ successes with
+    probability at most e^−L, since failures exceed their mean by s with variance (τ+s)(1−p) and steps up to p.
+    """
+    half = _LONGEST_EXPONENT * (1 - 2 * rate / 3)
+    spare = half + math.sqrt(half * half + 2 * _LONGEST_EXPONENT * threshold * (1 - rate))
+    return math.ceil((threshold + spare) / rate)
 
 
 def _replace_dense(rate: float, threshold: int, excess: float, longest: int) -> float:

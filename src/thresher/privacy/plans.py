@@ -125,12 +125,6 @@ class Plan:
         Guarantee: covers the truth with at least `confidence`, given that the bucket was released.
         """
         sampled = check_count(sampled, setting="sampled", least=1)
-        if sampled < self.threshold:
-            raise InvalidSetting(
-                "sampled",
-                "is below the threshold",
-                hint="Only counts of at least the threshold are released.",
-            )
         lower, upper = self.intervals([sampled], confidence)
         return int(lower[0]), int(upper[0])
 
@@ -139,6 +133,12 @@ class Plan:
     ) -> tuple[visibility.Integers, visibility.Integers]:
         """The same for many released counts at once."""
         check_probability(confidence, setting="confidence")
+        if np.min(sampled, initial=self.threshold) < self.threshold:
+            raise InvalidSetting(
+                "sampled",
+                "is below the threshold",
+                hint="Only counts of at least the threshold are released.",
+            )
         return visibility.intervals(self.sampling_rate, self.threshold, sampled, confidence)
 
     def frontier(self, probability: float = 0.95) -> Frontier:
@@ -174,7 +174,7 @@ class Plan:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Plan:
         """Read what `to_dict` wrote. Anything unknown, missing or out of range is an error."""
-        if content.get("format") != FORMAT:
+        if _fields(content).get("format") != FORMAT:
             raise InvalidFormat("This is not a Thresher plan.", hint="Give what Plan.to_dict returned.")
         if content.get("version") != VERSION:
             raise InvalidFormat(
@@ -193,3 +193,8 @@ class Plan:
         from thresher.privacy.card import card
 
         return card(self)
+
+
+def _fields(content: Any) -> Mapping[str, Any]:
+    """What was read, if it has fields at all."""
+    return content if isinstance(content, Mapping) else {}

@@ -90,9 +90,9 @@ def check_rounds(value: object, *, setting: str = "rounds") -> int:
     return number
 
 
-def check_count(value: object, *, setting: str = "count", least: int = 0) -> int:
-    """A whole number of units."""
-    accepted = f"Give a whole number of units, {least} or more, for example {setting}=1000."
+def check_count(value: object, *, setting: str = "count", least: int = 0, example: int = 1000) -> int:
+    """A whole number of units, or of anything else that is counted."""
+    accepted = f"Give a whole number, {least} or more, for example {setting}={example}."
     number = _whole(setting, value, accepted)
     if not least <= number <= 10**15:
         raise InvalidSetting(setting, f"must be a whole number from {least} to 10^15", hint=accepted)
