@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -27,6 +28,8 @@ class RunningServer:
     url: str = ""
     lines: list[str] = field(default_factory=list)
     process: subprocess.Popen | None = None
+    _reader: threading.Thread | None = None
+    _place: socket.socket | None = None
 
     @property
     def analyst(self) -> str:
@@ -50,8 +53,7 @@ class RunningServer:
 
     def start(self, *, seconds: float = 60) -> "RunningServer":
         """Start it and wait until it says that it is ready; a second start takes the first one's port."""
-        port = str(self.port) if self.url else "0"
-        command = [sys.executable, "-c", _BOOT, "serve", "--data-dir", str(self.data_dir), "--port", port]
+        command = [sys.executable, "-c", _BOOT, "serve", "--data-dir", str(self.data_dir), "--port", self._port()]
         self.process = subprocess.Popen(
             [*command, *self.arguments],
             stdout=subprocess.PIPE,
@@ -60,7 +62,7 @@ class RunningServer:
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
         ready = threading.Event()
-        reader = threading.Thread(target=self._read, args=(self.process, ready), daemon=True)
+        self._reader = reader = threading.Thread(target=self._read, args=(self.process, ready), daemon=True)
         reader.start()
         end = time.monotonic() + seconds
         while not ready.wait(0.05):
@@ -71,6 +73,14 @@ class RunningServer:
                 self.kill()
                 raise RuntimeError(f"the server is not ready after {seconds} s: {self.output}")
         return self
+
+    def _port(self) -> str:
+        """A port that nobody else is given while the server is away: a socket that does not listen keeps its place."""
+        if self._place is None:
+            self._place = socket.socket()
+            self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._place.bind(("127.0.0.1", 0))
+        return str(self._place.getsockname()[1])
 
     def _read(self, process: subprocess.Popen, ready: threading.Event) -> None:
         with process.stdout:
@@ -87,13 +97,21 @@ class RunningServer:
             self.process.wait(30)
 
     def stop(self) -> int:
-        """Ask it to end (SIGTERM); its exit code."""
+        """Ask it to end (SIGTERM); its exit code. `output` has its last words then."""
         self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(30)
+            code = self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.kill()
             raise
+        self._reader.join(60)
+        return code
+
+    def close(self) -> None:
+        """Kill it if it runs, and give up its port."""
+        self.kill()
+        if self._place is not None:
+            self._place.close()
 
     def client(self, token: str | None = None, **settings) -> httpx.Client:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -103,12 +121,8 @@ class RunningServer:
 @contextlib.contextmanager
 def started(data_dir: Path, *arguments: str):
     """A server with these further arguments of `thresher serve`, ended again whatever happens."""
-    server = RunningServer(data_dir, arguments)
-    try:
+    with contextlib.closing(RunningServer(data_dir, arguments)) as server:
         yield server.start()
-    finally:
-        if server.process is not None and server.process.poll() is None:
-            server.kill()
 
 
 @pytest.fixture

@@ -376,7 +376,7 @@ def ask(client: httpx.Client, name: str, query: dict[str, Any] | None = None, **
     return answer.json()["id"]
 
 
-def await_query(client: httpx.Client, query: str, *, opened: bool = False, seconds: float = 60) -> dict[str, Any]:
+def await_query(client: httpx.Client, query: str, *, opened: bool = False, seconds: float = 180) -> dict[str, Any]:
     """The status of a query once it is done, or, with `opened`, once its round is open."""
     end = time.monotonic() + seconds
     while True:

@@ -143,7 +143,7 @@ def run_round(servers: Servers) -> Round:
     assert not found_in(contents(*servers.directories), needles)
     with few.client(servers.coordinator.analyst) as analyst, few.client() as client:
         analyst.base_url = servers.coordinator.url
-        query = ask(analyst, "words", histogram(PLAN), seconds=60, completions=len(values))
+        query = ask(analyst, "words", histogram(PLAN), seconds=3600, completions=len(values))
         round = await_query(analyst, query, opened=True)["rounds"][0]["round"]
         with Watching(needles, *servers.directories) as watching:
             for name in values:
@@ -218,7 +218,7 @@ def test_nobody_learns_it_on_postgresql(tmp_path: Path, postgresql_url: str, pos
         values = {f"device-{number}": COMMON for number in range(DEVICES)} | {"the-one": canary}
         few = Handful(servers.collector, values)
         with few.client(servers.coordinator.analyst) as analyst, few.client() as client:
-            query = ask(analyst, "words", histogram(PLAN), seconds=60, completions=len(values))
+            query = ask(analyst, "words", histogram(PLAN), seconds=3600, completions=len(values))
             round = await_query(analyst, query, opened=True)["rounds"][0]["round"]
             for name in values:
                 few.check_in(client, name)

@@ -1,9 +1,12 @@
 """`thresher device` and `thresher simulate`, against a real `thresher serve`."""
 
+import itertools
 import json
+import socket
 import stat
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -11,8 +14,11 @@ from typer.testing import CliRunner
 
 from thresher.cli import devices
 from thresher.errors import InvalidSetting, ServerUnavailable, Unauthorised
-from thresher.fleet.simulator.local_server import free_port, local_server
-from thresher.fleet.simulator.running import keep_checking_in
+from thresher.fleet.client import Fleet
+from thresher.fleet.simulator import running
+from thresher.fleet.simulator.local_server import local_server
+from thresher.fleet.simulator.population import demo_population
+from thresher.fleet.simulator.running import Simulation, keep_checking_in, simulate
 
 pytestmark = pytest.mark.slow  # processes and browsers take their time
 
@@ -24,8 +30,8 @@ WORDS = "the\nof\nand\nto\nin\nis\nthat\nrare\n"
 
 @pytest.fixture(scope="module")
 def server():
-    with local_server("--budget-epsilon", "100", "--budget-delta", "1e-3") as running:
-        yield running
+    with local_server("--budget-epsilon", "100", "--budget-delta", "1e-3") as started:
+        yield started
 
 
 @pytest.fixture
@@ -110,7 +116,7 @@ def test_a_histogram_beside_the_truth(server, words):
         simulated(
             server,
             *("--devices", 1500, "--values", words, "--analyst-key", server.analyst_key, "--delta", 1e-6),
-            *("--seconds", 60, "--dropouts", 0.04, "--retries", 0.05, "--duplicates", 0.05, "--slow", 0.01),
+            *("--seconds", 600, "--dropouts", 0.04, "--retries", 0.05, "--duplicates", 0.05, "--slow", 0.01),
             *("--hostile", 0.02, "--json"),
         )
     )
@@ -136,7 +142,7 @@ def test_for_people_the_promise_is_in_words(server, words):
     shown = simulated(
         server,
         *("--devices", 600, "--values", words, "--analyst-key", server.analyst_key),
-        *("--verb", "heavy-hitters", "--epsilon", 2, "--delta", 1e-6, "--seconds", 60),
+        *("--verb", "heavy-hitters", "--epsilon", 2, "--delta", 1e-6, "--seconds", 600),
     )
     assert "none that nobody holds" in shown
     assert "Whatever is released would have been almost as likely" in shown
@@ -149,7 +155,7 @@ def test_for_people_the_promise_is_in_words(server, words):
     [
         ("--verb", "heavy-hitters", "--method", "trie", "--rounds", 2, "--step", 3),
         # With a contact rate nobody knows how many will report: the round waits for its deadline.
-        ("--verb", "heavy-hitters", "--contact-rate", 0.9, "--seconds", 10),
+        ("--verb", "heavy-hitters", "--contact-rate", 0.9, "--seconds", 20),
         ("--verb", "quantiles", "--rounds", 2, "--quantile", 0.5),
         ("--verb", "quantiles", "--method", "hierarchy", "--rounds", 2, "--sampled-by", "aggregator"),
         ("--verb", "ranges", "--rounds", 2),
@@ -165,13 +171,14 @@ def test_every_verb_beside_the_truth(server, query, tmp_path):
         simulated(
             server,
             *("--devices", 400, "--analyst-key", server.analyst_key, "--epsilon", 2, "--delta", 1e-6),
-            *("--seconds", 60, "--json", *query, *values),
+            *("--seconds", 600, "--json", *query, *values),
         )
     )
     comparison = result["comparison"]
     assert result["unexpected"] == []
     assert comparison["invented"] == 0
-    assert all(each["asked"] == 400 for each in comparison["rounds"]), comparison["rounds"]
+    least = 200 if "--contact-rate" in query else 400
+    assert all(least <= each["asked"] <= 400 for each in comparison["rounds"]), comparison["rounds"]
     assert comparison["lines"], comparison["rounds"]
     if "quantiles" in query:
         assert all(0 <= line["lower"] <= line["estimate"] <= line["upper"] <= 4096 for line in comparison["lines"])
@@ -180,7 +187,10 @@ def test_every_verb_beside_the_truth(server, query, tmp_path):
         assert all(is_close(line, comparison["plan"]) for line in comparison["lines"][:3])
 
 
-def test_without_a_query_devices_keep_checking_in(server):
+def test_without_a_query_devices_keep_checking_in(server, monkeypatch):
+    # A clock that goes on by a fiftieth of a second whenever it is looked at: each device has its turn in that second.
+    ticks = itertools.count(step=0.02)
+    monkeypatch.setattr(running, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
     result = json.loads(simulated(server, "--devices", 20, "--seconds", 1, "--json"))
     assert result["comparison"] is None
     assert answered(result, "check-in")[200] >= 20
@@ -197,16 +207,53 @@ def test_settings_that_cannot_be_are_refused(server):
 
 
 def test_a_server_that_is_not_there(monkeypatch):
-    monkeypatch.setattr("thresher.fleet.simulator.running.ENROL_ATTEMPTS", 2)
-    done = run("simulate", "--server", f"http://127.0.0.1:{free_port()}", "--enrolment-key", "k", "--devices", 5)
+    monkeypatch.setattr(running, "ENROL_ATTEMPTS", 2)
+    with socket.socket() as silent:  # nobody listens here, and nobody else can
+        silent.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        done = run("simulate", "--server", address, "--enrolment-key", "k", "--devices", 5)
     assert isinstance(done.exception, ServerUnavailable)
+
+
+def test_a_server_where_nobody_enrols_is_not_asked_again_and_again(server):
+    simulation = Simulation(f"{server.url}/elsewhere", server.enrolment_key, demo_population(3))
+    with pytest.raises(ServerUnavailable, match="404"):
+        simulate(simulation, None, stop=threading.Event())
+    assert simulation.result.requests == 1
+
+
+def test_told_to_stop_while_devices_enrol_nothing_is_asked(server):
+    """A query would be charged."""
+    asked = []
+
+    class Soon:
+        """Set after some looks: in the middle of the enrolments."""
+
+        looks = 0
+
+        def is_set(self):
+            self.looks += 1
+            return self.looks > 50
+
+    simulation = Simulation(server.url, server.enrolment_key, demo_population(500))
+    assert simulate(simulation, lambda: asked.append("query"), stop=Soon()) is None
+    assert asked == []
+    assert simulation.result.requests <= 50
 
 
 def test_devices_for_demonstrations_end_when_told(server):
     stop = threading.Event()
-    threading.Timer(1.5, stop.set).start()
-    started = time.monotonic()
-    result = keep_checking_in(server.url, server.enrolment_key, 30, stop)
-    assert time.monotonic() - started < 15
+    with Fleet(server.url, server.analyst_key) as fleet:
+        before = fleet.overview().active
+
+        def stop_when_all_have_come() -> None:
+            while fleet.overview().active < before + 30:
+                time.sleep(0.05)
+            stop.set()
+
+        watching = threading.Thread(target=stop_when_all_have_come, daemon=True)
+        watching.start()
+        result = keep_checking_in(server.url, server.enrolment_key, 30, stop)
+        watching.join()
     assert result.outcomes.answers["check-in", 200] >= 30
     assert not result.outcomes.unexpected

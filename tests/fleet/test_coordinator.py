@@ -21,6 +21,8 @@ from thresher.errors import (
     ServerUnavailable,
     VerificationFailed,
 )
+from thresher.fleet import coordinator as coordinator_module
+from thresher.fleet.coordinator import Coordinator
 from thresher.fleet.messages import QueryRequest, check_configuration
 from thresher.fleet.replay import replay
 from thresher.fleet.views import query_of
@@ -179,6 +181,32 @@ def test_no_budget_is_refused_again_and_again(server):
     assert server.coordinator.step() is None
     with pytest.raises(QueryEnded):
         server.coordinator.answer(status.id)
+
+
+def test_refused_queries_are_not_kept_for_ever(server, monkeypatch):
+    monkeypatch.setattr(coordinator_module, "_REFUSED", 3)
+    server.coordinator.submit(request("taken"), "ada")
+    plan = th.plan(epsilon=3.5, delta=1e-6)
+    for number in range(5):
+        server.clock.time += 1
+        with pytest.raises(BudgetExceeded):
+            server.coordinator.submit(request(f"n{number}", HistogramQuery(Values(("word",)), plan)), "ada")
+    assert [status.name for status in server.coordinator.queries()] == ["n4", "n3", "n2", "taken"]
+    with pytest.raises(BudgetExceeded):  # one that is forgotten is looked at anew
+        server.coordinator.submit(request("n0", HistogramQuery(Values(("word",)), plan)), "ada")
+
+
+def test_a_query_that_another_ledger_was_charged_for_ends_the_taking_of_queries(server, tmp_path):
+    """As where two coordinators run on one store: together they would spend two budgets."""
+    other = Coordinator(
+        server.store, th.Ledger(tmp_path / "other.db", epsilon=3, delta=1e-4), server.clock, server.roles, server.roles,
+        "test-fleet",
+    )  # fmt: skip
+    server.coordinator.submit(request(), "ada")
+    with pytest.raises(Conflict, match="ledger"):
+        other.submit(request("second"), "ada")
+    assert [status.name for status in server.coordinator.queries()] == ["first"]
+    assert server.coordinator.submit(request("second"), "ada").state == "running"
 
 
 def test_a_foreign_ledger_entry_is_not_taken_for_a_charge(server):

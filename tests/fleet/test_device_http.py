@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -14,16 +15,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from device_cases import configuration, opened
+from device_cases import StillClock, configuration, opened
 
-from thresher.errors import InvalidFormat, InvalidSetting, ServerUnavailable, Unauthorised
+from thresher.errors import InvalidFormat, InvalidSetting, ServerUnavailable, StoreUnavailable, Unauthorised
 from thresher.fleet import device as device_module
 from thresher.fleet import messages
+from thresher.fleet.client import Fleet
 from thresher.fleet.device import Device, Outcome
 from thresher.fleet.device_state import FileState
 from thresher.fleet.messages import Accepted, CheckedIn, Enrolled, Report
 from thresher.fleet.policy import Policy
 from thresher.fleet.sealing import OVERHEAD
+from thresher.fleet.simulator.wire import Wire
 
 pytestmark = pytest.mark.slow  # processes and browsers take their time
 
@@ -47,6 +50,8 @@ class Server(ThreadingHTTPServer):
         self.requests: list[tuple[str, str, bytes]] = []
         self.come_back = 60.0
         self.padding = 0
+        self.answers = threading.Event()
+        self.answers.set()
         self._thread = threading.Thread(target=self.serve_forever, args=(0.01,))
 
     @property
@@ -74,6 +79,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         assert self.headers["content-type"] == "application/json"
         self.server.requests.append((self.path, self.headers["authorization"], body))
+        assert self.server.answers.wait(60)
         faults = self.server.faults.get(self.path, [])
         if fault := faults.pop(0) if faults else None:
             if fault == DROP:
@@ -147,12 +153,13 @@ def test_dropped_answers_are_met_with_the_same_bytes(server):
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_is_honoured(server, status):
-    later = email.utils.formatdate(time.time() + 30, usegmt=True)
+    clock = StillClock(time.time())
+    later = email.utils.formatdate(clock.time + 30, usegmt=True)  # in whole seconds
     server.faults = {
         "/v1/check-in": [(status, {"Retry-After": "7"})],
         REPORT: [(status, {"Retry-After": "11"}), (status, {"Retry-After": later}), (500, {"Retry-After": "soon"})],
     }
-    outcomes, waits = visit(server)
+    outcomes, waits = visit(server, clock=clock)
     assert outcomes == [Outcome("round-0", "taken")]
     assert waits[0] >= 7
     assert waits[1] >= 11
@@ -250,9 +257,78 @@ def test_enrolling_happens_once(server, tmp_path):
     assert len(server.bodies("/v1/devices")) == 1
 
 
+def test_a_device_that_can_keep_nothing_does_not_enrol(server, tmp_path):
+    """Every attempt would leave one more device at the server."""
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="Nothing was sent"):
+            visit(server, state=tmp_path / "missing" / "device.json")
+    assert server.requests == []
+
+
+def test_visits_of_one_device_take_turns(server, tmp_path):
+    """From threads and from an event loop at once: one enrolment, one coin, one report."""
+    errors: list[BaseException] = []
+    with Device(server.url, "thresher-enrolment-1", {"word": "hello"}, tmp_path / "device.json") as device:
+
+        def visits() -> None:
+            try:
+                device.check_in()
+            except BaseException as error:
+                errors.append(error)
+
+        async def more() -> None:
+            await asyncio.gather(*(device.check_in_async() for _ in range(3)))
+
+        threads = [threading.Thread(target=visits) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        asyncio.run(more())
+        for thread in threads:
+            thread.join()
+    assert errors == []
+    assert len(server.bodies("/v1/devices")) == len(server.bodies(REPORT)) == 1
+    assert len(server.bodies("/v1/check-in")) == 7
+
+
+def test_a_server_that_hangs_costs_patience(monkeypatch):
+    """What is waited for an answer counts, not only the pauses between attempts."""
+    monkeypatch.setattr(device_module, "_TIMEOUT", 0.2)
+    waits = Waits()
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        url = f"http://127.0.0.1:{hanging.getsockname()[1]}"
+        device = Device(url, "key", {"word": "hello"}, patience=0.1, sleep=waits)
+        with device, pytest.raises(ServerUnavailable):
+            device.check_in()
+    assert waits == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["fleet.example", "http://", "http:///x", "http://127.0.0.1:99999", "http://127.0.0.1:0", "http://[::1",
+     "http://exa mple", "http://ex\u200bample", "ftp://fleet.example", "http://a\r\nX: y"],
+)  # fmt: skip
+def test_addresses_that_cannot_be_are_refused_at_once(address):
+    """Not after minutes, as a server that does not answer, nor with an error of the HTTP library."""
+    for make in (lambda: Device(address, "key", {}), lambda: Fleet(address, "key"), lambda: Wire(address)):
+        with pytest.raises(InvalidSetting, match="server"):
+            make()
+
+
+@pytest.mark.parametrize("key", ["schlüssel", "a\0b", "two words", "a\r\nX: y"])
+def test_keys_that_cannot_be_sent_are_refused_at_once_and_not_shown(server, key):
+    for make in (lambda: Device(server.url, key, {}), lambda: Fleet(server.url, key)):
+        with pytest.raises(InvalidSetting, match="key") as refused:
+            make()
+        assert key not in str(refused.value)
+
+
+def test_the_end_of_a_line_is_not_part_of_a_key(server):
+    with Device(server.url, "thresher-enrolment-1\n", {"word": "hello"}) as device:
+        device.check_in()
+    assert server.requests[0][1] == "Bearer thresher-enrolment-1"
+
+
 def test_settings_that_make_no_sense_are_refused(server):
-    with pytest.raises(InvalidSetting, match="server_url"):
-        Device("fleet.example", "key", {})
     with pytest.raises(InvalidSetting, match="attributes"):
         Device(server.url, "key")
     with pytest.raises(InvalidSetting, match="patience"):
@@ -266,18 +342,18 @@ def test_settings_that_make_no_sense_are_refused(server):
 
 def test_the_same_visit_without_blocking(server):
     server.faults = {"/v1/check-in": [(503, {"Retry-After": "0"})], REPORT: [DROP]}
-    device = Device(server.url, "key", {"word": "hello"})
+    waits, server.answers = Waits(), threading.Event()
+    device = Device(server.url, "key", {"word": "hello"}, sleep=waits)
 
-    async def meanwhile() -> tuple[list[Outcome], int]:
-        turns, visiting = 0, asyncio.create_task(device.check_in_async())
-        while not visiting.done():
-            turns += 1
+    async def meanwhile() -> list[Outcome]:
+        visiting = asyncio.create_task(device.check_in_async())
+        while not server.requests:  # a visit that kept the loop for itself would wait for an answer in vain
             await asyncio.sleep(0.01)
-        return visiting.result(), turns
+        server.answers.set()
+        return await visiting
 
-    outcomes, turns = asyncio.run(meanwhile())
-    assert outcomes == [Outcome("round-0", "taken")]
-    assert turns > 10  # two waits of a quarter of a second and more
+    assert asyncio.run(meanwhile()) == [Outcome("round-0", "taken")]
+    assert waits == []  # it waits in the loop, and does not sleep
     assert len(set(server.bodies(REPORT))) == 1 < len(server.bodies(REPORT))
 
 
@@ -293,7 +369,7 @@ def test_many_devices_in_one_event_loop(server):
 # Running
 
 
-def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -309,7 +385,7 @@ def test_runs_until_stopped_and_waits_for_a_server_that_is_away(server):
         running.start()
         until(lambda: len(server.bodies("/v1/check-in")) >= 3)
         stop.set()
-        running.join(5)
+        running.join(60)
         assert not running.is_alive()
     assert len(server.bodies(REPORT)) == 1
 
@@ -323,7 +399,7 @@ def test_stopping_ends_a_wait_and_keeps_the_bytes(server, tmp_path):
         running.start()
         until(lambda: len(server.bodies(REPORT)) == 1)
         stop.set()
-        running.join(5)
+        running.join(60)
         assert not running.is_alive()
     assert visit(server, state=path)[0] == [Outcome("round-0", "taken")]
     assert len(set(server.bodies(REPORT))) == 1

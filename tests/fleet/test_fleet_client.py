@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -26,7 +27,8 @@ from thresher.errors import (
     ThresherError,
     Unauthorised,
 )
-from thresher.fleet.client import Fleet
+from thresher.fleet import connection as connection_module
+from thresher.fleet.client import Fleet, QueryHandle
 from thresher.fleet.connection import Connection, error_of
 from thresher.fleet.device import Device
 from thresher.questions import Values
@@ -251,6 +253,29 @@ def test_a_query_can_be_left_and_cancelled(server, tmp_path):
     assert "cancelled" in invoke(server, "cancel", document["query"]["id"]).output
 
 
+def test_an_interrupted_wait_says_how_to_go_on(server, monkeypatch):
+    """The query is charged and goes on, whoever waits for it or not."""
+
+    def interrupt(handle, *_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(QueryHandle, "wait", interrupt)
+    asked = ["query", "histogram", "word", "--epsilon", "0.5", "--delta", "1e-6"]
+    result = CliRunner().invoke(commands.app, [*asked, "--server", server.url, "--key", server.analyst])
+    [query] = set(re.findall(r"thresher fleet (?:watch|cancel) (q[0-9a-f]+)", result.output))
+    assert result.exit_code == 130
+    assert "cancelled" in invoke(server, "cancel", query).output
+
+
+@pytest.mark.parametrize("option", ["--output", "--plot"])
+def test_nothing_is_asked_for_an_answer_that_cannot_be_written(server, fleet, tmp_path, option):
+    before = len(fleet.queries())
+    asked = ["query", "histogram", "word", "--epsilon", "0.5", "--delta", "1e-6"]
+    with pytest.raises(InvalidSetting, match="does not exist"):
+        invoke(server, *asked, option, str(tmp_path / "missing" / "answer.svg"))
+    assert len(fleet.queries()) == before
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -315,6 +340,28 @@ def test_patience_ends():
     with pytest.raises(ServerUnavailable):
         made.get("/")
     assert 2 < sum(pauses) <= 5
+
+
+def test_a_server_that_hangs_costs_patience(monkeypatch):
+    """What is waited for an answer counts, not only the pauses between attempts."""
+    monkeypatch.setattr(connection_module, "_TIMEOUT", 0.2)
+    pauses: list[float] = []
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        url = f"http://127.0.0.1:{hanging.getsockname()[1]}"
+        made = Connection(url, "token", patience=0.3, sleep=pauses.append)
+        with pytest.raises(ServerUnavailable):
+            made.get("/")
+        made.close()
+    assert pauses == []
+
+
+def test_whoever_waits_is_told_for_what_once(caplog):
+    made, pauses, _ = connection(*[httpx.ConnectError("gone")] * 3, httpx.Response(200))
+    made.get("/")
+    assert len(pauses) == 3
+    assert [record.message for record in caplog.records] == [
+        "The server http://server does not answer. Trying again for up to 60 s."
+    ]
 
 
 def test_what_will_not_change_is_not_tried_again():

@@ -35,6 +35,16 @@ def test_ready_follows_the_stores(server, monkeypatch):
     assert server.ask("GET", "/readyz").status_code == 200
 
 
+def test_ready_follows_the_ledger(server):
+    file = server.directory.of("coordinator") / "ledger.db"
+    away = file.rename(file.with_suffix(".away"))
+    answer = server.ask("GET", "/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["roles"]["coordinator"] == "ledger-unavailable"
+    away.rename(file)
+    assert server.ask("GET", "/readyz").status_code == 200
+
+
 def test_a_peer_that_hangs_holds_one_look_and_not_all(server, monkeypatch):
     begun, go_on = threading.Event(), threading.Event()
 

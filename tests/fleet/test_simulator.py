@@ -148,13 +148,18 @@ class Echo:
         writer.close()
 
 
-def with_server(answer, do, **settings):
+def with_server(answer, do, requests=0, **settings):
+    """What `do` returns, and the server, once it has read that many requests."""
+
     async def main():
         echo = Echo(answer)
         server = await asyncio.start_server(echo, "127.0.0.1", 0)
         wire = Wire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/base/", **settings)
         try:
-            return await do(wire), echo
+            result = await do(wire)
+            while len(echo.requests) < requests:
+                await asyncio.sleep(0.01)
+            return result, echo
         finally:
             await wire.close()
             server.close()
@@ -232,9 +237,8 @@ def test_what_is_not_http_is_lost():
 def test_leaving_early_still_delivers_the_request():
     async def do(wire):
         await wire.send_and_leave("POST", "/", "t", b"once")
-        await asyncio.sleep(0.1)
 
-    _, echo = with_server(OK, do)
+    _, echo = with_server(OK, do, requests=1)
     assert [body for _, body in echo.requests] == [b"once"]
 
 

@@ -11,7 +11,7 @@ import pytest
 from store_cases import NOW, SIZE, everybody, nobody, open_round, sealed
 
 from thresher.errors import StoreUnavailable
-from thresher.fleet.store import AggregatorStore, CollectorStore, NewReport
+from thresher.fleet.store import AggregatorStore, CollectorStore, CoordinatorStore, NewReport
 from thresher.fleet.store import Outcome as O
 
 
@@ -127,7 +127,7 @@ def terminate_others(url):
     with psycopg.connect(url, autocommit=True) as connection:
         [(number,)] = connection.execute(
             "SELECT COUNT(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            "WHERE datname = current_database() AND application_name = 'thresher'"
         ).fetchall()
     return number
 
@@ -151,6 +151,39 @@ def test_a_lost_connection_stores_nothing_and_then_works_again(postgresql_url):
     assert terminate_others(postgresql_url) >= 1
     assert store.check_in(["b"], NOW, everybody) == [["r1"]]
     assert store.progress("r1").asked == 2
+    store.close()
+
+
+def test_one_process_at_a_time_has_claimed_a_database(postgresql_url):
+    """A data directory has a lock of its own; a database may be reached from two."""
+    first, second = (CoordinatorStore.open(postgresql_url) for _ in range(2))
+    first.claim()
+    first.claim()
+    with pytest.raises(StoreUnavailable, match="another server"):
+        second.claim()
+    assert second.queries() == []
+    terminate_others(postgresql_url)  # as a restart of the database does: the claim is whoever's is quicker
+    second.claim()
+    with pytest.raises(StoreUnavailable):
+        first.claim()
+    second.close()
+    first.claim()
+    first.close()
+
+
+def test_readers_that_come_together_leave_few_connections_behind(tmp_path):
+    """Each has a cache of megabytes: many that were there at once must not be kept for ever."""
+    store = CollectorStore.open(tmp_path)
+    together = threading.Barrier(40)
+
+    def read():
+        with store._database.transaction(write=False) as transaction:
+            together.wait(60)
+            return transaction.fetch("SELECT 1")
+
+    with ThreadPoolExecutor(40) as threads:
+        assert [found.result() for found in [threads.submit(read) for _ in range(40)]] == [[(1,)]] * 40
+    assert 1 <= len(store._database._idle[False]) <= 8
     store.close()
 
 

@@ -123,6 +123,17 @@ def test_queries_are_idempotent_by_caller_and_name(coordinator):
     assert (ended.state, ended.ended, ended.problem) == ("failed", NOW + 9, "key lost")
 
 
+def test_only_old_refusals_are_forgotten(coordinator):
+    for number in range(4):
+        coordinator.create_query(query(id=f"q{number}", name=f"n{number}", created=NOW + number))
+    for number in (0, 1, 3):
+        coordinator.set_state(f"q{number}", "refused", expected=["received"], ended=NOW)
+    coordinator.forget_refused(2)
+    assert [found.id for found in coordinator.queries()] == ["q1", "q2", "q3"]
+    coordinator.forget_refused(0)
+    assert [found.id for found in coordinator.queries()] == ["q2"]
+
+
 def test_rounds_and_releases_are_written_once(coordinator):
     def plan(index, round, configuration=b"{}"):
         return coordinator.plan_round("q1", index, round, configuration, deadline=NOW + 60, target=5, now=NOW)

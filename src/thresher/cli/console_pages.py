@@ -21,7 +21,7 @@ _DAY = 86_400.0
 
 
 def console_pages(services: Services, attributes: Sequence[str] = ()) -> Sequence[BaseRoute]:
-    """The console's routes; none where no coordinator runs, and no operator's page unless all roles are here.
+    """The console's routes; none where no coordinator runs, and no levers for operators unless all roles are here.
 
     `attributes` are suggested on the page that asks.
     """

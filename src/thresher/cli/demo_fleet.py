@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from thresher.fleet.messages import RoundSettings
+from thresher.fleet.opening import end_with_parent
 from thresher.fleet.simulator.population import demo_population
 from thresher.fleet.simulator.running import keep_checking_in
 
@@ -54,6 +55,7 @@ def demo_settings(settings: Settings) -> Settings:
 def _live(url: str, key: str, devices: int, stop: Event) -> None:
     """Devices until told to stop: Ctrl-C in a terminal is for the server, which then tells them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
     keep_checking_in(url, key, devices, stop)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -58,6 +59,8 @@ def device(
         **cast(Any, {name: value for name, value in given.items() if value is not None}),
         pinned_key=None if pinned_key is None else _hexadecimal(pinned_key),
     )
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("thresher.device").setLevel(logging.INFO)  # what is waited for
     with Device(server, enrolment_key, _attributes(attribute, text), state, policy) as running:
         if once:
             _show_outcomes(running.check_in(), json)
@@ -69,6 +72,10 @@ def device(
 def simulate(
     server: Server,
     enrolment_key: EnrolmentKey = None,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(help="Where the query is asked, if not at the server that devices talk to.", show_default=False),
+    ] = None,
     devices: Annotated[int, typer.Option(help="How many.", min=1)] = 1_000,
     attribute: Annotated[str, typer.Option(help="The attribute that they hold.")] = "word",
     values: Annotated[
@@ -137,7 +144,7 @@ def simulate(
         if analyst_key:
             if completions is None and contact_rate == 1:
                 completions = simulation.completions
-            fleet = stack.enter_context(Fleet(server, key=analyst_key))
+            fleet = stack.enter_context(Fleet(coordinator or server, key=analyst_key))
             ask = _asking(
                 fleet.with_rounds(
                     seconds=seconds,

@@ -17,7 +17,7 @@ from rich.text import Text
 from thresher.cli import fleet_options as given
 from thresher.cli import options
 from thresher.cli.fleet_options import Asked, connected
-from thresher.cli.output import console, print_json, rows_table
+from thresher.cli.output import check_files, console, print_json, rows_table
 from thresher.cli.parsing import parsed_range
 from thresher.files import write_whole
 from thresher.fleet.client import Fleet, QueryHandle
@@ -78,6 +78,7 @@ def query(
         quantile, branching,
     )  # fmt: skip
     ranges = [parsed_range(text) for text in range_ or ()]
+    check_files(plot, output)
     with connected(server, key, key_file, ca) as connection:
         fleet = _with_rounds(connection, seconds, completions, contact_rate, sampled_by, bucket_size)
         if plan:
@@ -127,6 +128,7 @@ def show(
 ) -> None:
     """Where a query stands, and its answer if it has one."""
     ranges = [parsed_range(text) for text in range_ or ()]
+    check_files(plot, output)
     with connected(server, key, key_file, ca) as fleet:
         handle = fleet.query(query)
         _show(handle, handle.status(), json, plot=plot, output=output, ranges=ranges)
@@ -201,12 +203,17 @@ def _with_rounds(
 
 
 def _watched(handle: QueryHandle, quiet: bool) -> QueryStatus:
-    """Wait, with a live bar on standard error where a person is watching."""
-    screen = Console(stderr=True)
-    if quiet or not screen.is_terminal:
-        return handle.wait()
-    with bars(screen) as look:
-        return handle.wait(watch=look)
+    """Wait, with a live bar on standard error where a person is watching; Ctrl-C ends the wait and not the query."""
+    screen = Console(stderr=True, highlight=False)
+    try:
+        if quiet or not screen.is_terminal:
+            return handle.wait()
+        with bars(screen) as look:
+            return handle.wait(watch=look)
+    except KeyboardInterrupt:
+        follow, stop = (f"thresher fleet {command} {handle.id}" for command in ("watch", "cancel"))
+        screen.print(f"The query goes on: {follow} follows it, {stop} stops it.", soft_wrap=True)
+        raise
 
 
 def _show(

@@ -39,6 +39,10 @@ def serve(
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
     tls_ca: Annotated[Path | None, typer.Option(help="Who signs the peers' certificates, PEM.")] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(help="Address or network of a proxy that ends TLS and sends X-Forwarded-Proto; repeat for each."),
+    ] = None,
     budget_epsilon: Annotated[float | None, typer.Option(help="The fleet's whole epsilon; 10 at first.")] = None,
     budget_delta: Annotated[float | None, typer.Option(help="The fleet's whole delta; 1e-6 at first.")] = None,
     fleet: Annotated[str, typer.Option(help="The fleet's name.")] = "fleet",
@@ -79,6 +83,7 @@ def serve(
         tls_cert=tls_cert,
         tls_key=tls_key,
         tls_ca=tls_ca,
+        proxies=tuple(trusted_proxy or ()),
         budget_epsilon=budget_epsilon,
         budget_delta=budget_delta,
         fleet=fleet,

@@ -57,7 +57,7 @@ class Fleet:
         token = key or os.environ.get(KEY_VARIABLE)
         if not token:
             raise InvalidSetting("key", "is missing", hint=f"Give an analyst's token, or set {KEY_VARIABLE}.")
-        self._connection = Connection(url, token.strip(), ca=ca, patience=patience, transport=transport, sleep=sleep)
+        self._connection = Connection(url, token, ca=ca, patience=patience, transport=transport, sleep=sleep)
         self._sleep = sleep
         self._settings: dict[str, Any] = {}
 

@@ -6,6 +6,7 @@ The HTTP library is imported with the first connection, so that importing Thresh
 from __future__ import annotations
 
 import json
+import logging
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -14,18 +15,22 @@ from typing import Any
 
 from thresher import errors
 from thresher.errors import InvalidSetting, ServerUnavailable, ThresherError, Unauthorised
+from thresher.fleet.addresses import checked_address, checked_token
 
 _TIMEOUT = 60.0
+_CONNECT_TIMEOUT = 10.0
 _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 10.0
 _PASSING = (408, 429, 502, 503, 504)
+_log = logging.getLogger("thresher.fleet")
 
 
 class Connection:
     """Requests to one server.
 
     Every request of an analyst may be sent again (reading changes nothing, and a query is known by its name), so what
-    fails in passing is tried again for up to `patience` seconds, after the pause that the server asks for.
+    fails in passing is tried again for up to `patience` seconds, after the pause that the server asks for. The first
+    failure of a request is logged: whoever waits should know for what.
 
     Guarantee: the token is in no repr and no error. Redirects are not followed, since it would follow them.
     """
@@ -40,9 +45,7 @@ class Connection:
         transport: Any = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        if not url.startswith(("https://", "http://")):
-            raise InvalidSetting("server", "must be an address that starts with https:// or http://")
-        self.url = url.rstrip("/")
+        self.url = checked_address("server", url)
         self._patience = patience
         self._sleep = sleep
         import httpx
@@ -50,15 +53,15 @@ class Connection:
         try:
             self._client = httpx.Client(
                 base_url=self.url,
-                headers={"authorization": f"Bearer {token}"},
-                timeout=_TIMEOUT,
+                headers={"authorization": f"Bearer {checked_token('key', token)}"},
+                timeout=httpx.Timeout(_TIMEOUT, connect=_CONNECT_TIMEOUT),
                 transport=transport,
                 verify=httpx.create_ssl_context() if ca is None else ssl.create_default_context(cafile=str(ca)),
             )
         except (OSError, ssl.SSLError):
             raise InvalidSetting("ca", "is not a file with certificates that can be read") from None
-        except (httpx.InvalidURL, UnicodeError):
-            raise InvalidSetting("server", "or the key is not one that can be used") from None
+        except httpx.InvalidURL:
+            raise InvalidSetting("server", "is not an address that can be used") from None
 
     def get(self, path: str) -> bytes:
         """The answer to a GET."""
@@ -79,10 +82,11 @@ class Connection:
         waited = 0.0
         for pause in _pauses():
             error = ServerUnavailable(f"The server {self.url} does not answer.", hint="Check the address.")
+            began = time.monotonic()
             try:
                 answer = self._client.request(method, path, content=body, headers=headers)
             except httpx.HTTPError:
-                pass
+                waited += time.monotonic() - began
             else:
                 if 200 <= answer.status_code < 300:
                     content: bytes = answer.content
@@ -94,6 +98,8 @@ class Connection:
             wait = max(pause, error.retry_after or 0.0)
             if waited + wait > self._patience:
                 raise error
+            if pause == _FIRST_PAUSE:
+                _log.warning("%s Trying again for up to %.0f s.", error.message, self._patience)
             self._sleep(wait)
             waited += wait
         raise AssertionError("pauses do not end")

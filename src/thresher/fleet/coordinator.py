@@ -45,12 +45,23 @@ _CHARGED: tuple[QueryState, ...] = ("running", "done")
 """Those that cannot have come there without a charge."""
 _TRIES = 5
 """How often in a row a query may fail for another reason than a role that is down, before it is given up."""
+_REFUSED = 100
+"""Refused queries that are kept, the newest: nothing was charged for them, and anybody can ask for more."""
 _REMEMBERED = 64
 """Answers that are kept at hand."""
 
 
 def _new_id() -> str:
     return f"q{secrets.token_hex(8)}"
+
+
+def _check_ledger(ledger: Ledger, queries: Sequence[StoredQuery]) -> None:
+    """Refuse a ledger that lacks what queries were charged."""
+    if not {query.id for query in queries if query.state in _CHARGED} <= views.charged(ledger):
+        raise Conflict(
+            "The ledger does not hold what this store's queries were charged.",
+            hint="Start with the ledger that belongs to the store: another would forget what was spent.",
+        )
 
 
 class Coordinator:
@@ -77,11 +88,7 @@ class Coordinator:
     ) -> None:
         if ledger.adjacency != "replace":
             raise Conflict("A fleet's ledger must add up replace-one guarantees.", hint="Create another ledger.")
-        if not {query.id for query in store.queries(_CHARGED)} <= views.charged(ledger):
-            raise Conflict(
-                "The ledger does not hold what this store's queries were charged.",
-                hint="Start with the ledger that belongs to the store: another would forget what was spent.",
-            )
+        _check_ledger(ledger, store.queries(_CHARGED))
         self._store = store
         self._ledger = ledger
         self._clock = clock
@@ -111,7 +118,7 @@ class Coordinator:
         """Take a query, charge it, and start it.
 
         Guarantee: idempotent by `by` and the request's name. Nothing is stored for a request that is refused by a
-        check, and nothing is charged for one that does not fit the budget: it is stored as refused.
+        check, and nothing is charged for one that does not fit the budget: it is stored as refused, for a while.
         Edge cases: another request under a name that is taken is a `Conflict`.
         """
         admitted = admit(request, self._defaults)
@@ -119,6 +126,7 @@ class Coordinator:
             queries = self._store.queries()
             stored = next((query for query in queries if (query.by, query.name) == (by, request.name)), None)
             if stored is None:
+                _check_ledger(self._ledger, queries)  # another coordinator may have taken up this store since the start
                 self._check_room(queries)
                 stored = self._create(request, admitted, by)
             if views.prepared(stored).request != admitted.request_hash:
@@ -316,5 +324,6 @@ class Coordinator:
                 self._store.set_state(
                     query.id, "refused", expected=_RECEIVED, ended=self._clock.now(), problem=error.message
                 )
+                self._store.forget_refused(_REFUSED)
                 raise
         self._store.set_state(query.id, "running", expected=_RECEIVED)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import functools
+import logging
 import re
 import ssl
 import threading
@@ -31,6 +32,7 @@ from thresher.errors import (
     ThresherError,
     Unauthorised,
 )
+from thresher.fleet.addresses import checked_address, checked_token
 from thresher.fleet.clock import Clock, SystemClock
 from thresher.fleet.device_core import Attributes, DeviceCore, Outcome, Request, back_off
 from thresher.fleet.device_state import FileState, MemoryState, State
@@ -44,6 +46,9 @@ if TYPE_CHECKING:
 __all__ = ["Device", "DeviceCore", "Outcome", "Request"]
 
 _TIMEOUT = 30.0
+_TURN = 0.05
+"""Seconds between two looks whether another visit has ended."""
+_log = logging.getLogger("thresher.device")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,9 @@ class Device:
     does not answer; what could not be sent is sent, unchanged, by the next visit.
 
     Guarantee: see `DeviceCore`: one coin a round, the same bytes however often they are sent, decoys sent like answers.
-    Edge cases: use a state file from one process at a time. Redirects are not followed, since tokens would follow them.
+    Visits take turns, whichever threads and tasks ask for them.
+    Edge cases: use a state file from one process at a time, or saving is a `Conflict`. Redirects are not followed,
+    since tokens would follow them.
     """
 
     def __init__(
@@ -90,21 +97,20 @@ class Device:
         patience: float = 120.0,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        if not re.match(r"https?://[^/]", server_url):
-            raise InvalidSetting("server_url", "must start with https:// or http://")
         if attributes is None:
             raise InvalidSetting("attributes", "must say what the device holds", hint='For example {"colour": "red"}.')
         if not patience >= 0:
             raise InvalidSetting("patience", "must be a number of seconds, 0 or more")
         kept = FileState(state) if isinstance(state, str | Path) else state or MemoryState()
         self.core = DeviceCore(attributes, policy or Policy(), kept, randomness, clock)
-        self._server = server_url.rstrip("/")
-        self._enrolment_key = enrolment_key
+        self._server = checked_address("server_url", server_url)
+        self._enrolment_key = checked_token("enrolment_key", enrolment_key) if enrolment_key else None
         self._transport = transport
         self._clock: Clock = clock or SystemClock()
         self._patience = patience
         self._sleep = sleep
         self._client: httpx.Client | None = None
+        self._visiting = threading.Lock()
 
     # Sync
 
@@ -162,18 +168,12 @@ class Device:
         import httpx
 
         async with httpx.AsyncClient(transport=self._transport, timeout=_TIMEOUT, verify=_trusted()) as client:
-            steps, answer = self._visit(), None
-            while True:
-                try:
-                    step = steps.send(answer)
-                except StopIteration as end:
-                    outcomes: list[Outcome] = end.value
-                    return outcomes
-                if isinstance(step, _Pause):
-                    answer = None
-                    await asyncio.sleep(step.seconds)
-                else:
-                    answer = await self._ask_async(client, step)
+            while not self._visiting.acquire(blocking=False):
+                await asyncio.sleep(_TURN)
+            try:
+                return await self._drive_async(self._visit(), client)
+            finally:
+                self._visiting.release()
 
     # The visit
 
@@ -185,8 +185,7 @@ class Device:
         before = {outcome.round for outcome in self.core.outcomes() if outcome.status != "sealed"}
         for name in self.core.take(answer.body):
             while True:
-                sent = yield self.core.report_request(name)
-                assert sent is not None
+                sent = yield from self._sent(self.core.report_request(name), patience)
                 if sent.status == 401:
                     raise _unauthorised()
                 wait = self.core.report_answered(name, sent.status, sent.retry_after)
@@ -210,8 +209,7 @@ class Device:
         """Send a request until it is answered with success, or patience ends."""
         attempt = 0
         while True:
-            answer = yield request
-            assert answer is not None
+            answer = yield from self._sent(request, patience)
             if answer.status in (200, 201):
                 return answer
             if answer.status in (401, 403):
@@ -229,11 +227,38 @@ class Device:
                     hint="Check the address, or try again later.",
                     retry_after=answer.retry_after,
                 )
+            if attempt == 1:
+                _log.info("The server %s does not answer; trying for up to %.0f s.", self._server, self._patience)
             yield _Pause(wait)
+
+    def _sent(self, request: Request, patience: _Patience) -> Generator[Request | _Pause, _Answer | None, _Answer]:
+        """Send a request once; waiting in vain for its answer costs patience too."""
+        began = time.monotonic()
+        answer = yield request
+        assert answer is not None
+        if answer.status is None:
+            patience.spend(time.monotonic() - began)
+        return answer
 
     # Driving it
 
     def _drive(self, steps: _Steps, sleep: Callable[[float], object]) -> list[Outcome]:
+        answer: _Answer | None = None
+        with self._visiting:
+            while True:
+                try:
+                    step = steps.send(answer)
+                except StopIteration as end:
+                    outcomes: list[Outcome] = end.value
+                    return outcomes
+                if isinstance(step, _Pause):
+                    answer = None
+                    if sleep(step.seconds):  # an event that was set: what is sealed waits for the next visit
+                        return []
+                else:
+                    answer = self._ask(step)
+
+    async def _drive_async(self, steps: _Steps, client: httpx.AsyncClient) -> list[Outcome]:
         answer: _Answer | None = None
         while True:
             try:
@@ -243,10 +268,9 @@ class Device:
                 return outcomes
             if isinstance(step, _Pause):
                 answer = None
-                if sleep(step.seconds):  # an event that was set: what is sealed waits for the next visit
-                    return []
+                await asyncio.sleep(step.seconds)
             else:
-                answer = self._ask(step)
+                answer = await self._ask_async(client, step)
 
     def _ask(self, request: Request) -> _Answer:
         import httpx
@@ -304,6 +328,10 @@ class _Patience:
             return False
         self._left -= wait
         return True
+
+    def spend(self, waited: float) -> None:
+        """Take out what was waited already."""
+        self._left -= waited
 
 
 @functools.cache

@@ -108,7 +108,11 @@ class DeviceCore:
     # Enrolling
 
     def enrol_request(self, enrolment_key: str) -> Request:
-        """Ask for a token."""
+        """Ask for a token.
+
+        Guarantee: the state can be kept. Where it cannot, every attempt would leave one more device at the server.
+        """
+        self._save()
         return Request("POST", "/v1/devices", enrolment_key, messages.encode(Enrol()))
 
     def enrolled(self, answer: Enrolled | bytes) -> None:

@@ -5,12 +5,13 @@ It holds no attribute and no coin: sealed bytes hide both, also from whoever rea
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
 
-from thresher.errors import InvalidFormat, StoreUnavailable
+from thresher.errors import Conflict, InvalidFormat, StoreUnavailable
 from thresher.files import write_whole
 from thresher.fleet.policy import Spend
 
@@ -84,16 +85,19 @@ class FileState:
 
     Guarantee: after `save` the state survives a crash of the machine; a crash during `save` leaves the one before or
     the new one, whole.
-    Edge cases: a file that cannot be read as a state is an error, never an empty state: that would toss coins again.
+    Edge cases: a file that cannot be read as a state is an error, never an empty state: that would toss coins again. A
+    file that somebody else has written since is a `Conflict`: two processes with one state would be two devices.
     """
 
-    __slots__ = ("path",)
+    __slots__ = ("_seen", "path")
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._seen = self._found()
 
     def load(self) -> DeviceState:
         """What was last saved; an empty state where there is no file."""
+        self._seen = self._found()  # before it is read: what is written meanwhile is noticed by the next `save`
         try:
             return _decoder.decode(self.path.read_bytes())
         except FileNotFoundError:
@@ -108,9 +112,22 @@ class FileState:
 
     def save(self, state: DeviceState) -> None:
         """Write the state whole."""
+        found = self._found()
+        if found is not None and found != self._seen:
+            raise Conflict(
+                "Another process has changed the state file.", hint="Use a state file from one process at a time."
+            )
         try:
             write_whole(self.path, msgspec.json.encode(state).decode())
         except OSError as error:
             raise StoreUnavailable(
                 f"The state file cannot be written: {error.strerror}.", hint="Nothing was sent. Check disk and path."
             ) from None
+        self._seen = self._found()
+
+    def _found(self) -> tuple[int, int] | None:
+        """Which file is there: every `save` makes a new one."""
+        with suppress(OSError):
+            status = self.path.stat()
+            return status.st_ino, status.st_mtime_ns
+        return None

@@ -149,7 +149,7 @@ class Workers:
             if self._pool is None:
                 # Not forked: the server has threads, and a fork would copy their locks and all memory.
                 context = multiprocessing.get_context("spawn")
-                self._pool = ProcessPoolExecutor(self._processes, context, initializer=_end_with_parent)
+                self._pool = ProcessPoolExecutor(self._processes, context, initializer=end_with_parent)
             return self._pool
 
     def close(self) -> None:
@@ -160,8 +160,8 @@ class Workers:
             pool.shutdown(cancel_futures=True)
 
 
-def _end_with_parent() -> None:
-    """In a worker: end when the server does, even if it was killed; a pool's pipes alone would not tell."""
+def end_with_parent() -> None:
+    """In a process that was started from here: end with the one that started it, even if that was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

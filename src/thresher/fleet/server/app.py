@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -16,7 +16,7 @@ from thresher.fleet.server import analyst_routes, device_routes, health_routes, 
 from thresher.fleet.server.device_routes import DeviceFront
 from thresher.fleet.server.limits import TokenBuckets
 from thresher.fleet.server.openapi import document
-from thresher.fleet.server.problem import answer_of, http_refusal
+from thresher.fleet.server.problem import Refused, answer_of, http_refusal
 from thresher.fleet.server.routing import Endpoint, Receive, Route, Scope, Send, respond
 from thresher.fleet.server.services import Services
 
@@ -45,9 +45,15 @@ class App:
         buckets = {kind: TokenBuckets(rate) for kind, rate in services.limits.rates.items()}
         self._rest = _router(services, routes, buckets, pages)
         self.devices = DeviceFront(services, buckets) if services.collector is not None else None
+        self.crowded: Callable[[], bool] = lambda: False
+        """Whether more connections are open than may be."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
+        if scope["type"] == "http" and self.crowded():
+            status, headers, body = answer_of(_crowded())
+            await respond(send, status, [*headers, (b"connection", b"close")], body)
+            return
         if self.devices is not None and scope["type"] == "http":
             handler = self.devices.handler(scope["path"])
             if handler is not None:
@@ -76,6 +82,10 @@ class App:
         """Finish what is waiting to be committed."""
         if self.devices is not None:
             self.devices.close()
+
+
+def _crowded() -> Refused:
+    return Refused(503, "too-many-connections", "More connections are open than this server takes.", retry_after=5)
 
 
 def build_app(services: Services, pages: Sequence[BaseRoute] = ()) -> App:

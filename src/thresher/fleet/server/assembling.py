@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
+import logging
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +40,8 @@ from thresher.fleet.tokens import token_hash
 from thresher.ledger import Ledger
 from thresher.mechanism.response import Response
 
+log = logging.getLogger("thresher.server")
+
 S = TypeVar("S")
 P = TypeVar("P", HttpCollector, HttpAggregator)
 
@@ -62,6 +66,8 @@ class Settings:
     tls_key: Path | None = None
     tls_ca: Path | None = None
     """Who signs the peers' certificates, if not one of the usual authorities."""
+    proxies: tuple[str, ...] = ()
+    """Addresses or networks of proxies in front, whose word is taken for whether a request came over TLS."""
     budget_epsilon: float | None = None
     budget_delta: float | None = None
     fleet: str = "fleet"
@@ -78,6 +84,8 @@ class Settings:
     def __post_init__(self) -> None:
         if (self.tls_cert is None) != (self.tls_key is None):
             raise InvalidSetting("tls-cert", "and tls-key go together")
+        for proxy in self.proxies:
+            _check_network(proxy)
         if not 0 <= self.port <= 65535:
             raise InvalidSetting("port", "must be from 0 to 65535")
         if not 0 < self.come_back <= 86_400:
@@ -92,6 +100,16 @@ class Settings:
                 raise InvalidSetting("spark", "is for the aggregator, whose role must run here")
         elif self.batches is not None:
             raise InvalidSetting("batches", "is a folder for Spark, so it goes together with spark")
+
+
+def _check_network(text: str) -> None:
+    """No name and no wildcard: whoever is trusted by mistake could say that plain HTTP was TLS."""
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        raise InvalidSetting(
+            "trusted-proxy", "must be an address or a network", hint="For example 10.0.0.7 or 10.0.0.0/24."
+        ) from None
 
 
 @contextlib.contextmanager
@@ -153,17 +171,24 @@ def _add_collector(
 def _add_coordinator(
     settings: Settings, directory: DataDirectory, services: Services, peers: _Peers, stack: contextlib.ExitStack
 ) -> None:
-    store = _opened(settings, directory, "coordinator", CoordinatorStore.open)
+    store = _opened(settings, directory, "coordinator", _claimed)
     stack.callback(store.close)
     for kind in ("analyst", "operator"):
         token = directory.secret(kind).token
         # Known already on every later start, so that one that was revoked stays so.
         store.add_token(_first_id(token), kind, token_hash(token), kind, now=services.clock.now())
     services.coordinator_store = store
-    services.checks["coordinator"] = store.tokens
+    ledger = _ledger(settings, directory)
+
+    def check() -> None:
+        store.claim()
+        store.tokens()
+        _ = ledger.spent
+
+    services.checks["coordinator"] = check
     services.coordinator = Coordinator(
         store,
-        _ledger(settings, directory),
+        ledger,
         services.clock,
         peers.collector(),
         peers.aggregator(COORDINATOR_TO_AGGREGATOR),
@@ -264,14 +289,28 @@ def _first_id(token: str) -> str:
 
 def _opened(settings: Settings, directory: DataDirectory, role: str, opening: Callable[[str | Path], S]) -> S:
     """Open a role's store; wait for a database that is not there yet, as after both machines have restarted."""
-    end = time.monotonic() + settings.store_seconds
+    end, told = time.monotonic() + settings.store_seconds, False
     while True:
         try:
             return opening(settings.store or directory.of(role))
-        except StoreUnavailable:
+        except StoreUnavailable as error:
             if settings.store is None or time.monotonic() >= end:
                 raise
+            if not told:
+                log.warning("%s Trying again for up to %.0f s.", error.message, settings.store_seconds)
+                told = True
             time.sleep(0.5)
+
+
+def _claimed(where: str | Path) -> CoordinatorStore:
+    """The coordinator's store, for this process alone: two would run each other's queries with two ledgers."""
+    store = CoordinatorStore.open(where)
+    try:
+        store.claim()
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def _ledger(settings: Settings, directory: DataDirectory) -> Ledger:

@@ -15,7 +15,8 @@ from urllib.parse import quote
 
 import httpx
 
-from thresher.errors import Conflict, InvalidFormat, InvalidSetting, NotFound, ServerUnavailable, ThresherError
+from thresher.errors import Conflict, InvalidFormat, NotFound, ServerUnavailable, ThresherError
+from thresher.fleet.addresses import checked_address
 from thresher.fleet.messages import Message, Problem, RoundConfiguration, decode, encode
 from thresher.fleet.server import peer_messages as messages
 from thresher.mechanism.response import Response
@@ -32,9 +33,7 @@ class _Peer:
     """One role elsewhere."""
 
     def __init__(self, url: str, key: str, *, verify: ssl.SSLContext | bool = True) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise InvalidSetting("peer", "must be an address that starts with http:// or https://")
-        self.url = url.rstrip("/")
+        self.url = checked_address("peer", url)
         self._client = httpx.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {key}"},

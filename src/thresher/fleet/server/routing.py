@@ -129,7 +129,10 @@ class Endpoint:
         return Call(services, identity, scope.get("path_params", {}), body, token)
 
     async def _stream(self, events: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
-        """Send events until they end or the other side goes; the first is fetched before the answer starts."""
+        """Send events until they end or the other side goes; the first is fetched before the answer starts.
+
+        Guarantee: whoever goes is noticed at once, also while there is nothing to send: streams are limited in number.
+        """
         first = await anext(events, None)
         headers = [(b"content-type", EVENTS.encode()), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
         gone = asyncio.ensure_future(_disconnected(receive))
@@ -138,13 +141,25 @@ class Endpoint:
             event = first
             while event is not None and not gone.done():
                 await send({"type": "http.response.body", "body": event, "more_body": True})
-                event = await anext(events, None)
+                event = await _unless(gone, events)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except OSError:
             return
         finally:
             gone.cancel()
             await events.aclose()  # type: ignore[attr-defined]
+
+
+async def _unless(gone: asyncio.Future[None], events: AsyncIterator[bytes]) -> bytes | None:
+    """The next event; None if there is none, or once the other side has gone."""
+    coming = asyncio.ensure_future(anext(events, None))
+    try:
+        await asyncio.wait((coming, gone), return_when=asyncio.FIRST_COMPLETED)
+        return coming.result() if coming.done() else None
+    finally:
+        if not coming.done():
+            coming.cancel()
+            await asyncio.wait((coming,))  # what it holds is given back before the events are closed
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import logging
 import resource
@@ -36,6 +37,7 @@ Announce = Callable[[str], None]
 _THREADS = 32
 _SWITCH_SECONDS = 0.0005
 _GRACE_SECONDS = 5
+_HEAPS, _OWN_MAPPING, _KEPT = -8, -3, -1  # M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD of <malloc.h>
 _USES = {
     "operator": "makes keys and tokens, see {url}/openapi.json",
     "analyst": "asks: thresher fleet list --server {url} --key {token}",
@@ -63,11 +65,12 @@ def serve(
         read_key_file(path)  # before anything is made: only the start that makes the secrets says where they are
     _quiet_logs()
     _raise_open_files()
+    _bound_heaps()
     # A commit waits for its turn at each of its steps; with turns ten times shorter, 10 % more reports are taken.
     sys.setswitchinterval(_SWITCH_SECONDS)
     with (
-        DataDirectory(settings.data_dir, settings.roles) as directory,
         _listening(settings) as listener,
+        DataDirectory(settings.data_dir, settings.roles) as directory,
         assembled(settings, directory) as services,
     ):
         app = build_app(services, pages(services) if pages else ())
@@ -79,7 +82,7 @@ def serve(
             if ready is not None:
                 ready(url)
 
-        server = _server(uvicorn, config, app, started)
+        server = _server(uvicorn, config, app, settings, started)
         loop = _loop(services)
         gc.collect()
         gc.freeze()  # what is here now stays: looking through it again and again would only make requests wait
@@ -102,7 +105,13 @@ def _loop(services: Services) -> CoordinatorLoop | None:
     if services.coordinator is None:
         return None
     aggregator = services.aggregator or services.peers["aggregator"]
-    loop = CoordinatorLoop(services.coordinator, aggregator, services.metrics, services.wake)  # type: ignore[arg-type]
+    loop = CoordinatorLoop(
+        services.coordinator,
+        aggregator,  # type: ignore[arg-type]
+        services.metrics,
+        services.wake,
+        services.the_coordinator_store.claim,
+    )
     loop.start()
     return loop
 
@@ -118,9 +127,9 @@ def _config(uvicorn: Any, app: App, settings: Settings) -> Config:
         interface="asgi3",
         server_header=False,
         date_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=list(settings.proxies),
         backlog=4096,
-        limit_concurrency=settings.limits.connections,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ssl_certfile=settings.tls_cert,
@@ -129,12 +138,15 @@ def _config(uvicorn: Any, app: App, settings: Settings) -> Config:
     return config
 
 
-def _server(uvicorn: Any, config: Config, app: App, ready: Callable[[], None]) -> Any:
+def _server(uvicorn: Any, config: Config, app: App, settings: Settings, ready: Callable[[], None]) -> Any:
     class Server(uvicorn.Server):  # type: ignore[misc]
         """Says when it is ready, and tells open event streams when it stops."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
+            try:
+                await super().startup(sockets)
+            except OSError as error:  # another process that bound the port too was the first to listen
+                raise _port_taken(settings, error) from None
             ready()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -142,7 +154,9 @@ def _server(uvicorn: Any, config: Config, app: App, ready: Callable[[], None]) -
             await super().shutdown(sockets)
             await asyncio.to_thread(app.close)  # here, since whoever waits for a commit needs the event loop
 
-    return Server(config)
+    server = Server(config)
+    app.crowded = lambda: len(server.server_state.connections) > settings.limits.connections
+    return server
 
 
 @contextlib.contextmanager
@@ -159,17 +173,21 @@ def _our_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _listening(settings: Settings) -> Iterator[socket.socket]:
-    """The socket, bound before anything is made, so that a port in use changes nothing on disk but the lock."""
+    """The socket, bound before anything is made, so that a port in use changes nothing on disk."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((settings.host, settings.port))
         except OSError as error:
-            raise InvalidSetting(
-                "port", f"{settings.port} at {settings.host} cannot be used: {error.strerror}", hint="Choose another."
-            ) from None
+            raise _port_taken(settings, error) from None
         yield listener
+
+
+def _port_taken(settings: Settings, error: OSError) -> InvalidSetting:
+    return InvalidSetting(
+        "port", f"{settings.port} at {settings.host} cannot be used: {error.strerror}", hint="Choose another."
+    )
 
 
 def _url(settings: Settings, listener: socket.socket) -> str:
@@ -211,3 +229,15 @@ def _raise_open_files() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _bound_heaps() -> None:
+    """Keep the C library from holding on to what was freed.
+
+    Otherwise every thread may get a heap of its own, and each heap keeps up to 64 MB once large arrays, such as a
+    plan's check needs, have come and gone. Nothing to do where the C library is not glibc.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        adjust = ctypes.CDLL(None).mallopt
+        for setting, value in ((_HEAPS, 2), (_OWN_MAPPING, 1 << 20), (_KEPT, 1 << 20)):
+            adjust(setting, value)

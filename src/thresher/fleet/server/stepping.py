@@ -28,13 +28,19 @@ class CoordinatorLoop(threading.Thread):
     """
 
     def __init__(
-        self, coordinator: Coordinator, aggregator: Aggregator | HttpAggregator, metrics: Metrics, wake: threading.Event
+        self,
+        coordinator: Coordinator,
+        aggregator: Aggregator | HttpAggregator,
+        metrics: Metrics,
+        wake: threading.Event,
+        claim: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(name="coordinator", daemon=True)
         self._coordinator = coordinator
         self._aggregator = aggregator
         self._metrics = metrics
         self._wake = wake
+        self._claim = claim
         self._ended = threading.Event()
         self._retire_at = 0.0
 
@@ -42,7 +48,7 @@ class CoordinatorLoop(threading.Thread):
         """Step until stopped."""
         while not self._ended.is_set():
             self._wake.clear()
-            due = self._guarded(self._coordinator.step)
+            due = self._guarded(self._step)
             if time.monotonic() >= self._retire_at:
                 # In this thread, so that no round is planned with a key that is being retired.
                 self._guarded(self._retire)
@@ -58,6 +64,10 @@ class CoordinatorLoop(threading.Thread):
         """Finish the step at hand and end."""
         self._ended.set()
         self._wake.set()
+
+    def _step(self) -> float | None:
+        self._claim()  # again and again: a database that was restarted may have another owner by now
+        return self._coordinator.step()
 
     def _retire(self) -> None:
         self._aggregator.retire_keys(self._coordinator.keys_in_use())

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import socket
+import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from thresher.errors import ServerUnavailable
 
 _COMMAND = "import sys; from thresher.cli import main; sys.argv[0] = 'thresher'; main()"
+_READY = re.compile(r"^Thresher is ready at (\S+)$", re.MULTILINE)
 _START_SECONDS = 60.0
 _END_SECONDS = 15.0
 
@@ -57,46 +58,37 @@ def local_server(*arguments: str, directory: Path | None = None) -> Iterator[Loc
     with contextlib.ExitStack() as stack:
         if directory is None:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="thresher-"))) / "server"
-        port = free_port()
         log = stack.enter_context(tempfile.TemporaryFile())
         process = subprocess.Popen(  # noqa: S603 - our own command
-            _command(directory, port, arguments), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            _command(directory, arguments), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
         )
         stack.callback(_end, process)
-        server = LocalServer(f"http://127.0.0.1:{port}", directory, process)
-        try:
-            _wait_until_ready(server)
-        except ServerUnavailable as error:
-            log.seek(0)
-            said = log.read()[-1000:].decode(errors="replace")
-            raise ServerUnavailable(error.message, hint=f"It said: {said}") from None
-        yield server
+        yield LocalServer(_address(process, log), directory, process)
 
 
-def free_port() -> int:
-    """A port that nobody listens on at the moment."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
+def _command(directory: Path, arguments: Sequence[str]) -> list[str]:
+    # It chooses its port itself: one that was free a moment ago may be another's by the time it starts.
+    return [sys.executable, "-c", _COMMAND, "serve", "--data-dir", str(directory), "--port", "0", *arguments]
 
 
-def _command(directory: Path, port: int, arguments: Sequence[str]) -> list[str]:
-    return [sys.executable, "-c", _COMMAND, "serve", "--data-dir", str(directory), "--port", str(port), *arguments]
-
-
-def _wait_until_ready(server: LocalServer) -> None:
+def _address(process: subprocess.Popen[bytes], log: IO[bytes]) -> str:
+    """Where the server answers: it says so once it does."""
     end = time.monotonic() + _START_SECONDS
+    problem = "The server was not ready in time."
     while time.monotonic() < end:
-        if server.process.poll() is not None:
-            raise ServerUnavailable("The server ended before it was ready.")
-        with (
-            contextlib.suppress(urllib.error.URLError, OSError),
-            urllib.request.urlopen(server.url + "/readyz", timeout=2) as answer,  # noqa: S310 - our own address
-        ):
-            if answer.status == 200:
-                return
+        ended = process.poll() is not None
+        if found := _READY.search(_said(log)):
+            return found[1]
+        if ended:
+            problem = "The server ended before it was ready."
+            break
         time.sleep(0.05)
-    raise ServerUnavailable("The server was not ready in time.")
+    raise ServerUnavailable(problem, hint=f"It said: {_said(log)[-1000:]}")
+
+
+def _said(log: IO[bytes]) -> str:
+    # Not read as files are: the place where reading ends would be where the server writes on.
+    return os.pread(log.fileno(), os.fstat(log.fileno()).st_size, 0).decode(errors="replace")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -18,6 +19,7 @@ import numpy as np
 
 from thresher.errors import ServerUnavailable, ThresherError, Unauthorised
 from thresher.fleet import messages
+from thresher.fleet.addresses import checked_token
 from thresher.fleet.clock import SystemClock
 from thresher.fleet.device_core import DeviceCore
 from thresher.fleet.device_state import DeviceState
@@ -43,6 +45,8 @@ POLICY = Policy(
     hide_from_contact_list=False,
 )
 """Simulated devices answer nearly everything: nobody's value is at stake."""
+
+_log = logging.getLogger("thresher.simulator")
 
 T = TypeVar("T")
 Told = Callable[[str, int, int], None]
@@ -89,7 +93,7 @@ class Simulation:
         self.behaviour = behaviour or Behaviour()
         self.outcomes = Outcomes()
         self.wire = Wire(url)
-        self._enrolment_key = enrolment_key
+        self._enrolment_key = checked_token("enrolment_key", enrolment_key)
         self._policy = policy or POLICY
         self._workers = workers
         self._scout_seconds = scout_seconds
@@ -117,13 +121,15 @@ class Simulation:
             outcomes=self.outcomes,
         )
 
-    async def enrol(self) -> None:
-        """Enrol every device, and the hostile clients: they have the same key."""
+    async def enrol(self, stop: Stop | None = None) -> None:
+        """Enrol every device, and the hostile clients: they have the same key. Told to stop, leave the rest out."""
         devices, body = self.population.devices, messages.encode(messages.Enrol())
         done = 0
 
         async def one(device: int) -> None:
             nonlocal done
+            if stop is not None and stop.is_set():
+                return
             token = await self._enrolled(body)
             if device < devices:
                 holds = functools.partial(self.population.attributes, device)
@@ -207,8 +213,14 @@ class Simulation:
                     return messages.decode(messages.Enrolled, answer.body).token
                 if answer.status in (401, 403):
                     raise Unauthorised("The server does not know this enrolment key.", hint="See its data directory.")
-                problem = ServerUnavailable(f"The server answered an enrolment with {answer.status}.")
+                problem = ServerUnavailable(
+                    f"The server answered an enrolment with {answer.status}.", hint="Is this where devices enrol?"
+                )
+                if answer.status < 500 and answer.status not in (408, 429):
+                    raise problem  # it would say so again
                 wait = max(wait, answer.retry_after or 0.0)
+            if attempt == 0 and self._cores[0] is None:  # the first device speaks for all
+                _log.warning("%s Trying again for a while.", problem.message)
             await asyncio.sleep(wait)
         raise problem
 
@@ -223,7 +235,9 @@ def simulate(
 
     async def whole() -> T | None:
         try:
-            await simulation.enrol()
+            await simulation.enrol(stop)
+            if stop.is_set():
+                return None  # and nothing is asked, which would be charged
             return await _living(simulation, ask, _Ending(stop, seconds))
         finally:
             await simulation.close()

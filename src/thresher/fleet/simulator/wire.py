@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from thresher.errors import InvalidSetting, ServerUnavailable, require
+from thresher.errors import ServerUnavailable, require
+from thresher.fleet.addresses import checked_address
 
 SECONDS = 30.0
 """How long an answer may take."""
@@ -107,11 +108,9 @@ class Wire:
     """A server's address, and the idle connections to it. As many are open as requests are under way at once."""
 
     def __init__(self, url: str, *, seconds: float = SECONDS) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidSetting("server", "must be an address such as http://127.0.0.1:8000")
+        parts = urlsplit(checked_address("server", url))
         self._parser = require("httptools", "server").HttpResponseParser
-        self._host = parts.hostname
+        self._host = parts.hostname or ""
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._prefix = parts.path.rstrip("/")

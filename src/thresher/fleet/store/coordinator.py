@@ -142,6 +142,22 @@ class CoordinatorStore:
             )
             return changed == 1
 
+    def forget_refused(self, keep: int) -> None:
+        """Delete refused queries, which have no rounds and no charge, but the `keep` newest."""
+        with self._database.transaction() as transaction:
+            transaction.execute(
+                "DELETE FROM queries WHERE state = 'refused' AND id NOT IN "
+                "(SELECT id FROM queries WHERE state = 'refused' ORDER BY created DESC, id DESC LIMIT ?)",
+                (keep,),
+            )
+
+    def claim(self) -> None:
+        """Keep the store to this process from now on; `StoreUnavailable` while another one has it.
+
+        Edge cases: a claim ends with its process, and with its connection: call it again before relying on it.
+        """
+        self._database.claim()
+
     def plan_round(
         self,
         query: str,

@@ -69,6 +69,10 @@ class Database(Protocol):
         """Overwrite what was deleted, as far as the database can."""
         ...
 
+    def claim(self) -> None:
+        """Be the only one that has claimed these tables, or fail."""
+        ...
+
     def close(self) -> None:
         """Close all connections."""
         ...

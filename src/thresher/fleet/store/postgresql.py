@@ -42,8 +42,9 @@ class PostgreSQL:
         self._psycopg: Any = require("psycopg", "postgres")
         self._address = address
         self.schema = schema
-        # Advisory locks are shared by all that use the database: a 64-bit number of our own, made of our name.
-        self._lock_number = int.from_bytes(hashlib.sha256(f"{schema} rounds".encode()).digest()[:8], signed=True)
+        self._lock_number = _number(f"{schema} rounds")
+        self._claim: psycopg.Connection[Row] | None = None
+        self._claiming = threading.Lock()
         self._idle: list[psycopg.Connection[Row]] = []
         self._inherited: list[psycopg.Connection[Row]] = []
         self._guard = threading.Lock()
@@ -69,10 +70,38 @@ class PostgreSQL:
     def scrub(self) -> None:
         """Nothing: reports are deleted by dropping their tables, and PostgreSQL removes the files of those at once."""
 
+    def claim(self) -> None:
+        """See `Database`. A lock of a session: PostgreSQL gives it back when this process ends, however it ends."""
+        with self._claiming:
+            if self._claim is not None:
+                try:
+                    self._claim.execute("SELECT 1")
+                    return
+                except self._psycopg.Error:  # the database was restarted, and the lock went with the connection
+                    self._claim.close()
+                    self._claim = None
+            if self._closed:
+                raise unavailable("is closed")
+            connection = self._connect()
+            transaction = PostgreSQLTransaction(connection, self._psycopg.Error, self._lock_number)
+            try:
+                [(claimed,)] = transaction.fetch("SELECT pg_try_advisory_lock(?)", (_number(f"{self.schema} owner"),))
+                if not claimed:
+                    raise unavailable("is in use by another server")
+            except BaseException:
+                connection.close()
+                raise
+            self._claim = connection
+
     def close(self) -> None:
         """Close all connections."""
         self._closed = True
         self._drop_idle()
+        if self._claim is not None:
+            with contextlib.suppress(self._psycopg.Error):
+                # Now, for whoever comes next: that a connection was closed, the database notices when it gets to it.
+                self._claim.execute("SELECT pg_advisory_unlock_all()")
+            self._claim.close()
 
     def _begin(self, write: bool) -> psycopg.Connection[Row]:
         """A connection with an open transaction. An idle one may have been lost; then a new one is made."""
@@ -196,6 +225,11 @@ class PostgreSQLTransaction:
         """
         kind = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
         self.run(f"SELECT {kind}(?)", (self._lock_number,))
+
+
+def _number(name: str) -> int:
+    """Advisory locks are shared by all that use the database: a 64-bit number of our own, made of a name."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
 
 
 @lru_cache(maxsize=1000)

@@ -16,6 +16,8 @@ from thresher.fleet.store.database import Kind, Row, Value, unavailable
 
 _WAIT = 30.0
 _PAUSE = 0.01
+_MOST_IDLE = 8  # readers; of writers there is never more than one
+_CACHE_KIB = {True: 65_536, False: 4_096}  # what one writer or one reader may keep of the file in memory
 _MOST_PARAMETERS = 20_000  # SQLite's own limit is 32,766
 # Full: a commit is on the disk when it returns. secure_delete: what is deleted is overwritten with zeros.
 _PRAGMAS = """
@@ -24,7 +26,6 @@ PRAGMA synchronous = FULL;
 PRAGMA secure_delete = ON;
 PRAGMA foreign_keys = ON;
 PRAGMA temp_store = MEMORY;
-PRAGMA cache_size = -65536;
 PRAGMA wal_autocheckpoint = 4000;
 """
 
@@ -39,7 +40,7 @@ class SQLite:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._writing = threading.Lock()
-        self._idle: list[sqlite3.Connection] = []
+        self._idle: dict[bool, list[sqlite3.Connection]] = {True: [], False: []}  # those that write, and the others
         self._inherited: list[sqlite3.Connection] = []
         self._process = os.getpid()
         self._closed = False
@@ -53,7 +54,7 @@ class SQLite:
     def transaction(self, *, write: bool = True) -> Iterator[SQLiteTransaction]:
         """See `Database`."""
         # Immediate: the file's lock is taken before anything is read, so nothing read can be out of date when writing.
-        with self._writing if write else contextlib.nullcontext(), self._connection() as connection:
+        with self._writing if write else contextlib.nullcontext(), self._connection(write) as connection:
             transaction = SQLiteTransaction(connection)
             transaction.run("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
@@ -68,40 +69,53 @@ class SQLite:
 
         Guarantee: what was deleted before is in none of the files, or this fails.
         """
-        with self._writing, self._connection() as connection:
+        with self._writing, self._connection(True) as connection:
             [(busy, _, _)] = SQLiteTransaction(connection).fetch("PRAGMA wal_checkpoint(TRUNCATE)")
             if busy:
                 raise unavailable("is in use, and what was deleted is not overwritten yet")
 
+    def claim(self) -> None:
+        """Nothing: the file is in a data directory, which one process has locked."""
+
     def close(self) -> None:
         """Close all connections."""
         self._closed = True
-        while self._idle:
-            self._idle.pop().close()
+        for idle in self._idle.values():
+            while idle:
+                idle.pop().close()
 
     @contextlib.contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
+    def _connection(self, write: bool) -> Iterator[sqlite3.Connection]:
         """A connection for one transaction; after an error it is not used again."""
         if self._closed:
             raise unavailable("is closed")
         if self._process != os.getpid():
             # Kept from being closed: the parent still uses them.
-            self._inherited, self._idle, self._process = self._idle, [], os.getpid()
+            self._inherited, self._process = [*self._idle[True], *self._idle[False]], os.getpid()
+            self._idle = {True: [], False: []}
+        idle = self._idle[write]
         try:
-            connection = self._idle.pop()
+            connection = idle.pop()
         except IndexError:
-            connection = self._connect()
+            connection = self._connect(write)
         try:
             yield connection
         except StoreUnavailable:
             connection.close()
             raise
         except BaseException:
-            self._idle.append(connection)
+            self._keep(connection, idle)
             raise
-        self._idle.append(connection)
+        self._keep(connection, idle)
 
-    def _connect(self) -> sqlite3.Connection:
+    def _keep(self, connection: sqlite3.Connection, idle: list[sqlite3.Connection]) -> None:
+        """For the next transaction; not too many, since each has a cache."""
+        if len(idle) < _MOST_IDLE and not self._closed:
+            idle.append(connection)
+        else:
+            connection.close()
+
+    def _connect(self, write: bool) -> sqlite3.Connection:
         try:
             connection = sqlite3.connect(
                 f"{self.path.absolute().as_uri()}?mode=rw",
@@ -116,7 +130,7 @@ class SQLite:
         give_up = time.monotonic() + _WAIT
         while True:
             try:
-                connection.executescript(_PRAGMAS)
+                connection.executescript(f"{_PRAGMAS}PRAGMA cache_size = -{_CACHE_KIB[write]};")
             except sqlite3.Error as error:
                 if _is_busy(error) and time.monotonic() < give_up:
                     time.sleep(_PAUSE)
