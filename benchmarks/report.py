@@ -169,6 +169,10 @@ The aggregator alone, on sealed reports of 112 bytes in its store:
 
 {table(load("opening"))}
 
+The console in a browser on the same machine, without a round going on:
+
+{table(load("console_page"))}
+
 ## Randomness and planning
 
 {table(load("randomness"))}

@@ -16,6 +16,7 @@ from console_server import ConsoleServer, console_server, people
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+expect.set_options(timeout=30_000)  # of what may take a while on a busy machine; what never comes fails all the same
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",

@@ -127,8 +127,9 @@ def console_server(
     delta: float = 1e-5,
     pace: float = 0.0,
     attributes: tuple[str, ...] = (),
+    operated: bool = True,
 ) -> Iterator[ConsoleServer]:
-    """A server in a thread, on a free port."""
+    """A server in a thread, on a free port. Not `operated` is one whose other roles run elsewhere."""
     settings = Settings(data_dir=directory / "data", port=0)
     with DataDirectory(settings.data_dir, settings.roles) as data, assembled(settings, data) as services:
         ports = Rows(rows, pace)
@@ -141,7 +142,7 @@ def console_server(
         pages = routes(
             ServerDesk(services),
             ServerDoor(services),
-            ServerOperations(services),
+            ServerOperations(services) if operated else None,
             clock=clock,
             attributes=attributes,
         )

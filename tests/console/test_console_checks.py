@@ -1,4 +1,4 @@
-"""Every page, light and dark: nothing serious for axe, no error, no other host; small and quick."""
+"""Every page, light and dark: nothing serious for axe, no error, no other host; and small."""
 
 from __future__ import annotations
 
@@ -100,9 +100,7 @@ def test_charts_have_words(server, answered, visit):
     assert page.locator("[style]").count() == 0
 
 
-def test_first_page_is_small_and_quick(server, visit):
-    visitor = visit(server)
-    visitor.sign_in(server.analyst)
+def test_first_page_is_small(server):
     with client(server) as http:
         sign_in(http, server.analyst)
         page = http.get("/")
@@ -114,11 +112,3 @@ def test_first_page_is_small_and_quick(server, visit):
             assert answer.headers["content-encoding"] == "gzip"
             weight += int(answer.headers["content-length"])
     assert weight < 40_000  # far below the 150 kB that were promised
-    fastest = min(_load(visitor) for _ in range(3))
-    assert fastest < 1.0
-
-
-def _load(visitor) -> float:
-    started = time.monotonic()
-    visitor.go("/")
-    return time.monotonic() - started

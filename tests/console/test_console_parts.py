@@ -13,9 +13,10 @@ import thresher as th
 from thresher.analytics import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
 from thresher.analytics.trie import Trie, TrieNode, branching_trie
 from thresher.console import asking, pictures, svg
+from thresher.console.lines import python_line
 from thresher.console.pages.home import progress
 from thresher.console.reading import PAGE, Column, Reading, Row, branches
-from thresher.console.rendering import amount, charged, duration, percent, printable, when
+from thresher.console.rendering import amount, charged, duration, left, percent, printable, sentence, when
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.questions import Bins, Dates, Values
 
@@ -59,7 +60,7 @@ def test_fields_make_queries_and_queries_make_python(given, query):
     made = asking.to_query(asking.filled(given))
     assert made == query
     assert asking.to_request(asking.filled(given)).query == query.to_dict()
-    line = asking.python_line(query, "http://server")
+    line = python_line(query, "http://server")
     assert run(line) == query
 
 
@@ -251,3 +252,43 @@ def test_only_the_latest_plan_of_a_session_is_made():
     for number in range(2000):
         planning.draw(f"session {number}")
     assert len(planning._latest) <= 1000
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (1e-4, "0.0001"),
+        (1e-4 - 1e-8, "9.99e-5"),  # and not all of it
+        (9.99999, "9.9999"),
+        (10 - 0.3 * 3, "9.1"),  # 9.1 but for floating point
+        (99.0, "99"),
+        (12345.9, "12,345"),
+        (0.0, "0"),
+        (-1e-18, "0"),
+    ],
+)
+def test_what_is_left_is_never_rounded_up(value, written):
+    assert left(value) == written
+    assert float(left(value).replace(",", "")) <= max(value, 0) * (1 + 1e-11)
+
+
+def test_a_sentence_keeps_the_case_of_names():
+    assert sentence("histogram of AppVersion") == "Histogram of AppVersion"
+    assert sentence("") == ""
+
+
+def test_an_error_finds_its_field():
+    for given, field in (
+        ({"epsilon": "x"}, "epsilon"),
+        ({"contact": "1"}, "contact"),
+        ({"verb": "quantiles", "quantiles_lower": "x"}, "quantiles_lower"),
+        ({"verb": "quantiles", "quantiles_lower": "9", "quantiles_upper": "1"}, "quantiles_lower"),
+        ({"verb": "ranges", "ranges_branching": "1"}, "ranges_branching"),
+        ({"verb": "heavy_hitters", "hitters_method": "trie", "hitters_levels": "x"}, "hitters_levels"),
+        ({"buckets": "bins", "bins_number": "0"}, "bins_number"),
+        ({"verb": "heavy_hitters", "hitters_method": "trie", "hitters_levels": "501"}, ""),  # rounds have no field
+    ):
+        fields = asking.filled({"attribute": "a", **given})
+        with pytest.raises(ThresherError) as raised:
+            asking.to_request(fields)
+        assert asking.field_of(asking.as_on_the_form(raised.value), fields) == field, given

@@ -87,7 +87,10 @@ def test_the_plan_follows_the_sliders_and_spends_nothing(visit, server):
     page.fill("#delta", "1e-4")
     expect(page.locator("#plan")).to_contain_text("leaving δ")
     page.fill("#epsilon", "many")
-    expect(page.locator("#plan")).to_contain_text("epsilon must be a number.")
+    expect(page.locator("#plan")).to_contain_text("Epsilon must be a number.")
+    expect(page.locator("[aria-invalid]")).to_have_id("epsilon")
+    page.fill("#epsilon", "0.5")
+    expect(page.locator("[aria-invalid]")).to_have_count(0)
     assert server.coordinator.ledger_view().spent_epsilon == before
 
 
@@ -133,7 +136,15 @@ def test_budget_refusal(visit, start):
     page.get_by_role("button", name="Ask and spend").click()
     expect(page.locator("#refused")).to_contain_text("The budget does not allow this.")
     assert server.coordinator.ledger_view().spent_epsilon == 1.0
-    # What was filled in is still there, and something smaller can be asked at once.
+    expect(page).to_have_url(server.url + "/ask?attribute=country")
+    page.reload()  # asks nothing again, and keeps what was filled in
+    expect(page.locator("#attribute")).to_have_value("country")
+    visitor.go("/queries?state=refused")
+    expect(page.locator("tbody tr")).to_contain_text("not charged")
+    page.locator("tbody a").click()
+    expect(page.locator("main")).to_contain_text("nothing of ε 1, δ 1e-8")
+    visitor.go("/ask?attribute=country")
+    # Something smaller can be asked at once.
     visitor.fill_ask("histogram", "country", epsilon="0.5")
     page.locator("#plan button.primary").click()
     page.get_by_role("button", name="Ask and spend").click()
@@ -194,7 +205,7 @@ def test_an_expired_session_leads_back_to_where_one_was(visit, start):
     expect(page.locator("main")).to_contain_text("Your session has ended")
     page.fill("#token", server.analyst)
     page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/ask")
+    page.wait_for_url("**/ask?attribute=country")  # as it was filled in
     server.console_clock.ahead = 4 * 3600
     visitor.go("/ledger")
     expect(page).to_have_url(re.compile(r"/login\?next=%2Fledger&ended=1$"))

@@ -1,15 +1,18 @@
-"""From the fields of the ask form to a query, and from a query to the Python line that asks it again."""
+"""From the fields of the ask form to a query, and what to say where they make none."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
+import json
+import math
 import re
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, Literal, cast, get_args
+from typing import Literal, cast, get_args
 
 from thresher.analytics.queries import (
     HeavyHittersQuery,
@@ -18,12 +21,12 @@ from thresher.analytics.queries import (
     Query,
     RangesQuery,
 )
-from thresher.errors import InvalidSetting
+from thresher.errors import InvalidSetting, ThresherError
 from thresher.fleet.messages import QueryRequest, RoundSettings
 from thresher.fleet.rates import SampledBy
 from thresher.privacy import plan as make_plan
 from thresher.privacy.plans import Plan
-from thresher.questions import Bins, Dates, Every, Joint, Values
+from thresher.questions import Bins, Dates, Every, Values
 
 DEFAULTS: dict[str, str] = {
     "verb": "histogram",
@@ -56,6 +59,33 @@ DEFAULTS: dict[str, str] = {
     "bucket_size": "",
     "name": "",
 }
+_CHOSEN_FREELY = ("name", "attribute")
+"""Fields that change neither a plan nor its cost."""
+_LABELS = {
+    "column": "attribute",
+    "lower": "from",
+    "upper": "to",
+    "bins": "bins",
+    "probabilities": "quantiles",
+    "branching": "cells split into",
+    "bucket_size": "longest answer",
+    "step": "characters a level",
+    "every": "cut to the",
+}
+"""What the form calls what the library calls otherwise."""
+_FIELDS = {
+    "devices contacted": "contact",
+    "enough answers": "completions",
+    "longest answer": "bucket_size",
+    "quantiles": "probabilities",
+    "steps": "quantiles_steps",
+    "characters a level": "hitters_step",
+    "cells split into": "ranges_branching",
+    "number of bins": "bins_number",
+    "bins": "bins_upper",
+}
+_PARTS = {"from": "lower", "to": "upper", "levels": "levels"}
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _MOST_BINS = 10_000
 _MOST_SESSIONS = 1000
 
@@ -84,7 +114,31 @@ class Planning:
 
 def filled(given: Mapping[str, str]) -> dict[str, str]:
     """Every field of the form: what was given, and the defaults for the rest."""
-    return {name: given.get(name, default).strip() for name, default in DEFAULTS.items()}
+    return {name: given.get(name, default).replace("\r\n", "\n").strip() for name, default in DEFAULTS.items()}
+
+
+def agreement(fields: Mapping[str, str]) -> str:
+    """Says which settings a plan was shown for, so that no other plan is run than the one that was agreed to."""
+    settings = {name: value for name, value in fields.items() if name not in _CHOSEN_FREELY}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def as_on_the_form(error: ThresherError) -> ThresherError:
+    """The error, with what is wrong named as the form names it."""
+    if isinstance(error, InvalidSetting) and error.setting in _LABELS:
+        problem = error.message.removeprefix(error.setting).strip().removesuffix(".")
+        return InvalidSetting(_LABELS[error.setting], problem, hint=error.hint)
+    return error
+
+
+def field_of(error: ThresherError, fields: Mapping[str, str]) -> str:
+    """The field that an error is about; empty if it is about none or several."""
+    setting = getattr(error, "setting", "")
+    if setting in _PARTS:
+        verb = {"histogram": "bins", "heavy_hitters": "hitters"}.get(fields["verb"], fields["verb"])
+        setting = f"{verb}_{_PARTS[setting]}"
+    name = _FIELDS.get(setting, setting)
+    return name if name in DEFAULTS else ""
 
 
 def new_name() -> str:
@@ -100,7 +154,15 @@ def to_request(fields: Mapping[str, str]) -> QueryRequest:
     name = fields["name"] or new_name()
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}", name):
         raise InvalidSetting("name", "must be letters, digits and . _ : - only, at most 100")
-    return QueryRequest(name=name, query=to_query(fields).to_dict(), settings=_settings(fields))
+    query, settings = to_query(fields), _settings(fields)
+    least, contacted = query.plan.sampling_rate, settings.contact_rate
+    if contacted is not None and contacted < least:
+        raise InvalidSetting(
+            "devices contacted",
+            f"must be at least {math.ceil(1e4 * least) / 100:g} %, the part that is sampled",
+            hint="Contact more devices, or spend less: a smaller epsilon samples fewer.",
+        )
+    return QueryRequest(name=name, query=query.to_dict(), settings=settings)
 
 
 def to_query(fields: Mapping[str, str]) -> Query:
@@ -192,11 +254,11 @@ def _settings(fields: Mapping[str, str]) -> RoundSettings:
 def _plan(fields: Mapping[str, str], rounds: int) -> Plan:
     if not 1 <= rounds <= 500:
         raise InvalidSetting("rounds", "must be from 1 to 500 in all")
-    return _planned(_number(fields, "epsilon", "epsilon"), _number(fields, "delta", "delta"), rounds)
+    return planned(_number(fields, "epsilon", "epsilon"), _number(fields, "delta", "delta"), rounds)
 
 
 @functools.lru_cache(maxsize=4096)
-def _planned(epsilon: float, delta: float, rounds: int) -> Plan:
+def planned(epsilon: float, delta: float, rounds: int) -> Plan:
     """Sliders pass over the same targets again and again; a plan takes a fifth of a second."""
     return make_plan(epsilon, delta, rounds=rounds)
 
@@ -212,11 +274,11 @@ def _number(fields: Mapping[str, str], name: str, setting: str) -> float:
 
 
 def as_number(text: str, setting: str) -> float:
-    """A finite number from a field; `setting` is what an error calls it."""
-    try:
-        number = float(text)
-    except ValueError:
-        raise InvalidSetting(setting, "must be a number") from None
+    """A finite number from a field, as people write one; `setting` is what an error calls it."""
+    if not _NUMBER.fullmatch(text):
+        hint = "Write 0.5 or 1e-8: a point, no comma, no space." if "," in text or " " in text else ""
+        raise InvalidSetting(setting, "must be a number", hint=hint)
+    number = float(text)
     if not -1e300 < number < 1e300:
         raise InvalidSetting(setting, "must be a finite number")
     return number
@@ -228,51 +290,3 @@ def whole(fields: Mapping[str, str], name: str, setting: str) -> int:
     if number != int(number):
         raise InvalidSetting(setting, "must be a whole number")
     return int(number)
-
-
-def python_line(query: Query, address: str) -> str:
-    """The line that asks the same again, from Python. It costs again."""
-    plan = query.plan
-    settings: dict[str, Any] = {"epsilon": plan.epsilon, "delta": plan.delta}
-    if isinstance(query, HistogramQuery):
-        column, extra = _histogram_settings(query)
-        settings |= extra
-        positional = [column]
-    elif isinstance(query, HeavyHittersQuery):
-        positional = [query.column]
-        if query.method == "trie":
-            settings |= {"method": "trie", "levels": plan.rounds, "step": query.step}
-    elif isinstance(query, QuantilesQuery):
-        positional = [query.column, list(query.probabilities)]
-        settings |= {"lower": query.lower, "upper": query.upper, "method": query.method}
-        if query.method == "search":
-            settings["steps"] = plan.rounds // len(query.probabilities)
-        else:
-            settings |= {"levels": plan.rounds, "branching": query.branching}
-    else:
-        positional = [query.column]
-        settings |= {
-            "lower": query.lower,
-            "upper": query.upper,
-            "branching": query.branching,
-            "levels": plan.rounds,
-        }
-    written = [repr(value) for value in positional] + [f"{name}={value!r}" for name, value in settings.items()]
-    return f"th.{query.verb}(th.Fleet({address!r}, key=token), {', '.join(written)})"
-
-
-def _histogram_settings(query: HistogramQuery) -> tuple[Any, dict[str, Any]]:
-    parts = query.question.parts if isinstance(query.question, Joint) else (query.question,)
-    columns = query.question.columns
-    bins = {part.column: list(part.edges) for part in parts if isinstance(part, Bins)}
-    dates = {part.column: part.every for part in parts if isinstance(part, Dates)}
-    settings: dict[str, Any] = {}
-    if len(columns) == 1:
-        settings |= {"bins": next(iter(bins.values()))} if bins else {}
-        settings |= {"dates": next(iter(dates.values()))} if dates else {}
-    else:
-        settings |= {"bins": bins} if bins else {}
-        settings |= {"dates": dates} if dates else {}
-    if query.domain is not None:
-        settings["domain"] = list(query.domain)
-    return (columns[0] if len(columns) == 1 else list(columns)), settings

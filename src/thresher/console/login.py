@@ -11,6 +11,7 @@ from thresher.console.visits import (
     Office,
     cookie_name,
     dressed,
+    drop_cookie,
     enter,
     is_secure,
     read_form,
@@ -46,9 +47,7 @@ def logout(office: Office) -> Endpoint:
             return dressed(visit, request)
         office.sessions.close(request.cookies.get(cookie_name(request), ""))
         response = RedirectResponse("/login", 303)
-        response.delete_cookie(
-            cookie_name(request), path="/", secure=is_secure(request), httponly=True, samesite="strict"
-        )
+        drop_cookie(response, request, cookie_name(request))
         return dressed(response, request)
 
     return endpoint
@@ -77,7 +76,7 @@ async def _sign_in(office: Office, request: Request) -> Response:
     office.sessions.close(request.cookies.get(cookie_name(request), ""))
     response = RedirectResponse(local_path(after), 303)
     set_cookie(response, request, cookie_name(request), office.sessions.open(token))
-    response.delete_cookie(_form_cookie(request), path="/")
+    drop_cookie(response, request, _form_cookie(request))
     return response
 
 

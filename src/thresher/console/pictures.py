@@ -164,8 +164,11 @@ def distribution(
             svg.tag("rect", x=svg.across(left), width=svg.across(right - left), y=_TOP, height=height, class_="chosen")
         )
     content.append(svg.stretched(svg.path(band, "band", closed=True), svg.path(known, "line"), top=_TOP, height=height))
-    ticks = [(0.0, ""), (0.25, "25 %"), (0.5, "50 %"), (0.75, "75 %"), (1.0, "100 % are below")]
-    content = [svg.grid(ticks, *content, top=_TOP, height=height)]
+    ticks = [(part, percent(part)) for part in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    content = [
+        svg.grid(ticks, *content, top=_TOP, height=height, beside=True),
+        svg.tag("text", "of devices are below", x=0, y=_TOP - 8, class_="tick"),
+    ]
     for rank, value, start, stop in marks:
         y = _TOP + height * (1 - rank)
         x1, x2 = svg.across(place(start)), svg.across(place(stop))
@@ -196,7 +199,7 @@ def distribution(
             )
         )
     content.append(
-        svg.below([(place(tick), _short(tick)) for tick in svg.nice_ticks(low, high, 5)], y=_TOP + height + 18)
+        svg.below([(place(tick), _short(tick)) for tick in svg.nice_ticks(low, high, 4)], y=_TOP + height + 18)
     )
     said = "; ".join(
         f"{percent(rank)} are below {amount(value)}" for rank, value, _, _ in marks if not math.isnan(value)
@@ -205,6 +208,7 @@ def distribution(
         *content,
         height=_TOP + height + _FOOT,
         title=title,
+        class_="guttered",
         description=(f"{said}. " if said else "") + "The band holds with 95 %, with all that the threshold may hide.",
     )
 
@@ -269,4 +273,4 @@ def _short(value: float) -> str:
 
 def _moment(time: float, span: float) -> str:
     moment = dt.datetime.fromtimestamp(time, dt.UTC)
-    return moment.strftime("%H:%M" if span < 2 * 86_400 else "%-d %b")
+    return moment.strftime("%H:%M" if span < 43_200 else "%-d %b, %H:%M" if span < 2 * 86_400 else "%-d %b")

@@ -20,6 +20,12 @@ VERBS = {
     "quantiles": "Quantiles",
     "ranges": "Ranges",
 }
+METHODS = {
+    "one-shot": "whole values, one round",
+    "trie": "letter by letter",
+    "hierarchy": "hierarchy",
+    "search": "binary search",
+}
 STATES = {
     "received": "Received",
     "running": "Running",
@@ -33,6 +39,13 @@ STATES = {
     "forwarded": "Counting",
     "released": "Released",
     "dropped": "Dropped",
+}
+
+
+ROLE_STATES = {
+    "server-unavailable": "cannot be reached",
+    "store-unavailable": "cannot reach its store",
+    "unauthorised": "does not take this server's key",
 }
 
 
@@ -55,8 +68,11 @@ def environment() -> Environment:
         duration=duration,
         verb=lambda verb: VERBS.get(verb, verb),
         state=lambda state: STATES.get(state, state),
+        role_state=lambda state: ROLE_STATES.get(state, state.replace("-", " ")),
         printable=printable,
         charged=charged,
+        sentence=sentence,
+        left=left,
     )
     made.globals.update(asset=assets.address, version=__version__)
     return made
@@ -76,6 +92,21 @@ def amount(value: float | None) -> str:
         return text.rstrip("0").rstrip(".") if "." in text else text
     mantissa, _, exponent = f"{value:.3g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def left(value: float) -> str:
+    """What is left of a budget, as `amount` writes it; rounded down, so that it never says more than there is."""
+    if not value > 0:
+        return "0"
+    nudged = value * (1 + 1e-12)  # what is short of a round number only by floating point is that number
+    places = 4 if value < 10 else 2 if value < 10_000 else 0
+    unit = 10.0 ** (-places if nudged >= 1e-3 else math.floor(math.log10(nudged)) - 2)
+    return amount(math.floor(nudged / unit) * unit)
+
+
+def sentence(text: str) -> str:
+    """The text with a capital at its start; the rest stays as it is, since names of attributes do."""
+    return text[:1].upper() + text[1:]
 
 
 def percent(value: float | None) -> str:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from thresher.console import assets, login
 from thresher.console.desk import Desk, Doorkeeper, Operations
 from thresher.console.pages import ask, home, ledger, operate, queries, read, watch
+from thresher.console.refusals import caught, elsewhere
 from thresher.console.sessions import Sessions
-from thresher.console.visits import Office, page
+from thresher.console.visits import Endpoint, Office, page
 from thresher.fleet.clock import Clock, SystemClock
+
+_ANY = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 def routes(
@@ -26,39 +31,40 @@ def routes(
 ) -> list[BaseRoute]:
     """The console as routes of the coordinator's server, from `/` on.
 
-    `attributes` are suggested on the ask page beside those of earlier queries. Without `operations` there is no
-    operator's page. A session ends `session_seconds` after it was last used. `stopping` says
-    when the server is about to stop, so that live pages let go of it.
+    `attributes` are suggested on the ask page beside those of earlier queries. Without `operations` the operator's page
+    shows how the roles are and says where the rest is done. A session ends `session_seconds` after it was last used.
+    `stopping` says when the server is about to stop, so that live pages let go of it.
 
-    Guarantee: every page but the login form and the static files needs a session; every response forbids scripts,
-    styles and connections from anywhere but this server.
+    Guarantee: every page but the login form, the static files and the page for what does not exist needs a session;
+    every response forbids scripts, styles and connections from anywhere but this server. The last route takes every
+    address that is left: put others before these.
     """
     clock = clock or SystemClock()
     sessions = Sessions(clock, idle=session_seconds)
     office = Office(desk, door, operations, clock, sessions, tuple(attributes), stopping)
     get, post = ["GET"], ["POST"]
-    return [
-        Route("/static/{digest}/{name}", assets.serve, methods=get),
-        Route("/login", login.login(office), methods=["GET", "POST"]),
-        Route("/logout", login.logout(office), methods=post),
-        Route("/", page(office, home.show), methods=get),
-        Route("/home", page(office, home.refresh, touch=False), methods=get),
-        Route("/ask", page(office, ask.show), methods=get),
-        Route("/ask", page(office, ask.ask), methods=post),
-        Route("/ask/plan", page(office, ask.plan), methods=get),
-        Route("/queries", page(office, queries.show), methods=get),
-        Route("/queries/{query}", page(office, watch.show), methods=get),
-        Route("/queries/{query}/events", watch.events(office), methods=get),
-        Route("/queries/{query}/cancel", page(office, watch.cancel), methods=post),
-        Route("/queries/{query}/answer", page(office, read.show), methods=get),
-        Route("/queries/{query}/table", page(office, read.table), methods=get),
-        Route("/queries/{query}/range", page(office, read.calculate), methods=get),
-        Route("/queries/{query}/verify", page(office, read.verify), methods=get),
-        Route("/queries/{query}/download/{kind}", page(office, read.save), methods=get),
-        Route("/ledger", page(office, ledger.show), methods=get),
-        Route("/operate", page(office, operate.show, operator=True), methods=get),
+    table: list[tuple[str, Endpoint, list[str]]] = [
+        ("/static/{digest}/{name}", _static, get),
+        ("/login", login.login(office), [*get, *post]),
+        ("/logout", login.logout(office), post),
+        ("/", page(office, home.show), get),
+        ("/home", page(office, home.refresh, touch=False), get),
+        ("/ask", page(office, ask.show), get),
+        ("/ask", page(office, ask.ask), post),
+        ("/ask/plan", page(office, ask.plan), get),
+        ("/queries", page(office, queries.show), get),
+        ("/queries/{query}", page(office, watch.show), get),
+        ("/queries/{query}/events", watch.events(office), get),
+        ("/queries/{query}/cancel", page(office, watch.cancel), post),
+        ("/queries/{query}/answer", page(office, read.show), get),
+        ("/queries/{query}/table", page(office, read.table), get),
+        ("/queries/{query}/range", page(office, read.calculate), get),
+        ("/queries/{query}/verify", page(office, read.verify), get),
+        ("/queries/{query}/download/{kind}", page(office, read.save), get),
+        ("/ledger", page(office, ledger.show), get),
+        ("/operate", page(office, operate.show, operator=True), get),
         *(
-            Route(f"/operate/{name}", page(office, handler, operator=True), methods=post)
+            (f"/operate/{name}", page(office, handler, operator=True), post)
             for name, handler in (
                 ("make-enrolment-key", operate.make_enrolment_key),
                 ("revoke-enrolment-key", operate.revoke_enrolment_key),
@@ -68,3 +74,9 @@ def routes(
             )
         ),
     ]
+    known = [Route(path, caught(office, endpoint), methods=methods) for path, endpoint, methods in table]
+    return [*known, Route("/{path:path}", caught(office, elsewhere(office, known)), methods=_ANY)]
+
+
+async def _static(request: Request) -> Response:
+    return assets.serve(request)

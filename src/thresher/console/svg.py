@@ -91,14 +91,20 @@ def decades(low: float, high: float) -> list[float]:
     return [10.0**power for power in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
 
 
-def grid(ticks: Sequence[tuple[float, str]], *content: Markup, top: float, height: float) -> Markup:
-    """What is drawn, between horizontal lines behind it and their labels in front, at parts of the height."""
+def grid(
+    ticks: Sequence[tuple[float, str]], *content: Markup, top: float, height: float, beside: bool = False
+) -> Markup:
+    """What is drawn, between horizontal lines behind it and their labels in front, at parts of the height.
+
+    `beside` puts the labels to the left of the chart, for what may begin anywhere; its class is then `guttered`.
+    """
     lines, labels = [], []
     for part, label in ticks:
         y = top + height * (1 - part)
         lines.append(tag("line", x1=0, x2="100%", y1=y, y2=y, class_="grid" if part else "axis"))
         if label:
-            labels.append(tag("text", label, x=0, y=y - 5, class_="tick halo"))
+            place = {"x": -8, "y": y + 4, "text_anchor": "end"} if beside else {"x": 0, "y": y - 5}
+            labels.append(tag("text", label, class_="tick halo", **place))
     return Markup().join([*lines, *content, *labels])
 
 

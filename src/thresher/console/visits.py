@@ -175,7 +175,7 @@ def to_login(request: Request, *, ended: bool) -> Response:
         where += "?next=" + quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""), safe="")
     response = RedirectResponse(where + (("&" if "?" in where else "?") + "ended=1" if ended else ""), 303)
     if ended:
-        response.delete_cookie(cookie_name(request), path="/")
+        drop_cookie(response, request, cookie_name(request))
     return response
 
 
@@ -186,17 +186,25 @@ def _handled(handler: Handler, visit: Visit) -> Response:
         if is_fragment(visit.request):
             return HTMLResponse(_alert(visit.office, error), status_of(error))
         title = "Not found" if isinstance(error, NotFound) else "That did not work"
-        return visit.page("problem.html", status=status_of(error), title=title, detail=error.message, hint=error.hint)
+        path = visit.request.url.path
+        return visit.page(
+            "problem.html",
+            status=status_of(error),
+            title=title,
+            detail=error.message,
+            hint=error.hint,
+            back=path.rpartition("/")[0] if visit.request.method == "POST" else "",  # the page that the form is on
+        )
 
 
 def _alert(office: Office, error: ThresherError) -> str:
     return office.templates.get_template("alert.html").render(detail=error.message, hint=error.hint)
 
 
-def refusal(office: Office, status: int, detail: str, hint: str) -> Response:
+def refusal(office: Office, status: int, detail: str, hint: str, *, title: str = "Turned away") -> Response:
     """A page for a request that is turned away before it is anybody's."""
     template = office.templates.get_template("refused.html")
-    return HTMLResponse(template.render(title="Turned away", detail=detail, hint=hint), status)
+    return HTMLResponse(template.render(title=title, detail=detail, hint=hint), status)
 
 
 def status_of(error: ThresherError) -> int:
@@ -234,6 +242,8 @@ def dressed(response: Response, request: Request) -> Response:
     """The response with the headers that every page has."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
+    if is_fragment(request):
+        response.headers["X-Fragment"] = "1"  # so that no script takes a proxy's own page for a part of ours
     if is_secure(request):
         response.headers.setdefault("Strict-Transport-Security", "max-age=31536000")
     return response
@@ -252,3 +262,8 @@ def cookie_name(request: Request) -> str:
 def set_cookie(response: Response, request: Request, name: str, value: str) -> None:
     """A cookie that scripts cannot read and other sites cannot send."""
     response.set_cookie(name, value, path="/", secure=is_secure(request), httponly=True, samesite="strict")
+
+
+def drop_cookie(response: Response, request: Request, name: str) -> None:
+    """Take a cookie back; browsers hear of one that is tied to TLS only where this is said as it was set."""
+    response.delete_cookie(name, path="/", secure=is_secure(request), httponly=True, samesite="strict")

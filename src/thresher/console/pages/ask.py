@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from thresher.console import asking, pictures
 from thresher.console.visits import Visit, is_fragment, status_of
-from thresher.errors import ThresherError
+from thresher.errors import Conflict, ThresherError
 from thresher.fleet.messages import PlanPreview
 from thresher.privacy.guarantee import Guarantee
 from thresher.questions import from_dict
@@ -37,21 +37,26 @@ def ask(visit: Visit) -> Response:
     """Charge and run, then watch. What is refused comes back with the form and the reason."""
     fields = asking.filled(visit.form)
     try:
-        status = visit.office.desk.submit(asking.to_request(fields), visit.caller.name)
+        request = asking.to_request(fields)
+        if visit.asked.get("agreed") != asking.agreement(fields):
+            # What the button said it spends is what is spent, also if settings change under it.
+            raise Conflict("The settings are not those of the plan that was shown.", hint="See the plan for them now.")
+        status = visit.office.desk.submit(request, visit.caller.name)
     except ThresherError as error:
         # A refused query keeps its name; what is asked next is another one.
-        return _page(visit, {**fields, "name": asking.new_name()}, error)
+        return _page(visit, {**fields, "name": asking.new_name()}, asking.as_on_the_form(error))
     return visit.go(f"/queries/{status.id}")
 
 
 def _page(visit: Visit, fields: dict[str, str], error: ThresherError | None = None) -> Response:
-    known = {column for query in visit.office.desk.queries() for column in _columns(query.query)}
+    known = {column for query in visit.office.desk.queries() for column in columns(query.query)}
     content = _plan(visit, fields)
     return visit.page(
         "ask.html",
         status=200 if error is None else status_of(error),
         fields=fields,
         attributes=sorted({*visit.office.attributes, *known}),
+        defaults=asking.DEFAULTS,
         refused=error,
         **content,
     )
@@ -62,9 +67,11 @@ def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
     empty: dict[str, Any] = {
         "preview": None,
         "problem": None,
+        "wrong": "",
         "chart": "",
         "meter": pictures.meter,
         "waiting": False,
+        "agreed": asking.agreement(fields),
     }
     if not fields["attribute"]:
         # A plan does not depend on the attribute's name: show one at once, and ask for the name before running.
@@ -72,8 +79,9 @@ def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
         empty["waiting"] = True
     try:
         preview: PlanPreview = visit.office.desk.preview(asking.to_request(fields))
-    except ThresherError as problem:
-        return {**empty, "problem": problem, "setting": getattr(problem, "setting", "")}
+    except ThresherError as error:
+        problem = asking.as_on_the_form(error)
+        return {**empty, "problem": problem, "wrong": asking.field_of(problem, fields)}
     analyst, contact = (
         Guarantee(stated.epsilon, stated.delta, stated.adjacency, stated.rounds)
         for stated in (preview.guarantees.analyst, preview.guarantees.contact_list)
@@ -89,8 +97,8 @@ def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _columns(query: dict[str, object]) -> list[str]:
-    """The attributes that an earlier query asked for."""
+def columns(query: dict[str, object]) -> list[str]:
+    """The attributes that a stored query asks for."""
     if "column" in query:
         return [str(query["column"])]
     try:

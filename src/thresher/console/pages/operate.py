@@ -8,7 +8,7 @@ from typing import cast
 from starlette.responses import Response
 
 from thresher.console import asking, pictures
-from thresher.console.desk import CallerRole, Operations
+from thresher.console.desk import CallerRole, Operations, SealingKey
 from thresher.console.visits import Visit
 from thresher.errors import InvalidSetting, NotFound, ThresherError
 from thresher.fleet.messages import QueryStatus
@@ -84,21 +84,24 @@ def _made(visit: Visit, secret: Secret) -> Response:
 
 
 def _page(visit: Visit, secret: Secret | None) -> Response:
-    desk, operations = visit.office.desk, _operations(visit)
+    desk, operations = visit.office.desk, visit.office.operations
     silences = silent(list(desk.queries()))
     contacted = sum(each.contacted for each in silences)
+    sealing_keys: list[SealingKey] = []
+    problem = None
     try:
-        sealing_keys, problem = list(operations.sealing_keys()), None
+        sealing_keys = list(operations.sealing_keys()) if operations else []
     except ThresherError as error:  # the aggregator may be away; the rest of the page is still useful
-        sealing_keys, problem = [], error
+        problem = error
     return visit.page(
         "operate.html",
         fleet=desk.fleet_view(),
-        enrolment_keys=operations.enrolment_keys(),
-        tokens=operations.tokens(),
+        enrolment_keys=operations.enrolment_keys() if operations else [],
+        tokens=operations.tokens() if operations else [],
         sealing_keys=sealing_keys,
         sealing_problem=problem,
         secret=secret,
+        here=str(visit.request.base_url).rstrip("/"),
         silences=silences,
         silent_part=sum(each.silent for each in silences) / contacted if contacted else None,
         meter=pictures.meter,
@@ -125,7 +128,7 @@ def silent(queries: list[QueryStatus]) -> list[Silence]:
 
 def _operations(visit: Visit) -> Operations:
     if visit.office.operations is None:
-        raise NotFound("This server has no operator's page.", hint="Operate it where its collector runs.")
+        raise NotFound("Not all roles run here, so keys and tokens are not made here.", hint="See the page Operate.")
     return visit.office.operations
 
 

@@ -17,6 +17,7 @@ from thresher.analytics.queries import Query, query_from_dict
 from thresher.analytics.ranges import Ranges
 from thresher.console import asking, pictures
 from thresher.console.downloads import KINDS, download
+from thresher.console.lines import python_line
 from thresher.console.pages.queries import page_number
 from thresher.console.reading import Page, Reading, bars, branches, reading
 from thresher.console.visits import Visit, is_fragment
@@ -60,7 +61,8 @@ def show(visit: Visit) -> Response:
         empty=not found.table.rows if not isinstance(answer, Quantiles) else all(math.isnan(q.value) for q in answer),
         released=len(found.table.rows),
         shape=_shape(visit, found),
-        line=asking.python_line(found.query, str(visit.request.base_url).rstrip("/")),
+        rate=_rate(found),
+        line=python_line(found.query, str(visit.request.base_url).rstrip("/"), status.settings),
         certificates=[release.certificate() for release in found.releases],
         guarantees=guarantees,
         same=guarantees[0] == guarantees[1],
@@ -135,8 +137,7 @@ def _shape(visit: Visit, found: Answered) -> dict[str, Any]:
     """What each verb shows above its table."""
     answer, plan = found.answer, found.answer.plan
     if isinstance(answer, Histogram | HeavyHitters):
-        rate = getattr(found.releases[0], "rate", plan.sampling_rate)
-        shown, threshold = bars(answer, found.query), plan.threshold / rate
+        shown, threshold = bars(answer, found.query), plan.threshold / _rate(found)
         most = max([threshold * 1.15, *(bar.upper for bar in shown)])
         drawn = [(bar, pictures.bar(bar.estimate, bar.lower, bar.upper, threshold, most)) for bar in shown]
         content: dict[str, Any] = {"kind": "bars", "bars": drawn, "threshold": threshold}
@@ -149,6 +150,11 @@ def _shape(visit: Visit, found: Answered) -> dict[str, Any]:
     if isinstance(answer, Quantiles):
         return {"kind": "quantiles", "found": list(answer), "chart": _quantiles_chart(answer)}
     return {"kind": "ranges", **_calculation(visit, answer)}
+
+
+def _rate(found: Answered) -> float:
+    """The part of the devices that the first round sampled, of all that checked in."""
+    return float(getattr(found.releases[0], "rate", found.answer.plan.sampling_rate))
 
 
 def _quantiles_chart(answer: Quantiles) -> Markup:

@@ -12,7 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from thresher.console import pictures
+from thresher.console.pages.ask import columns
 from thresher.console.pages.home import progress
+from thresher.console.rendering import METHODS, amount
 from thresher.console.visits import Endpoint, Office, Visit, cookie_name, dressed, enter
 from thresher.errors import ThresherError
 from thresher.fleet.messages import QueryStatus
@@ -48,8 +50,30 @@ def _content(office: Office, status: QueryStatus) -> dict[str, Any]:
         "meter": pictures.meter,
         "ended": status.state not in ("received", "running"),
         "said": said(status),
+        "in_short": in_short(status),
         "now": office.clock.now(),
     }
+
+
+def in_short(status: QueryStatus) -> list[tuple[str, str]]:
+    """What a query asks, beside its verb: a name and a text each."""
+    query = status.query
+    facts = [("Attribute", ", ".join(columns(query)))]
+    question = query.get("question", {})
+    if "edges" in question:
+        edges = question["edges"]
+        facts.append(("Counted in", f"{len(edges) - 1:,} bins from {amount(edges[0])} to {amount(edges[-1])}"))
+    if "every" in question:
+        facts.append(("Counted by", str(question["every"])))
+    if query.get("domain"):
+        facts.append(("Public list", f"{len(query['domain']):,} values"))
+    if "probabilities" in query:
+        facts.append(("Quantiles", ", ".join(map(amount, query["probabilities"]))))
+    if "lower" in query:
+        facts.append(("Bounds", f"{amount(query['lower'])} to {amount(query['upper'])}"))
+    if "method" in query:
+        facts.append(("Method", METHODS.get(query["method"], query["method"])))
+    return [(name, text) for name, text in facts if text]
 
 
 def said(status: QueryStatus) -> str:

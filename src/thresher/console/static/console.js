@@ -12,11 +12,14 @@ async function fragment(address, signal) {
     throw new DOMException("signed out", "AbortError");
   }
   if (response.status === 429) { // overtaken by another window of the same session
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    await pause(500);
     return fragment(address, signal);
   }
+  if (!response.headers.has("X-Fragment")) throw new Error("not from this server"); // a proxy's own page, say
   return response.text();
 }
+
+const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /** Put a part into its place; only the newest of several requests for the same place wins. */
 const waiting = new Map();
@@ -34,6 +37,12 @@ async function show(place, address) {
   } finally {
     if (waiting.get(place) === control) place.setAttribute("aria-busy", "false");
   }
+}
+
+/** Say that what is shown may be old, while the server cannot be reached. */
+function lost(yes) {
+  const note = document.getElementById("lost");
+  if (note) note.hidden = !yes;
 }
 
 function say(place, text) {
@@ -118,6 +127,19 @@ function confirmations() {
   });
 }
 
+// Once is enough ------------------------------------------------------------------------------------------------------
+
+function once() {
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (event.defaultPrevented || (event.submitter?.formMethod || form.method) !== "post") return;
+    if (form.dataset.sent) event.preventDefault();
+    form.dataset.sent = "yes";
+  });
+  // Back on a page that the browser has kept, its forms can be sent again.
+  addEventListener("pageshow", () => { for (const form of all("form[data-sent]")) delete form.dataset.sent; });
+}
+
 // Ask -----------------------------------------------------------------------------------------------------------------
 
 const scales = {
@@ -129,11 +151,43 @@ function asking() {
   const form = one("form[data-plan]");
   if (!form) return;
   const place = document.getElementById("plan");
+  const defaults = JSON.parse(form.dataset.defaults);
   let timer = 0;
   const replan = (delay) => {
     clearTimeout(timer);
-    timer = setTimeout(() => show(place, `${form.dataset.plan}?${new URLSearchParams(new FormData(form))}`), delay);
+    // From here on neither the plan that is shown nor one that is on its way is the one that would be run.
+    waiting.get(place)?.abort();
+    waiting.delete(place);
+    place.setAttribute("aria-busy", "true");
+    for (const button of all("button", place)) button.disabled = true;
+    timer = setTimeout(() => {
+      const settings = new URLSearchParams(new FormData(form));
+      show(place, `${form.dataset.plan}?${settings}`).then(mark);
+      remember(settings);
+    }, delay);
   };
+  const mark = () => {
+    const wrong = one("[data-wrong]", place)?.dataset.wrong;
+    for (const field of all("[aria-invalid]", form)) field.removeAttribute("aria-invalid");
+    if (wrong) document.getElementById(wrong)?.setAttribute("aria-invalid", "true");
+  };
+  // The address says what is filled in, so that reloading, coming back and signing in again keep it.
+  const remember = (settings) => {
+    for (const [name, value] of [...settings]) {
+      if (name === "name" || value === defaults[name]) settings.delete(name);
+    }
+    const address = `/ask?${settings}`.replace(/\?$/, "");
+    if (address.length < 1900) history.replaceState(null, "", address);
+  };
+  // What was refused was sent here; reloading shows it again instead of sending it again.
+  if (new URLSearchParams(location.search).has("agreed")) remember(new URLSearchParams(new FormData(form)));
+  for (const button of all("[data-fill]", form)) {
+    button.addEventListener("click", () => {
+      const field = document.getElementById(button.dataset.fill);
+      field.value = button.dataset.value;
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+  }
   for (const slider of all("[data-slides]", form)) {
     const field = document.getElementById(slider.dataset.slides);
     const scale = scales[slider.dataset.scale];
@@ -175,11 +229,18 @@ function watching() {
     if (focused) all("a, button", place).find((each) => each.textContent === focused)?.focus();
     if (said.textContent !== text) said.textContent = text;
     countdown();
+    lost(false);
   });
   source.addEventListener("end", () => source.close());
-  source.addEventListener("error", () => {
-    // A lost connection is taken up again by itself. A refusal is not: the session has ended, or the server is full.
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 2000);
+  source.addEventListener("error", async () => {
+    lost(true);
+    // A lost connection is taken up again by itself. A refusal is not: the session has ended, the server is full, or a
+    // proxy answers for one that is away. The page is loaded anew when somebody is there to answer.
+    while (source.readyState === EventSource.CLOSED) {
+      await pause(2000);
+      const answer = await fetch(location.href, { method: "HEAD", headers: { "X-Fragment": "1" } }).catch(() => null);
+      if (answer && answer.status < 500) return location.reload();
+    }
   });
   addEventListener("pagehide", () => source.close());
 }
@@ -201,7 +262,12 @@ function refreshing() {
   if (!place) return;
   setInterval(async () => {
     if (document.hidden || place.contains(document.activeElement) || getSelection()?.toString()) return;
-    try { place.innerHTML = await fragment(place.dataset.refresh); } catch { /* the next one may get through */ }
+    try {
+      place.innerHTML = await fragment(place.dataset.refresh);
+      lost(false);
+    } catch {
+      lost(true); // the next one may get through
+    }
   }, 1000 * Number(place.dataset.every));
 }
 
@@ -273,6 +339,7 @@ function enliven(root) {
 
 themes();
 confirmations();
+once();
 asking();
 watching();
 refreshing();
