@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -22,6 +23,7 @@ from thresher.errors import Conflict, InvalidFormat, NotFound, ServerUnavailable
 from thresher.fleet.device import Device
 from thresher.fleet.policy import Policy
 from thresher.fleet.server.peers import HttpAggregator, HttpCollector
+from thresher.fleet.server.running import _our_signals
 from thresher.mechanism.response import Response
 from thresher.questions import Values
 
@@ -408,3 +410,13 @@ def test_sigint_ends_it_as_well(tmp_path):
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(30) == 0
         assert "Traceback" not in server.output
+
+
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_before_the_server_looks_for_them_stops_it_too(kind):
+    server = SimpleNamespace(should_exit=False)
+    before = signal.getsignal(kind)
+    with _our_signals(server):
+        signal.raise_signal(kind)
+    assert server.should_exit
+    assert signal.getsignal(kind) is before

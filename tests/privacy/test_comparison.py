@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import thresher as th
+from thresher.errors import InvalidSetting
 from thresher.privacy.comparison import _sampled_error, _stability_error
 
 DRAWS = 400_000
@@ -51,3 +52,8 @@ def test_given_sizes_and_picture(tmp_path):
     assert b"stability-based" in (tmp_path / "compare.svg").read_bytes()
     with pytest.raises(th.errors.InvalidSetting):
         th.plan(epsilon=1.0, delta=1e-8).compare([0])
+
+
+def test_one_size_is_not_a_list():
+    with pytest.raises(InvalidSetting, match="counts must be a list, not int"):
+        th.plan(1, 1e-8).compare(1000)

@@ -17,13 +17,14 @@ Reference: Dwork, McSherry, Nissim and Smith 2006 (Laplace); Korolova et al. 200
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thresher.errors import InvalidSetting
 from thresher.privacy.binomial import Floats, log_point
 from thresher.privacy.settings import check_count
 from thresher.privacy.visibility import relative_error
@@ -98,6 +99,8 @@ class Comparison:
 
 def compare(plan: Plan, counts: Sequence[int] | None = None) -> Comparison:
     """The plan beside noisy histograms of the whole table and of the same sample."""
+    if not isinstance(counts, Iterable | None):
+        raise InvalidSetting("counts", f"must be a list, not {type(counts).__name__}", hint="Such as counts=[1000].")
     sizes = default_sizes(plan) if counts is None else [check_count(count, least=1) for count in counts]
     sensitivity = 1 if plan.adjacency == "add-remove" else 2
     scale = sensitivity * plan.rounds / plan.epsilon

@@ -87,7 +87,7 @@ def serve(
         gc.collect()
         gc.freeze()  # what is here now stays: looking through it again and again would only make requests wait
         try:
-            with _our_signals(), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+            with _our_signals(server), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
                 runner.run(_run(server, listener))
         finally:
             services.stopping.set()
@@ -160,10 +160,17 @@ def _server(uvicorn: Any, config: Config, app: App, settings: Settings, ready: C
 
 
 @contextlib.contextmanager
-def _our_signals() -> Iterator[None]:
-    """Once the server has stopped for a signal it raises that signal again: it must not cut off what comes after."""
+def _our_signals(server: Any) -> Iterator[None]:
+    """Stop the server for a signal that comes before it looks for them itself.
+
+    Once it has stopped for one, it raises that signal again: here it cannot cut off what comes after.
+    """
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
     kinds = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(kind, lambda *_: None) for kind in kinds]
+    before = [signal.signal(kind, stop) for kind in kinds]
     try:
         yield
     finally:
