@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import thresher as th
@@ -206,6 +207,14 @@ def test_a_domain_is_read_as_what_its_column_holds(frame, settings, domain, mean
     assert set(meant) <= set(answer.release.buckets)
     assert not set(meant) & set(answer.below_threshold)
     assert len(answer.to_arrow()) == len(domain)
+
+
+def test_decimals_are_named_by_their_places():
+    prices = pa.table({"price": pa.array([Decimal("1.20")] * 900, pa.decimal128(10, 2))})
+    answer = th.histogram(prices, "price", domain=["1.20", "7.00"], **TARGET)
+    assert answer.to_arrow()["status"].to_pylist() == ["released", "below threshold"]
+    with pytest.raises(InvalidSetting, match="all their places"):
+        th.histogram(prices, "price", domain=[Decimal("1.2")], **TARGET)
 
 
 def test_numpy_scalars_are_numbers(frame):

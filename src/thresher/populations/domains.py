@@ -83,4 +83,8 @@ def _fits(value: Any, kind: Kind) -> bool:
 
 
 def _misfit(kind: Kind, column: str) -> InvalidSetting:
-    return InvalidSetting("domain", f"has a bucket that does not fit column {column!r}, which is counted as {kind}")
+    return InvalidSetting(
+        "domain",
+        f"has a bucket that does not fit column {column!r}, which is counted as {kind}",
+        hint="Write decimals as text with all their places, as '1.20'." if kind == "decimals" else "",
+    )
