@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 _CHUNK = 1 << 20
@@ -34,16 +35,28 @@ def create_empty(path: Path) -> None:
     Guarantee: a file that is there is not opened. Closing it again would give up every lock this process holds on it,
     SQLite's among them, and two writers at once corrupt a database.
     """
-    if path.exists():
-        return
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    if not path.exists():
+        with made_beside(path):
+            pass
+
+
+@contextlib.contextmanager
+def made_beside(path: Path) -> Iterator[Path]:
+    """A new empty file, readable by its owner only, to be filled and then linked to its place; whoever is first wins.
+
+    Guarantee: what stands at `path` is whole from its first moment, durable at the end, and never replaced. If the
+    block fails, nothing is left.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     os.close(handle)
+    temporary = Path(name)
     try:
+        yield temporary
         with contextlib.suppress(FileExistsError):
             os.link(temporary, path)
         sync_directory(path.parent)
     finally:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def sync_directory(directory: Path) -> None:

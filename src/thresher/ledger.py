@@ -14,16 +14,14 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import os
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thresher.errors import InvalidFormat, InvalidSetting, LedgerUnavailable, ThresherError
-from thresher.files import sync_directory
+from thresher.files import made_beside
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.budget import Budget, Charge
 from thresher.privacy.plans import Plan
@@ -197,22 +195,16 @@ class Ledger(Tabular):
             )
         row = (repr(check_epsilon(epsilon)), repr(check_delta(delta)), check_adjacency(adjacency or "replace"), _now())
         try:
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.", suffix=".part")
-            os.close(handle)
-        except OSError as error:
-            raise self._unavailable(f"cannot be created: {error.strerror}") from None
-        temporary = Path(name)
-        try:
-            with contextlib.closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
+            with (
+                made_beside(self.path) as temporary,
+                contextlib.closing(sqlite3.connect(temporary, isolation_level=None)) as connection,
+            ):
                 connection.executescript(f"PRAGMA synchronous = EXTRA; {_SCHEMA}")
                 connection.execute("INSERT INTO budget VALUES (1, ?, ?, ?, ?)", row)
-            with contextlib.suppress(FileExistsError):
-                os.link(temporary, self.path)
-            sync_directory(self.path.parent)
-        except (OSError, sqlite3.Error):
+        except OSError as error:
+            raise self._unavailable(f"cannot be created: {error.strerror}") from None
+        except sqlite3.Error:
             raise self._unavailable("cannot be created") from None
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def _stored_budget(self) -> tuple[float, float, Adjacency]:
         with self._connection() as connection:

@@ -1,5 +1,6 @@
 """Real databases for the fleet's tests: every test that takes `store_url` runs on SQLite and on PostgreSQL."""
 
+import contextlib
 import itertools
 import subprocess
 import sys
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
+from thresher.fleet.store import AggregatorStore, CollectorStore, CoordinatorStore
 
 ROOT = Path(__file__).parents[2]
 _NUMBERS = itertools.count()
@@ -48,3 +51,24 @@ def store_url(request, tmp_path):
     if request.param == "sqlite":
         return str(tmp_path / "stores")
     return request.getfixturevalue("postgresql_url")
+
+
+@pytest.fixture
+def collector(store_url):
+    """A collector's store."""
+    with contextlib.closing(CollectorStore.open(store_url)) as store:
+        yield store
+
+
+@pytest.fixture
+def aggregator(store_url):
+    """A aggregator's store."""
+    with contextlib.closing(AggregatorStore.open(store_url)) as store:
+        yield store
+
+
+@pytest.fixture
+def coordinator(store_url):
+    """A coordinator's store."""
+    with contextlib.closing(CoordinatorStore.open(store_url)) as store:
+        yield store

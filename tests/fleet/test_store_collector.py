@@ -13,14 +13,6 @@ from thresher.errors import Conflict, NotFound, StoreUnavailable
 from thresher.fleet.store import CollectorStore, NewDevice, NewReport
 from thresher.fleet.store import Outcome as O
 
-
-@pytest.fixture
-def collector(store_url):
-    store = CollectorStore.open(store_url)
-    yield store
-    store.close()
-
-
 # The collector: enrolment
 
 

@@ -15,13 +15,6 @@ from thresher.fleet.store import AggregatorStore, CollectorStore, CoordinatorSto
 from thresher.fleet.store import Outcome as O
 
 
-@pytest.fixture
-def collector(store_url):
-    store = CollectorStore.open(store_url)
-    yield store
-    store.close()
-
-
 def files_contain(directory, needle):
     return [path.name for path in Path(directory).iterdir() if needle in path.read_bytes()]
 

@@ -7,22 +7,7 @@ import pytest
 from store_cases import NOW
 
 from thresher.errors import Conflict, NotFound
-from thresher.fleet.store import AggregatorStore, CoordinatorStore, StoredQuery
-
-
-@pytest.fixture
-def aggregator(store_url):
-    store = AggregatorStore.open(store_url)
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def coordinator(store_url):
-    store = CoordinatorStore.open(store_url)
-    yield store
-    store.close()
-
+from thresher.fleet.store import AggregatorStore, StoredQuery
 
 # The aggregator
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from thresher.fleet.messages import RoundSettings
-from thresher.fleet.opening import end_with_parent
+from thresher.fleet.processes import end_with_parent
 from thresher.fleet.simulator.population import demo_population
 from thresher.fleet.simulator.running import keep_checking_in
 

@@ -21,6 +21,7 @@ from typing import TypeAlias
 from thresher.errors import InvalidFormat, ServerUnavailable
 from thresher.fleet.messages import RoundConfiguration, configuration_hash
 from thresher.fleet.plaintext import DECOY, decode_payload, payload
+from thresher.fleet.processes import end_with_parent
 from thresher.fleet.sealing import OVERHEAD, PrivateKey, open_sealed
 from thresher.questions import Bucket, Question
 
@@ -158,15 +159,3 @@ class Workers:
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(cancel_futures=True)
-
-
-def end_with_parent() -> None:
-    """In a process that was started from here: end with the one that started it, even if that was killed."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def wait() -> None:
-        parent.join()
-        os._exit(0)
-
-    threading.Thread(target=wait, daemon=True).start()
