@@ -1,19 +1,25 @@
-"""Rounds for the tests of devices: a plan, a key, configurations that hold together."""
+"""For the tests of devices: a plan, a key, configurations that hold together, and a device that is enrolled."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from thresher.fleet import rates
-from thresher.fleet.messages import CheckedIn, RoundConfiguration, configuration_hash
+from thresher.fleet import messages, rates
+from thresher.fleet.device import DeviceCore
+from thresher.fleet.device_state import MemoryState
+from thresher.fleet.messages import CheckedIn, Enrolled, Report, RoundConfiguration, configuration_hash
 from thresher.fleet.plaintext import decode_payload, payload
+from thresher.fleet.policy import Policy
 from thresher.fleet.sealing import PrivateKey, open_sealed
+from thresher.mechanism.randomness import SecureRandomness
 from thresher.privacy.plans import Plan
 from thresher.questions import Values
 
 PLAN = Plan(1 / 16, 12, 1.0, 1e-8, "replace", 3)
 KEY = PrivateKey.from_bytes("key-1", bytes(range(32)))
 START = 1_000_000.0
+ALWAYS = {"sampled_by": "aggregator"}
+"""The device's own coin is always heads: for tests of what is answered."""
 
 
 class StillClock:
@@ -58,3 +64,30 @@ def checked_in(*rounds: RoundConfiguration) -> CheckedIn:
 def opened(sealed: bytes, of: RoundConfiguration, key: PrivateKey = KEY) -> Any:
     """What a report says: a bucket, or DECOY."""
     return decode_payload(payload(open_sealed(sealed, key, configuration_hash(of))), of.asked)
+
+
+def device(holds=None, *, state=None, policy=None, clock=None, randomness=None) -> DeviceCore:
+    """An enrolled device."""
+    attributes = {"word": "hello"} if holds is None else holds
+    core = DeviceCore(attributes, policy or Policy(), state or MemoryState(), randomness, clock or StillClock())
+    if core.token is None:
+        core.enrolled(Enrolled(token="thresher-device-1"))
+    return core
+
+
+def sealed(core: DeviceCore, round: str = "round-0") -> bytes:
+    return messages.decode(Report, core.report_request(round).body).sealed
+
+
+class Tosses:
+    """Counts how often bits are drawn."""
+
+    private = True
+
+    def __init__(self) -> None:
+        self.drawn = 0
+        self._source = SecureRandomness()
+
+    def fill(self, buffer) -> None:
+        self.drawn += 1
+        self._source.fill(buffer)
