@@ -21,6 +21,7 @@ LAYERS = [
     "mechanism",
     "testing",
     "questions",
+    "spelling",
     "ledger",
     "analytics",
     "populations",

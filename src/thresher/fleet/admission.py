@@ -20,7 +20,7 @@ from thresher.fleet.messages import (
     RoundSettings,
     canonical,
 )
-from thresher.fleet.plaintext import as_text
+from thresher.spelling import as_text
 from thresher.fleet.rates import Rates, SampledBy, contact_list_guarantee, share
 from thresher.mechanism.release import NUMBERS
 from thresher.privacy.plans import Plan

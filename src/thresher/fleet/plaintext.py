@@ -11,20 +11,18 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import functools
-import math
 import os
 import re
 import unicodedata
 from collections.abc import Callable, Hashable, Iterable
-from decimal import Decimal
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from thresher.errors import InvalidFormat
 from thresher.fleet.messages import SMALLEST_BUCKET
-from thresher.questions import END, Below, Bins, Bucket, Cells, Dates, Joint, Prefixes, Question, Values, normal
+from thresher.questions import END, Below, Bins, Bucket, Cells, Dates, Joint, Prefixes, Question, Values
+from thresher.spelling import as_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,27 +70,6 @@ def fleet_bucket(question: Question, value: Any) -> Bucket | None:
         return None if None in texts else texts
     except Exception:  # whatever an object held by a device does: it has no value then
         return None
-
-
-def as_text(value: Any) -> str | None:
-    """A whole value as it is counted: 42 is "42", true is "true", dates and times are in ISO form.
-
-    Edge cases: what is neither text, number, boolean, date nor time is no value.
-    """
-    if isinstance(value, str):
-        return str(normal(value))
-    if isinstance(value, bool) or type(value).__name__ == "bool":  # the second is NumPy's
-        return "true" if value else "false"
-    if isinstance(value, Integral):
-        return str(int(value))
-    if isinstance(value, Decimal):
-        return None if value.is_nan() else str(value)
-    if isinstance(value, Real):
-        number = float(value)
-        return None if math.isnan(number) else repr(number)
-    if isinstance(value, dt.datetime | dt.date | dt.time):
-        return value.isoformat()
-    return None
 
 
 def encode_bucket(question: Question, bucket: Bucket | None, size: int) -> bytes | None:

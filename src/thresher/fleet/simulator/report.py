@@ -12,7 +12,7 @@ import numpy as np
 
 from thresher.analytics import HeavyHitters, Histogram, Quantiles, Ranges
 from thresher.errors import InvalidSetting
-from thresher.fleet.plaintext import as_text
+from thresher.spelling import as_text
 from thresher.fleet.simulator.hostile import Outcomes
 from thresher.fleet.simulator.population import Column
 from thresher.mechanism.response import Response

@@ -1,0 +1,108 @@
+"""How single values are written as text, and how text is read as a number, a truth value, a date or a time.
+
+A file's columns, lists and columns of Python objects have no types that are public: what a value is, is read off the
+value itself, never off its neighbours. Fleets write whole values as text by the same rule. The patterns here are the
+whole of what is read; engines use them in SQL, with the same result.
+
+    whole numbers   7, -7, +7, 007, 7.0 (a fraction of zeros, as pandas writes whole numbers that have gaps)
+    floats          7, -7.5, .5, 5., 1e3, 1E-3; not inf, nan, 1_000, 0x10, 1,5
+    booleans        true, false, in any case
+    dates, times    ISO 8601: 2024-01-31, 2024-01-31T20:00, 2024-01-31 20:00:00.123456, with Z, +02, +0200 or +02:00
+
+Blanks around them are ignored. Text of more than 100 characters is none of them. Dates and times are those of the years
+1 to 9999. A time with an offset is taken to UTC; one without is taken as it stands.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any
+
+from thresher.questions import normal
+
+LONGEST = 100
+"""Text of more characters than this is read as text only."""
+
+BLANKS = " \t\r\n"
+WHOLE = r"[+-]?[0-9]+(\.0*)?"
+FLOAT = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+BOOLEAN = r"[tT][rR][uU][eE]|[fF][aA][lL][sS][eE]"
+DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
+OFFSET = r"Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?"
+TIME = rf"{DAY}([T ]{CLOCK}({OFFSET})?)?"
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+def as_text(value: Any) -> str | None:
+    """A whole value as it is counted: 42 is "42", true is "true", dates and times are in ISO form.
+
+    Edge cases: what is neither text, number, boolean, date nor time is no value.
+    """
+    if isinstance(value, str):
+        return str(normal(value))
+    if isinstance(value, bool) or type(value).__name__ == "bool":  # the second is NumPy's
+        return "true" if value else "false"
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, Decimal):
+        return None if value.is_nan() else str(value)
+    if isinstance(value, Real):
+        number = float(value)
+        return None if math.isnan(number) else repr(number)
+    if isinstance(value, dt.datetime | dt.date | dt.time):
+        return None if value != value else value.isoformat()  # pandas has a time that is not one
+    return None
+
+
+def read_whole(text: str) -> int | None:
+    """A whole number of at most 64 bits, or None."""
+    bare = _matching(WHOLE, text)
+    if bare is None:
+        return None
+    number = int(bare.partition(".")[0])
+    return number if _LEAST <= number <= _MOST else None
+
+
+def read_float(text: str) -> float | None:
+    """A finite double, or None."""
+    bare = _matching(FLOAT, text)
+    if bare is None:
+        return None
+    number = float(bare)
+    return (0.0 if number == 0 else number) if math.isfinite(number) else None
+
+
+def read_boolean(text: str) -> bool | None:
+    """A truth value, or None."""
+    bare = _matching(BOOLEAN, text)
+    return None if bare is None else bare.lower() == "true"
+
+
+def read_time(text: str) -> dt.datetime | None:
+    """A time without a zone, in microseconds, or None."""
+    bare = _matching(TIME, text)
+    if bare is None:
+        return None
+    try:
+        time = dt.datetime.fromisoformat(bare)
+        return time if time.tzinfo is None else time.astimezone(dt.UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        return None
+
+
+def read_date(text: str) -> dt.date | None:
+    """The day of a date or a time, or None."""
+    time = read_time(text)
+    return None if time is None else time.date()
+
+
+def _matching(pattern: str, text: str) -> str | None:
+    """The text without the blanks around it, if all of it matches."""
+    bare = text.strip(BLANKS)
+    return bare if len(bare) <= LONGEST and re.fullmatch(pattern, bare) else None
