@@ -20,11 +20,11 @@ from thresher.fleet.messages import (
     RoundSettings,
     canonical,
 )
-from thresher.spelling import as_text
 from thresher.fleet.rates import Rates, SampledBy, contact_list_guarantee, share
 from thresher.mechanism.release import NUMBERS
 from thresher.privacy.plans import Plan
 from thresher.questions import END, Bins, Dates, Joint, Prefixes, Question, Values
+from thresher.spelling import as_text
 
 DEFAULTS = RoundSettings(contact_rate=1.0, sampled_by="device", bucket_size=64, seconds=3600.0)
 MOST_COLUMNS = 32

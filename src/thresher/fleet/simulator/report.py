@@ -12,12 +12,12 @@ import numpy as np
 
 from thresher.analytics import HeavyHitters, Histogram, Quantiles, Ranges
 from thresher.errors import InvalidSetting
-from thresher.spelling import as_text
 from thresher.fleet.simulator.hostile import Outcomes
 from thresher.fleet.simulator.population import Column
 from thresher.mechanism.response import Response
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
+from thresher.spelling import as_text
 
 
 @dataclass(frozen=True, slots=True)
