@@ -19,31 +19,34 @@ import thresher as th
 from thresher.analytics import Charged, heavy_hitters, quantiles
 from thresher.errors import BudgetExceeded, InvalidFormat, InvalidSetting, LedgerUnavailable
 from thresher.ledger import Amount, Ledger, charge_plan
+from thresher.privacy import ROW
 
 SPAWN = multiprocessing.get_context("spawn")
 
 
 def test_three_tenths_fit_a_budget_of_three_tenths_and_no_fourth(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "privacy.db", epsilon=0.3, delta=3e-8)
-    assert [ledger.charge(0.1, 1e-8, "histogram of country") for _ in range(3)] == [1, 2, 3]
+    assert [ledger.charge(0.1, 1e-8, "histogram of country", unit=ROW) for _ in range(3)] == [1, 2, 3]
     assert ledger.spent == Amount(0.3, 3e-8)
     assert ledger.left == Amount(0.0, 0.0)
     with pytest.raises(BudgetExceeded, match=r"epsilon = 0 and delta = 0 left"):
-        ledger.charge(1e-9, 1e-300, "one more")
+        ledger.charge(1e-9, 1e-300, "one more", unit=ROW)
     assert len(ledger.history()) == 3
 
 
 def test_delta_alone_can_be_what_is_missing(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "privacy.db", epsilon=10, delta=1e-8)
-    ledger.charge(1, 6e-9, "first")
+    ledger.charge(1, 6e-9, "first", unit=ROW)
     with pytest.raises(BudgetExceeded, match="delta = 4e-09 left"):
-        ledger.charge(1, 6e-9, "second")
-    ledger.charge(1, 4e-9, "second, smaller")
+        ledger.charge(1, 6e-9, "second", unit=ROW)
+    ledger.charge(1, 4e-9, "second, smaller", unit=ROW)
 
 
 def test_it_is_reopened_with_what_was_spent(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
-    Ledger(path, epsilon=3, delta=1e-6, adjacency="add-remove").charge(1, 1e-8, "histogram", adjacency="add-remove")
+    Ledger(path, epsilon=3, delta=1e-6, adjacency="add-remove").charge(
+        1, 1e-8, "histogram", adjacency="add-remove", unit=ROW
+    )
     again = Ledger(path)
     assert (again.epsilon, again.delta, again.adjacency) == (3.0, 1e-6, "add-remove")
     assert again.spent == Amount(1.0, 1e-8)
@@ -71,13 +74,15 @@ def test_history_has_time_text_and_numbers(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-6)
     before = dt.datetime.now(dt.UTC)
     plan = th.plan(1, 1e-8, rounds=10)
-    charge_plan(ledger, plan, "heavy_hitters of word, method trie")
+    charge_plan(ledger, plan, "heavy_hitters of word, method trie", ROW)
     (entry,) = ledger.history()
     assert before <= entry.time <= dt.datetime.now(dt.UTC)
     assert (entry.epsilon, entry.delta, entry.adjacency, entry.rounds) == (1.0, 1e-8, "replace", 10)
     assert entry.what == "heavy_hitters of word, method trie"
     table = ledger.to_arrow()
-    assert table.column_names == ["id", "time", "what", "epsilon", "delta", "adjacency", "rounds"]
+    assert table.column_names == [
+        "id", "reference", "time", "what", "epsilon", "delta", "adjacency", "rounds", "unit"
+    ]  # fmt: skip
     assert ledger.to_pandas()["epsilon"].tolist() == [1.0]
     assert len(Ledger(tmp_path / "empty.db", epsilon=1, delta=1e-8).to_arrow()) == 0
 
@@ -100,7 +105,7 @@ def test_history_has_time_text_and_numbers(tmp_path: Path) -> None:
 def test_invalid_charges_change_nothing(tmp_path: Path, wrong: dict[str, Any]) -> None:
     ledger = Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-6)
     with pytest.raises(InvalidSetting):
-        ledger.charge(**({"epsilon": 1, "delta": 1e-8, "what": "histogram"} | wrong))
+        ledger.charge(**({"epsilon": 1, "delta": 1e-8, "what": "histogram", "unit": ROW} | wrong))
     assert ledger.spent == Amount(0.0, 0.0)
 
 
@@ -109,7 +114,7 @@ def _charge_many(path: str, attempts: int, done: Any) -> None:
     succeeded = 0
     for attempt in range(attempts):
         try:
-            ledger.charge(0.01, 1e-8, f"attempt {attempt}")
+            ledger.charge(0.01, 1e-8, f"attempt {attempt}", unit=ROW)
             succeeded += 1
         except BudgetExceeded:
             pass
@@ -142,7 +147,7 @@ class _CrashingPopulation:
 
 def _crash_between_charge_and_draw(path: str) -> None:
     ledger, plan = Ledger(path), th.plan(1, 1e-8, rounds=3)
-    population = Charged(_CrashingPopulation(), lambda: charge_plan(ledger, plan, "heavy_hitters of word"))
+    population = Charged(_CrashingPopulation(), lambda: charge_plan(ledger, plan, "heavy_hitters of word", ROW))
     heavy_hitters(population, "word", plan, method="trie")
 
 
@@ -156,7 +161,7 @@ def test_a_crash_between_charge_and_draw_costs_budget(tmp_path: Path) -> None:
     ledger = Ledger(path)
     assert ledger.spent == Amount(1.0, 1e-8)
     with pytest.raises(BudgetExceeded):
-        ledger.charge(1, 1e-8, "the same again")
+        ledger.charge(1, 1e-8, "the same again", unit=ROW)
 
 
 class _CountingPopulation:
@@ -173,7 +178,7 @@ def test_a_query_is_charged_once_and_only_if_it_is_valid(tmp_path: Path) -> None
     people = _CountingPopulation()
 
     def charged() -> Charged:
-        return Charged(people, lambda: charge_plan(ledger, plan, "quantiles of age"))
+        return Charged(people, lambda: charge_plan(ledger, plan, "quantiles of age", ROW))
 
     for wrong in (
         {"probabilities": [0.5], "lower": 1, "upper": 0},
@@ -215,14 +220,14 @@ def test_files_that_are_not_ledgers(tmp_path: Path) -> None:
 def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
     ledger = Ledger(path, epsilon=1, delta=1e-6)
-    ledger.charge(0.5, 1e-8, "histogram")
+    ledger.charge(0.5, 1e-8, "histogram", unit=ROW)
     content = bytearray(path.read_bytes())
     content[100:] = bytes(len(content) - 100)
     path.write_bytes(bytes(content))
     with pytest.raises(InvalidFormat, match="damaged"):
         Ledger(path)
     with pytest.raises(InvalidFormat, match="damaged"):
-        ledger.charge(0.1, 1e-8, "histogram")
+        ledger.charge(0.1, 1e-8, "histogram", unit=ROW)
 
 
 @pytest.mark.parametrize("number", ["-0.5", "nan", "much", ""])
@@ -230,12 +235,12 @@ def test_numbers_that_no_ledger_writes_are_refused(tmp_path: Path, number: str) 
     """A negative charge would give budget back."""
     path = tmp_path / "privacy.db"
     ledger = Ledger(path, epsilon=1, delta=1e-6)
-    ledger.charge(0.5, 1e-8, "histogram")
+    ledger.charge(0.5, 1e-8, "histogram", unit=ROW)
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE charges SET epsilon = ?", (number,))
     connection.close()
     with pytest.raises(InvalidFormat, match="damaged"):
-        ledger.charge(0.1, 1e-8, "histogram")
+        ledger.charge(0.1, 1e-8, "histogram", unit=ROW)
     with pytest.raises(InvalidFormat, match="damaged"):
         _ = ledger.left
 
@@ -244,9 +249,9 @@ def test_a_later_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
     Ledger(path, epsilon=1, delta=1e-6)
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     connection.close()
-    with pytest.raises(InvalidFormat, match="version 2"):
+    with pytest.raises(InvalidFormat, match="version 3"):
         Ledger(path)
 
 
@@ -256,16 +261,16 @@ def test_a_locked_ledger_says_so_after_waiting(tmp_path: Path) -> None:
     blocker = sqlite3.connect(path, isolation_level=None)
     blocker.execute("BEGIN EXCLUSIVE")
     with pytest.raises(LedgerUnavailable, match="in use by another process"):
-        ledger.charge(0.5, 1e-8, "histogram")
+        ledger.charge(0.5, 1e-8, "histogram", unit=ROW)
     blocker.execute("ROLLBACK")
     blocker.close()
-    assert ledger.charge(0.5, 1e-8, "histogram") == 1
+    assert ledger.charge(0.5, 1e-8, "histogram", unit=ROW) == 1
 
 
 def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(LedgerUnavailable, match="cannot be created"):
         Ledger(tmp_path / "missing" / "privacy.db", epsilon=1, delta=1e-6)
-    with pytest.raises(LedgerUnavailable, match="cannot be opened"):
+    with pytest.raises(LedgerUnavailable, match="not a regular file"):
         Ledger(tmp_path, epsilon=1, delta=1e-6)
 
 
@@ -289,18 +294,21 @@ def test_a_file_that_may_only_be_read() -> None:
         ledger = Ledger(path, epsilon=1, delta=1e-6)
         path.chmod(0o444)
         with without_roots_powers(), pytest.raises(LedgerUnavailable, match="cannot be"):
-            ledger.charge(0.5, 1e-8, "histogram")
+            ledger.charge(0.5, 1e-8, "histogram", unit=ROW)
         assert ledger.history() == []
 
 
 def test_nothing_gives_a_charge_back() -> None:
     public = {name for name in dir(Ledger) if not name.startswith("_")}
-    assert public == {"charge", "history", "left", "spent", "to_arrow", "to_pandas", "to_polars"}
+    assert public == {
+        "charge", "check", "history", "left", "references", "restore", "spent", "to_arrow", "to_pandas", "to_polars",
+        "unit",
+    }  # fmt: skip
 
 
 def test_the_file_holds_numbers_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
-    Ledger(path, epsilon=3, delta=1e-6).charge(0.1, 1e-8, "histogram of country")
+    Ledger(path, epsilon=3, delta=1e-6).charge(0.1, 1e-8, "histogram of country", unit=ROW)
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT epsilon, delta FROM charges").fetchall() == [("0.1", "1e-08")]
     connection.close()

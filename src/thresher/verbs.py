@@ -29,6 +29,7 @@ from thresher.analytics import (
     Query,
     Ranges,
     RangesQuery,
+    unit_of,
 )
 from thresher.analytics.heavy_hitters import Method as HeavyHittersMethod
 from thresher.analytics.quantile import check_bounds
@@ -39,6 +40,7 @@ from thresher.populations import Table
 from thresher.privacy import Adjacency, Plan
 from thresher.privacy import plan as make_plan
 from thresher.privacy.settings import check_count, check_rounds
+from thresher.privacy.units import Unit
 from thresher.questions import Bins, Dates, Every, Joint, Values
 
 LEVELS = 10
@@ -309,9 +311,11 @@ def _population(
             "ledger", f"must be a ledger, not {type(ledger).__name__}", hint="Open it: thresher.Ledger('privacy.db')."
         )
 
+    whose = unit_of(data) if hasattr(data, "ask") else Unit.of_table(unit)
+
     def charge() -> None:
         if ledger is not None:
-            charge_plan(ledger, query.plan, query.describe())
+            charge_plan(ledger, query.plan, query.describe(), whose)
 
     if hasattr(data, "ask"):
         if unit is not None:

@@ -16,7 +16,7 @@ from thresher.console import asking, pictures, svg
 from thresher.console.lines import python_line
 from thresher.console.pages.home import progress
 from thresher.console.reading import PAGE, Column, Reading, Row, branches
-from thresher.console.rendering import amount, charged, duration, left, percent, printable, sentence, when
+from thresher.console.rendering import amount, duration, left, percent, printable, sentence, when
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.questions import Bins, Dates, Values
 
@@ -129,7 +129,6 @@ def test_numbers_as_they_are_written():
     ]  # fmt: skip
     assert when(dt.datetime(2026, 1, 2, 3, 4, tzinfo=dt.UTC).timestamp()) == "2 Jan 2026, 03:04 UTC"
     assert [duration(each) for each in (5, 119, 120, 7200, 172_800)] == ["5 s", "119 s", "2 min", "2 h", "2 d"]
-    assert charged("query q1: histogram of a") == "histogram of a"
     assert printable("a\u202eb\x00\u200d\u00a0") == "a\ufffdb\ufffd\u200d\u00a0"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import sys
 import threading
 
@@ -27,6 +28,7 @@ from thresher.fleet.messages import QueryRequest, check_configuration
 from thresher.fleet.replay import replay
 from thresher.fleet.views import query_of
 from thresher.mechanism import Release
+from thresher.privacy import DEVICE, ROW
 from thresher.questions import Bins, Joint, Values
 
 WORDS = ["yes"] * 3_000 + ["no"] * 2_000 + ["nay"] * 1_000
@@ -166,7 +168,7 @@ def test_a_name_is_one_query_and_one_charge(server):
     assert server.coordinator.submit(request(), "bob").id != first.id  # names are each caller's own
     charges = server.coordinator.ledger_view().charges
     assert [(charge.by, charge.query) for charge in charges] == [("ada", "q1"), ("bob", "q2")]
-    assert charges[0].what == "query q1: histogram of word"
+    assert charges[0].what == "histogram of word"
 
 
 def test_no_budget_is_refused_again_and_again(server):
@@ -210,10 +212,66 @@ def test_a_query_that_another_ledger_was_charged_for_ends_the_taking_of_queries(
 
 
 def test_a_foreign_ledger_entry_is_not_taken_for_a_charge(server):
-    server.ledger.charge(0.5, 1e-7, "query q1 looks alike")
+    server.ledger.charge(0.5, 1e-7, "query q1: looks alike", unit=DEVICE)
     server.coordinator.submit(request(), "ada")
     assert len(server.ledger.history()) == 2
     assert server.coordinator.ledger_view().charges[0].query is None
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "failed"])
+def test_a_ledger_from_before_a_query_is_refused_however_the_query_ended(server, tmp_path, ending):
+    """A backup of the ledger would forget a query whose first round was released before it was stopped."""
+    before = tmp_path / "before.db"
+    shutil.copy(server.ledger.path, before)
+    query = server.coordinator.submit(request(query=TRIE), "ada").id
+    while not server.coordinator.releases(query):
+        server.coordinator.step()
+        server.clock.time += MINUTE
+    if ending == "cancelled":
+        server.coordinator.cancel(query, "ada")
+    else:
+        server.coordinator._fail(query, "internal")
+    server.run()
+    assert server.coordinator.status(query).state == ending
+    server.ledger = th.Ledger(before)
+    with pytest.raises(Conflict, match="does not hold what"):
+        server.start()
+    server.ledger = th.Ledger(tmp_path / "ledger.db")
+    server.start()
+
+
+def test_an_old_ledger_is_noticed_before_the_next_query_too(server, tmp_path):
+    before = server.ledger.path.read_bytes()
+    query = server.coordinator.submit(request(), "ada").id
+    server.coordinator.step()
+    server.coordinator.cancel(query, "ada")
+    server.ledger.path.write_bytes(before)
+    with pytest.raises(Conflict, match="does not hold what"):
+        server.coordinator.submit(request("second"), "ada")
+    assert server.ledger.history() == []
+
+
+def test_a_query_that_was_never_charged_needs_no_charge(server, monkeypatch):
+    """Cancelled between being stored and being charged: it has no round."""
+
+    def crash(*arguments, **settings):
+        raise Crash
+
+    monkeypatch.setattr(server.ledger, "charge", crash)
+    with pytest.raises(Crash):
+        server.coordinator.submit(request(), "ada")
+    monkeypatch.undo()
+    [stored] = server.store.queries()
+    assert (stored.state, server.ledger.history()) == ("received", [])
+    server.start().cancel(stored.id, "ada")
+    server.start().submit(request("second"), "ada")
+    assert server.ledger.references() == {"q2"}
+
+
+def test_a_ledger_for_anything_but_devices_is_refused(server, tmp_path):
+    server.ledger = th.Ledger(tmp_path / "rows.db", epsilon=3, delta=1e-4, unit=ROW)
+    with pytest.raises(Conflict, match="one device"):
+        server.start()
 
 
 def test_as_many_queries_as_are_allowed(server):

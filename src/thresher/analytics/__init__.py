@@ -6,7 +6,7 @@ from thresher.analytics.accuracy import Error
 from thresher.analytics.charged import Charged
 from thresher.analytics.heavy_hitters import FoundItem, HeavyHitters, heavy_hitters
 from thresher.analytics.histogram import Histogram, histogram
-from thresher.analytics.population import Population
+from thresher.analytics.population import Population, unit_of
 from thresher.analytics.quantile import Quantile
 from thresher.analytics.quantiles import Quantiles, quantiles
 from thresher.analytics.queries import (
@@ -45,4 +45,5 @@ __all__ = [
     "quantiles",
     "query_from_dict",
     "ranges",
+    "unit_of",
 ]

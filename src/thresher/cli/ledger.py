@@ -12,7 +12,7 @@ from thresher.cli import options
 from thresher.cli.output import console, print_json, rows_table
 from thresher.errors import InvalidSetting
 from thresher.ledger import Ledger
-from thresher.privacy import Adjacency
+from thresher.privacy import ROW, Adjacency
 
 app = typer.Typer(help="A privacy budget in a file, and what has been charged to it.", no_args_is_help=True)
 
@@ -25,11 +25,18 @@ def create(
     epsilon: Annotated[float, typer.Option(help="The whole budget's epsilon.", show_default=False)],
     delta: Annotated[float, typer.Option(help="The whole budget's delta.", show_default=False)],
     adjacency: options.Adjacency = "replace",
+    unit: Annotated[
+        str | None, typer.Option(help="The column whose values are the units; by default the first charge decides.")
+    ] = None,
+    rows: Annotated[bool, typer.Option("--rows", help="Each row is a unit.")] = False,
 ) -> None:
-    """Create a ledger with a budget."""
+    """Create a ledger with a budget, for one kind of unit."""
     if path.exists():
         raise InvalidSetting("path", f"{str(path)!r} exists already", hint="Choose another name, or use ledger show.")
-    console.print(repr(Ledger(path, epsilon, delta, adjacency=cast(Adjacency, adjacency)))[1:-1], markup=False)
+    if unit is not None and rows:
+        raise InvalidSetting("rows", "and unit cannot both be given")
+    ledger = Ledger(path, epsilon, delta, adjacency=cast(Adjacency, adjacency), unit=ROW if rows else unit)
+    console.print(repr(ledger)[1:-1], markup=False, soft_wrap=True)
 
 
 @app.command("show")
@@ -40,8 +47,15 @@ def show(path: LedgerPath, json: options.Json = False) -> None:
     ledger = Ledger(path)
     if json:
         charges = [asdict(entry) | {"time": entry.time.isoformat()} for entry in ledger.history()]
-        budget = {"epsilon": ledger.epsilon, "delta": ledger.delta, "adjacency": ledger.adjacency}
+        unit = ledger.unit
+        budget = {
+            "epsilon": ledger.epsilon,
+            "delta": ledger.delta,
+            "adjacency": ledger.adjacency,
+            "unit": None if unit is None else str(unit),
+        }
         print_json({"budget": budget, "spent": asdict(ledger.spent), "left": asdict(ledger.left), "charges": charges})
         return
     console.print(repr(ledger)[1:-1], markup=False, soft_wrap=True)
-    console.print(rows_table(ledger.to_arrow(), most=1000))
+    shown = ledger.to_arrow().drop_columns(["reference", "adjacency", "unit"])  # the same for all; --json has them
+    console.print(rows_table(shown, most=1000))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -70,7 +69,6 @@ def environment() -> Environment:
         state=lambda state: STATES.get(state, state),
         role_state=lambda state: ROLE_STATES.get(state, state.replace("-", " ")),
         printable=printable,
-        charged=charged,
         sentence=sentence,
         left=left,
     )
@@ -153,11 +151,6 @@ def printable(text: Any) -> str:
     Joiners stay, since Persian, Indic scripts and emoji are written with them.
     """
     return "".join(character if _shows(character) else "\ufffd" for character in str(text))
-
-
-def charged(what: str) -> str:
-    """What a charge was for, without the query's name in front, which has a column of its own."""
-    return re.sub(r"^query [A-Za-z0-9._:-]{1,100}: ", "", what)
 
 
 def _shows(character: str) -> bool:

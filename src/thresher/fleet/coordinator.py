@@ -35,14 +35,13 @@ from thresher.fleet.replay import Pending
 from thresher.fleet.round_runner import RETRY_SECONDS, UNAVAILABLE, CannotGoOn, RoundRunner
 from thresher.fleet.store.coordinator import CoordinatorStore, StoredQuery
 from thresher.ledger import Ledger, charge_plan
+from thresher.privacy.units import DEVICE
 
 _log = logging.getLogger("thresher.coordinator")
 
 _RECEIVED: tuple[QueryState, ...] = ("received",)
 _RUNNING: tuple[QueryState, ...] = ("running",)
 _OPEN = _RECEIVED + _RUNNING
-_CHARGED: tuple[QueryState, ...] = ("running", "done")
-"""Those that cannot have come there without a charge."""
 _TRIES = 5
 """How often in a row a query may fail for another reason than a role that is down, before it is given up."""
 _REFUSED = 100
@@ -55,9 +54,9 @@ def _new_id() -> str:
     return f"q{secrets.token_hex(8)}"
 
 
-def _check_ledger(ledger: Ledger, queries: Sequence[StoredQuery]) -> None:
-    """Refuse a ledger that lacks what queries were charged."""
-    if not {query.id for query in queries if query.state in _CHARGED} <= views.charged(ledger):
+def _check_ledger(ledger: Ledger, store: CoordinatorStore) -> None:
+    """Refuse a ledger that lacks what queries were charged, however they ended."""
+    if not store.charged_ids() <= ledger.references():
         raise Conflict(
             "The ledger does not hold what this store's queries were charged.",
             hint="Start with the ledger that belongs to the store: another would forget what was spent.",
@@ -86,9 +85,11 @@ class Coordinator:
         most_open: int = 32,
         new_id: Callable[[], str] = _new_id,
     ) -> None:
-        if ledger.adjacency != "replace":
-            raise Conflict("A fleet's ledger must add up replace-one guarantees.", hint="Create another ledger.")
-        _check_ledger(ledger, store.queries(_CHARGED))
+        if ledger.adjacency != "replace" or ledger.unit not in (None, DEVICE):
+            raise Conflict(
+                "A fleet's ledger must add up replace-one guarantees for one device.", hint="Create another ledger."
+            )
+        _check_ledger(ledger, store)
         self._store = store
         self._ledger = ledger
         self._clock = clock
@@ -126,7 +127,8 @@ class Coordinator:
             queries = self._store.queries()
             stored = next((query for query in queries if (query.by, query.name) == (by, request.name)), None)
             if stored is None:
-                _check_ledger(self._ledger, queries)  # another coordinator may have taken up this store since the start
+                # Another coordinator may have taken up this store since the start.
+                _check_ledger(self._ledger, self._store)
                 self._check_room(queries)
                 stored = self._create(request, admitted, by)
             if views.prepared(stored).request != admitted.request_hash:
@@ -311,19 +313,18 @@ class Coordinator:
         return stored
 
     def _charge(self, query: StoredQuery) -> None:
-        """Charge a query under its name unless it is charged already, and start it.
+        """Charge a query under its id unless it is charged already, and start it.
 
         Guarantee: after a crash anywhere in here, calling it again charges nothing twice.
         """
         if query.state != "received":
             return
-        if query.id not in views.charged(self._ledger):
-            try:
-                charge_plan(self._ledger, views.query_of(query).plan, views.charge_text(query.id, query.what))
-            except BudgetExceeded as error:
-                self._store.set_state(
-                    query.id, "refused", expected=_RECEIVED, ended=self._clock.now(), problem=error.message
-                )
-                self._store.forget_refused(_REFUSED)
-                raise
+        try:
+            charge_plan(self._ledger, views.query_of(query).plan, query.what, DEVICE, reference=query.id)
+        except BudgetExceeded as error:
+            self._store.set_state(
+                query.id, "refused", expected=_RECEIVED, ended=self._clock.now(), problem=error.message
+            )
+            self._store.forget_refused(_REFUSED)
+            raise
         self._store.set_state(query.id, "running", expected=_RECEIVED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -27,8 +26,6 @@ from thresher.ledger import Ledger
 if TYPE_CHECKING:
     from thresher.fleet.store.coordinator import StoredQuery, StoredRound
 
-_CHARGED = re.compile(r"query ([A-Za-z0-9._:-]{1,100}): ")
-
 
 class Prepared(Message, frozen=True, kw_only=True):
     """What was fixed when a query was taken: its guarantees, and a hash of the request it came from."""
@@ -50,16 +47,6 @@ def query_of(query: StoredQuery) -> Query:
 def settings_of(query: StoredQuery) -> RoundSettings:
     """The settings of a stored query's rounds, all filled in."""
     return decode(RoundSettings, query.settings)
-
-
-def charge_text(query: str, what: str) -> str:
-    """What the ledger says of a query; it starts with the query's id, by which a charge is found again."""
-    return f"query {query}: {what}"
-
-
-def charged(ledger: Ledger) -> set[str]:
-    """The queries that are on the ledger."""
-    return {found[1] for entry in ledger.history() if (found := _CHARGED.match(entry.what))}
 
 
 def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str, ProgressPort]) -> QueryStatus:
@@ -100,11 +87,10 @@ def _round_status(round: StoredRound, live: ProgressPort | None) -> RoundStatus:
 
 
 def ledger_view(ledger: Ledger, asked_by: Mapping[str, str]) -> LedgerView:
-    """The budget and every charge; `asked_by` says who asked a query."""
+    """The budget and every charge; `asked_by` says who asked a query, which is its charge's reference."""
     charges = []
     for entry in ledger.history():
-        found = _CHARGED.match(entry.what)
-        query = found[1] if found and found[1] in asked_by else None
+        query = entry.reference if entry.reference in asked_by else None
         charges.append(
             Charge(
                 id=entry.id,

@@ -23,6 +23,7 @@ from thresher.populations.sources import open_data
 from thresher.populations.spark_engine import SparkRows
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import check_count
+from thresher.privacy.units import Unit
 from thresher.questions import Below, Cells, Prefixes, Question, Values
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Table:
         if not (unit is None or isinstance(unit, str)):
             raise InvalidSetting("unit", "must be the name of a column")
         self._unit = unit
+        self.unit = Unit.of_table(unit)
         self._randomness = SecureRandomness() if randomness is None else randomness
         self._before_draw = before_draw
         self._cache_limit = check_count(cache_limit, setting="cache_limit")

@@ -10,8 +10,12 @@ from thresher.privacy.guarantee import Guarantee, delta, epsilon
 from thresher.privacy.planner import plan
 from thresher.privacy.plans import PaperComparison, Plan
 from thresher.privacy.settings import Adjacency
+from thresher.privacy.units import DEVICE, MEMBER, ROW, Unit
 
 __all__ = [
+    "DEVICE",
+    "MEMBER",
+    "ROW",
     "Adjacency",
     "Budget",
     "Charge",
@@ -22,6 +26,7 @@ __all__ = [
     "PaperComparison",
     "Plan",
     "Rounds",
+    "Unit",
     "advanced",
     "charge_for",
     "compose",

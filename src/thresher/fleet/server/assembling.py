@@ -39,6 +39,7 @@ from thresher.fleet.store.coordinator import CoordinatorStore
 from thresher.fleet.tokens import token_hash
 from thresher.ledger import Ledger
 from thresher.mechanism.response import Response
+from thresher.privacy.units import DEVICE
 
 log = logging.getLogger("thresher.server")
 
@@ -320,4 +321,4 @@ def _ledger(settings: Settings, directory: DataDirectory) -> Ledger:
     if not path.exists():
         epsilon = DEFAULT_EPSILON if epsilon is None else epsilon
         delta = DEFAULT_DELTA if delta is None else delta
-    return Ledger(path, epsilon, delta)
+    return Ledger(path, epsilon, delta, unit=DEVICE)

@@ -124,6 +124,17 @@ class CoordinatorStore:
             )
         return [StoredQuery(*row) for row in rows]
 
+    def charged_ids(self) -> set[str]:
+        """The ids of queries that must be on the ledger: those that run or are done, and all that have a round.
+
+        A query has its first round after its charge, so one that was cancelled or failed later is among them.
+        """
+        with self._database.transaction(write=False) as transaction:
+            rows = transaction.fetch(
+                "SELECT id FROM queries WHERE state IN ('running', 'done') UNION SELECT query FROM rounds"
+            )
+        return {id for (id,) in rows}
+
     def set_state(
         self,
         id: str,

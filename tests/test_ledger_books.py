@@ -1,0 +1,249 @@
+"""A ledger's unit, its references, and ledgers of Thresher 0.1.0."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import thresher as th
+from thresher.errors import BudgetExceeded, Conflict, InvalidFormat, InvalidSetting, LedgerUnavailable
+from thresher.ledger import Amount, Ledger, charge_plan
+from thresher.privacy import DEVICE, MEMBER, ROW, Unit
+
+SPAWN = multiprocessing.get_context("spawn")
+USER = Unit("column", "user")
+PLAN = th.plan(1, 1e-8)
+
+VERSION_1 = """
+PRAGMA application_id = 1414025811;
+PRAGMA user_version = 1;
+CREATE TABLE budget (
+    only INTEGER PRIMARY KEY CHECK (only = 1), epsilon TEXT NOT NULL, delta TEXT NOT NULL, adjacency TEXT NOT NULL,
+    created TEXT NOT NULL
+);
+CREATE TABLE charges (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, what TEXT NOT NULL, epsilon TEXT NOT NULL,
+    delta TEXT NOT NULL, adjacency TEXT NOT NULL, rounds INTEGER NOT NULL
+);
+INSERT INTO budget VALUES (1, '3.0', '1e-06', 'replace', '2026-01-01T00:00:00.000000+00:00');
+"""
+"""What Thresher 0.1.0 wrote; never edited."""
+
+
+def version_1(path: Path, *texts: str) -> Path:
+    connection = sqlite3.connect(path)
+    connection.executescript(VERSION_1)
+    for text in texts:
+        connection.execute(
+            "INSERT INTO charges (time, what, epsilon, delta, adjacency, rounds) VALUES (?, ?, ?, ?, ?, ?)",
+            ("2026-01-02T00:00:00.000000+00:00", text, "0.5", "1e-08", "replace", 2),
+        )
+    connection.commit()
+    connection.close()
+    return path
+
+
+# The unit.
+
+
+def test_a_query_for_rows_is_not_added_to_one_for_people(tmp_path: Path) -> None:
+    """One person has 400 rows: without `unit=`, their page is released, and that is no guarantee for a person."""
+    visits = pa.table({"user": [1] * 400 + list(range(2, 602)), "page": ["/mine"] * 400 + ["/home"] * 600})
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-6)
+    released = th.histogram(visits, "page", unit="user", plan=PLAN, ledger=ledger)
+    assert "/mine" not in released.release.buckets
+    with pytest.raises(InvalidSetting, match=r"unit is one row, and this ledger .* for one unit \(user\)") as caught:
+        th.histogram(visits, "page", plan=PLAN, ledger=ledger)
+    assert caught.value.setting == "unit"
+    assert "another ledger" in caught.value.hint
+    assert ledger.spent == Amount(1.0, 1e-8)
+    assert (ledger.unit, ledger.history()[0].unit) == (USER, "column:user")
+
+
+def test_the_first_charge_binds_a_ledger_durably(tmp_path: Path) -> None:
+    path = tmp_path / "privacy.db"
+    assert Ledger(path, epsilon=3, delta=1e-6).unit is None
+    charge_plan(Ledger(path), PLAN, "histogram", ROW)
+    again = Ledger(path)
+    assert again.unit == ROW
+    assert "for one row" in repr(again)
+    for other in (USER, "user", "row", DEVICE, MEMBER):  # a column that is called "row" is not the rows
+        with pytest.raises(InvalidSetting, match="unit is"):
+            charge_plan(again, PLAN, "histogram", other)
+        with pytest.raises(InvalidSetting, match="unit is"):
+            again.check(PLAN, other)
+        with pytest.raises(InvalidSetting, match="unit is"):
+            again.restore(PLAN, "histogram", other, "q1")
+        with pytest.raises(InvalidSetting, match="unit is"):
+            Ledger(path, unit=other)
+    assert again.spent == Amount(1.0, 1e-8)
+
+
+def test_a_unit_can_be_given_when_a_ledger_is_made_or_opened(tmp_path: Path) -> None:
+    assert Ledger(tmp_path / "new.db", epsilon=3, delta=1e-6, unit="user").unit == USER
+    assert Ledger(tmp_path / "new.db", unit="user").unit == USER
+    Ledger(tmp_path / "later.db", epsilon=3, delta=1e-6)
+    Ledger(tmp_path / "later.db", unit=ROW)
+    assert Ledger(tmp_path / "later.db").unit == ROW
+    for wrong in ("", 3, ["user"]):
+        with pytest.raises(InvalidSetting, match="unit"):
+            Ledger(tmp_path / "none.db", epsilon=3, delta=1e-6, unit=wrong)  # type: ignore[arg-type]
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_a_charge_that_does_not_fit_binds_nothing(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=0.5, delta=1e-6)
+    with pytest.raises(BudgetExceeded):
+        charge_plan(ledger, PLAN, "histogram", ROW)
+    assert ledger.unit is None
+
+
+def _bind(path: str, unit: str, start: Any, done: Any) -> None:
+    ledger = Ledger(path)
+    start.wait(60)
+    try:
+        ledger.charge(0.1, 1e-8, "first", unit=unit)
+        done.put(unit)
+    except InvalidSetting:
+        done.put(None)
+
+
+@pytest.mark.slow
+def test_of_processes_that_charge_first_at_the_same_time_one_binds(tmp_path: Path) -> None:
+    path = tmp_path / "privacy.db"
+    Ledger(path, epsilon=3, delta=1e-6)
+    start, done = SPAWN.Barrier(4), SPAWN.Queue()
+    processes = [
+        SPAWN.Process(target=_bind, args=(str(path), f"unit{number}", start, done), daemon=True) for number in range(4)
+    ]
+    for process in processes:
+        process.start()
+    bound = [unit for _ in processes if (unit := done.get(timeout=120)) is not None]
+    for process in processes:
+        process.join(timeout=60)
+    assert len(bound) == 1
+    assert Ledger(path).unit == Unit("column", bound[0])
+    assert len(Ledger(path).history()) == 1
+
+
+@pytest.mark.parametrize("text", ["", "rows", "column:", "Row", 3])
+def test_units_that_no_ledger_writes_are_refused(tmp_path: Path, text: Any) -> None:
+    path = tmp_path / "privacy.db"
+    ledger = Ledger(path, epsilon=3, delta=1e-6, unit="user")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE budget SET unit = ?", (text,))
+    connection.close()
+    with pytest.raises(InvalidFormat, match="damaged"):
+        ledger.charge(0.1, 1e-8, "histogram", unit="user")
+    with pytest.raises(InvalidFormat, match="damaged"):
+        _ = ledger.unit
+
+
+# Whether a query fits, before anything is opened.
+
+
+def test_check_refuses_what_a_charge_would_and_writes_nothing(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=1.5, delta=1e-6)
+    before = ledger.path.read_bytes()
+    ledger.check(PLAN, ROW)
+    with pytest.raises(InvalidSetting, match="adjacency"):
+        ledger.check(th.plan(1, 1e-8, adjacency="add-remove"), ROW)
+    assert ledger.path.read_bytes() == before
+    charge_plan(ledger, PLAN, "histogram", ROW)
+    with pytest.raises(BudgetExceeded, match=r"epsilon = 0\.5"):
+        ledger.check(PLAN, ROW)
+
+
+# References.
+
+
+def test_a_charge_under_its_reference_is_made_once(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=1, delta=1e-6)
+    first = charge_plan(ledger, PLAN, "histogram of word", DEVICE, reference="q1")
+    assert charge_plan(ledger, PLAN, "another text", DEVICE, reference="q1") == first
+    assert (ledger.spent, ledger.references()) == (Amount(1.0, 1e-8), {"q1"})
+    for other in ({"epsilon": 0.5}, {"delta": 1e-9}, {"rounds": 2}):
+        with pytest.raises(Conflict, match="another charge under the reference q1"):
+            ledger.charge(**({"epsilon": 1, "delta": 1e-8, "what": "x", "unit": DEVICE, "reference": "q1"} | other))
+    with pytest.raises(BudgetExceeded):
+        charge_plan(ledger, PLAN, "histogram of word", DEVICE, reference="q2")
+    assert ledger.references() == {"q1"}
+
+
+def test_charges_without_a_reference_get_one_of_their_own(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-6)
+    for _ in range(2):
+        charge_plan(ledger, PLAN, "histogram", ROW)
+    assert len({entry.reference for entry in ledger.history()}) == 2
+    for wrong in ("", "x" * 101):
+        with pytest.raises(InvalidSetting, match="reference"):
+            charge_plan(ledger, PLAN, "histogram", ROW, reference=wrong)
+
+
+def test_what_is_restored_may_exceed_the_budget(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=1.5, delta=1e-6)
+    assert [ledger.restore(PLAN, "histogram", DEVICE, name) for name in ("q1", "q2", "q1")] == [True, True, False]
+    assert (ledger.spent.epsilon, ledger.left.epsilon) == (2.0, 0.0)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(1e-6, 1e-12, "histogram", unit=DEVICE)
+
+
+# Ledgers of Thresher 0.1.0.
+
+
+def test_a_tables_ledger_of_version_1_is_read_and_bound_by_its_next_charge(tmp_path: Path) -> None:
+    ledger = Ledger(version_1(tmp_path / "privacy.db", "histogram of page", "query q1: histogram of word"))
+    assert (ledger.unit, ledger.spent) == (None, Amount(1.0, 2e-8))
+    first, second = ledger.history()
+    assert (first.what, first.unit, first.rounds) == ("histogram of page", None, 2)
+    assert (second.what, second.unit, second.reference) == ("histogram of word", "device", "q1")
+    assert ledger.charge(1, 1e-8, "histogram of page", unit="user") == 3
+    assert Ledger(ledger.path).unit == USER
+
+
+def test_a_fleets_ledger_of_version_1_keeps_its_queries_charges(tmp_path: Path) -> None:
+    path = version_1(tmp_path / "privacy.db", "query q1: histogram of word", "query q1: histogram of word")
+    assert Ledger(path).references() > {"q1"}  # the second has one of its own
+    path = version_1(tmp_path / "fleet.db", "query q1: histogram of a\nb", "query q2: ranges of age")
+    ledger = Ledger(path)
+    assert (ledger.unit, ledger.references(), ledger.spent.epsilon) == (DEVICE, {"q1", "q2"}, 1.0)
+    assert ledger.charge(0.5, 1e-8, "histogram of a\nb", unit=DEVICE, rounds=2, reference="q1") == 1
+    assert ledger.spent.epsilon == 1.0
+
+
+def test_an_empty_ledger_of_version_1_is_bound_to_nothing(tmp_path: Path) -> None:
+    ledger = Ledger(version_1(tmp_path / "privacy.db"))
+    assert (ledger.unit, ledger.history()) == (None, [])
+    assert ledger.charge(1, 1e-8, "histogram", unit=ROW) == 1
+
+
+def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = version_1(tmp_path / "privacy.db", "histogram of page")
+    before = path.read_bytes()
+
+    def fails() -> str:
+        raise sqlite3.OperationalError("disk full")
+
+    monkeypatch.setattr("thresher.ledger.schema.new_reference", fails)
+    with pytest.raises(LedgerUnavailable):
+        Ledger(path)
+    assert path.read_bytes() == before
+    monkeypatch.undo()
+    assert Ledger(path).spent.epsilon == 0.5
+
+
+# Files.
+
+
+def test_what_is_not_a_regular_file_is_no_ledger(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path(os.devnull), tmp_path):
+        with pytest.raises(LedgerUnavailable, match="not a regular file"):
+            Ledger(path, epsilon=1, delta=1e-6)
+    assert not Path(os.devnull).is_file()
