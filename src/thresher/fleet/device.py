@@ -35,6 +35,7 @@ from thresher.errors import (
 from thresher.fleet.addresses import checked_address, checked_token
 from thresher.fleet.clock import Clock, SystemClock
 from thresher.fleet.device_core import Attributes, DeviceCore, Outcome, Request, back_off
+from thresher.fleet.device_effort import Allowance
 from thresher.fleet.device_state import FileState, MemoryState, State
 from thresher.fleet.messages import LARGEST_ANSWER
 from thresher.fleet.policy import Policy
@@ -45,7 +46,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Device", "DeviceCore", "Outcome", "Request"]
 
+WORK = (30.0, 0.02)
+"""Processor seconds that `Device.run` spends for its server: at once, and a second in the long run."""
+TRAFFIC = (64 << 20, 64 << 10)
+"""Bytes that `Device.run` reads from its server: at once, and a second in the long run."""
+LONGEST_REST = 86_400.0
 _TIMEOUT = 30.0
+_SLOWEST = 120.0
+"""Seconds within which an answer has arrived whole, however small its pieces."""
 _TURN = 0.05
 """Seconds between two looks whether another visit has ended."""
 _log = logging.getLogger("thresher.device")
@@ -110,6 +118,8 @@ class Device:
         self._patience = patience
         self._sleep = sleep
         self._client: httpx.Client | None = None
+        self._work, self._traffic = Allowance(*WORK), Allowance(*TRAFFIC)
+        self._read = 0
         self._visiting = threading.Lock()
 
     # Sync
@@ -134,18 +144,22 @@ class Device:
         """Visit whenever the server wants to see the device, until `stop` is set.
 
         Waits for what passes: a server that is away, somebody else who answers in its place, a disk that is full. Ends
-        with the error for a token that is not valid.
+        with the error for a token that is not valid. A server that makes visits expensive is visited less often: see
+        `WORK` and `TRAFFIC`.
         """
         stop = stop or threading.Event()
         failures = 0
         while not stop.is_set():
+            began, read = time.thread_time(), self._read
             try:
                 self._drive(self._visit(), stop.wait)
                 failures, wait = 0, self.core.come_back
             except (ServerUnavailable, StoreUnavailable, InvalidFormat) as error:
                 failures += 1
                 wait = back_off(failures, getattr(error, "retry_after", None))
-            stop.wait(wait)
+            now = time.monotonic()
+            rests = (self._work.rest(time.thread_time() - began, now), self._traffic.rest(self._read - read, now))
+            stop.wait(min(max(wait, *rests), LONGEST_REST))
 
     def close(self) -> None:
         """Close the connection."""
@@ -279,7 +293,7 @@ class Device:
             self._client = httpx.Client(transport=self._transport, timeout=_TIMEOUT, verify=_trusted())
         try:
             with self._client.stream(**self._arguments(request)) as response:
-                body = _gathered(response.iter_bytes())
+                body = self._gathered(response.iter_raw())
                 return _Answer(response.status_code, body, self._retry_after(response.headers.get("retry-after")))
         except httpx.HTTPError:
             return _Answer(None)
@@ -289,17 +303,42 @@ class Device:
 
         try:
             async with client.stream(**self._arguments(request)) as response:
-                body = await _gathered_async(response.aiter_bytes())
+                body = await self._gathered_async(response.aiter_raw())
                 return _Answer(response.status_code, body, self._retry_after(response.headers.get("retry-after")))
         except httpx.HTTPError:
             return _Answer(None)
+
+    def _gathered(self, chunks: Iterator[bytes]) -> bytes:
+        body, end = bytearray(), time.monotonic() + _SLOWEST
+        for chunk in chunks:
+            self._add(body, chunk, end)
+        return bytes(body)
+
+    async def _gathered_async(self, chunks: AsyncIterator[bytes]) -> bytes:
+        body, end = bytearray(), time.monotonic() + _SLOWEST
+        async for chunk in chunks:
+            self._add(body, chunk, end)
+        return bytes(body)
+
+    def _add(self, body: bytearray, chunk: bytes, end: float) -> None:
+        """Take a piece of an answer, unless the answer is too long or too slow by now."""
+        body += chunk
+        self._read += len(chunk)
+        if len(body) > LARGEST_ANSWER:
+            raise InvalidFormat("The server's answer is longer than any that the protocol has.")
+        if not time.monotonic() < end:
+            raise ServerUnavailable("The server's answer takes too long to arrive.", hint="Try again later.")
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         return {
             "method": request.method,
             "url": self._server + request.path,
             "content": request.body,
-            "headers": {"authorization": f"Bearer {request.token}", "content-type": "application/json"},
+            "headers": {
+                "authorization": f"Bearer {request.token}",
+                "content-type": "application/json",
+                "accept-encoding": "identity",  # a few compressed bytes could become any number
+            },
         }
 
     def _retry_after(self, header: str | None) -> float | None:
@@ -340,27 +379,6 @@ def _trusted() -> ssl.SSLContext:
     import httpx
 
     return httpx.create_ssl_context()
-
-
-def _gathered(chunks: Iterator[bytes]) -> bytes:
-    body = bytearray()
-    for chunk in chunks:
-        body += chunk
-        _check_length(body)
-    return bytes(body)
-
-
-async def _gathered_async(chunks: AsyncIterator[bytes]) -> bytes:
-    body = bytearray()
-    async for chunk in chunks:
-        body += chunk
-        _check_length(body)
-    return bytes(body)
-
-
-def _check_length(body: bytearray) -> None:
-    if len(body) > LARGEST_ANSWER:
-        raise InvalidFormat("The server's answer is longer than any that the protocol has.")
 
 
 def _unauthorised() -> ThresherError:

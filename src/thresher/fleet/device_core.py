@@ -18,9 +18,10 @@ import numpy as np
 from thresher.errors import InvalidFormat, NotFound, Unauthorised
 from thresher.fleet import messages, plaintext, sealing
 from thresher.fleet.clock import Clock, SystemClock
+from thresher.fleet.device_effort import Effort
 from thresher.fleet.device_state import DeviceState, MemoryState, Record, State
-from thresher.fleet.messages import CheckedIn, CheckIn, Enrol, Enrolled, Report
-from thresher.fleet.policy import Policy, Terms, query_key, terms_of
+from thresher.fleet.messages import CheckedIn, CheckIn, Enrol, Enrolled, Report, RoundConfiguration
+from thresher.fleet.policy import Policy, Spend, Terms, is_cheap, query_key, read_terms, verified
 from thresher.fleet.rates import ONE
 from thresher.mechanism.coins import coin
 from thresher.mechanism.randomness import Randomness, SecureRandomness
@@ -36,6 +37,7 @@ LARGEST_WAIT = 300.0
 MOST_ROUNDS = 10_000
 """Rounds that a device remembers at a time: more than a period has, few enough that no server fills its disk."""
 _COME_BACK = (1.0, 86_400.0)
+_INCONSISTENT = "its configuration does not hold together"
 _DEFAULT_POLICY = Policy()
 _CHECK_IN = messages.encode(CheckIn())
 _TAKEN, _CONFLICT, _CLOSED, _REJECTED = {200, 201}, {409}, {404, 410}, {400, 413, 422}
@@ -130,8 +132,10 @@ class DeviceCore:
         """Decide every new round of a check-in, save what was decided, and return the rounds that wait to be sent.
 
         Among them are those of earlier visits that were never acknowledged: sending them again is safe.
-        Edge cases: with `MOST_ROUNDS` remembered, new ones are passed over until old ones are forgotten.
+        Edge cases: with `MOST_ROUNDS` remembered, new ones are passed over until old ones are forgotten. What is more
+        work than one visit may be (`device_effort`) waits for the next.
         """
+        effort = Effort()
         message = _checked_in(answer) if isinstance(answer, bytes) else answer
         now = self._clock.now()
         self.come_back = min(max(message.come_back, _COME_BACK[0]), _COME_BACK[1])
@@ -145,19 +149,15 @@ class DeviceCore:
         for configuration in message.rounds:
             if configuration.round in rounds:
                 continue
-            if len(rounds) >= MOST_ROUNDS:
+            if len(rounds) >= MOST_ROUNDS or not effort.looks():
                 break
-            try:
-                terms = terms_of(configuration)
-                reason = self.policy.refusal(terms, spends, now)
-            except InvalidFormat:
-                reason = "its configuration does not hold together"
-            if reason is None:
-                sealed = self._seal(terms)
-                rounds[configuration.round] = Record("sealed", configuration.deadline, now, sealed)
-                spends[query_key(configuration)] = self.policy.spend(terms, spends, now)
-            else:
-                rounds[configuration.round] = Record("refused", configuration.deadline, now, None, reason)
+            decided = self._decided(configuration, spends, now, effort)
+            if isinstance(decided, Terms):
+                rounds[configuration.round] = Record("sealed", configuration.deadline, now, self._seal(decided))
+                spends[query_key(configuration)] = self.policy.spend(decided, spends, now)
+            elif decided is not None:
+                # Nothing was sealed that would have to be kept until the deadline, which may be any number.
+                rounds[configuration.round] = Record("refused", now, now, None, decided)
         if rounds != self._kept.rounds or spends != self._kept.spends:
             self._save(rounds=rounds, spends=spends)
         return [name for name, record in rounds.items() if record.status == "sealed"]
@@ -189,6 +189,25 @@ class DeviceCore:
         return back_off(attempt, retry_after)
 
     # Answering
+
+    def _decided(
+        self, configuration: RoundConfiguration, spends: Mapping[str, Spend], now: float, effort: Effort
+    ) -> Terms | str | None:
+        """The terms on which a round is answered, or why it is not; None to decide at another visit.
+
+        What costs nothing is checked first: a server must not be able to make devices compute for rounds that they
+        would not answer anyway.
+        """
+        try:
+            terms = read_terms(configuration)
+        except InvalidFormat:
+            return _INCONSISTENT
+        if reason := self.policy.refusal(terms, spends, now):
+            return reason
+        true = verified(terms) if is_cheap(terms) else effort.recomputes(lambda: verified(terms))
+        if true is None:
+            return None
+        return terms if true else _INCONSISTENT
 
     def _seal(self, terms: Terms) -> bytes:
         """Answer, toss, seal: all three whatever the outcome of each."""

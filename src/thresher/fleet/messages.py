@@ -6,7 +6,6 @@ oversized or mistyped fields are refused, and the error says which field, never 
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import re
@@ -17,6 +16,7 @@ from msgspec import Meta, Struct
 
 from thresher import questions
 from thresher.errors import InvalidFormat, ThresherError
+from thresher.fleet import recomputation
 from thresher.fleet.rates import ONE, Rates, SampledBy, check_bounded, contact_list_guarantee
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
@@ -61,6 +61,11 @@ class GuaranteeStated(Message, frozen=True, kw_only=True):
         if guarantee.adjacency != "replace":
             raise InvalidFormat("A fleet states replace-one guarantees only.")
         return cls(epsilon=guarantee.epsilon, delta=guarantee.delta, adjacency="replace", rounds=guarantee.rounds)
+
+    @property
+    def stated(self) -> Guarantee:
+        """The same as a value."""
+        return Guarantee(self.epsilon, self.delta, self.adjacency, self.rounds)
 
 
 class Guarantees(Message, frozen=True, kw_only=True):
@@ -352,35 +357,34 @@ def decode(kind: type[T], body: bytes | str) -> T:
         raise InvalidFormat(f"This is not a {kind.__name__} message of version {VERSION}.{where}") from None
 
 
-@functools.lru_cache(maxsize=256)
-def _verify(plan: Plan) -> float:
-    """Recomputed once for a plan, not once a round: many devices may share this process."""
-    return plan.verify()
+def read_configuration(configuration: RoundConfiguration) -> tuple[Question, Plan, Rates]:
+    """The question, plan and rates of a configuration whose parts fit together, as far as that costs next to nothing.
 
-
-@functools.lru_cache(maxsize=256)
-def _contact_list_guarantee(plan: Plan, rates: Rates) -> Guarantee:
-    return contact_list_guarantee(plan, rates)
-
-
-def check_configuration(configuration: RoundConfiguration) -> tuple[Question, Plan, Rates]:
-    """The question, plan and rates of a configuration that is consistent in itself.
-
-    Guarantee: the rates' product is the plan's rate exactly, both stated guarantees are what the plan and the rates
-    give, and the plan's delta has been recomputed. `InvalidFormat` otherwise.
+    Guarantee: the rates' product is the plan's rate exactly, and the analyst's guarantee is the plan's. What the plan
+    states is not recomputed: `check_configuration` does. `InvalidFormat` otherwise.
     """
     try:
         question, plan, rates = configuration.asked, configuration.planned, configuration.rates
         check_bounded(plan)
         consistent = (
-            rates.sampling_rate == plan.exact_rate
-            and configuration.index < plan.rounds
+            configuration.index < plan.rounds
+            and rates.sampling_rate == plan.exact_rate
             and configuration.guarantees.analyst == GuaranteeStated.of(plan.guarantee)
-            and configuration.guarantees.contact_list == GuaranteeStated.of(_contact_list_guarantee(plan, rates))
         )
-        _verify(plan)
     except (ThresherError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError):
         raise InvalidFormat("This round's configuration does not hold together.") from None
     if not consistent:
+        raise InvalidFormat("This round's configuration states rates or guarantees that do not follow from its plan.")
+    return question, plan, rates
+
+
+def check_configuration(configuration: RoundConfiguration) -> tuple[Question, Plan, Rates]:
+    """The question, plan and rates of a configuration that is consistent in itself.
+
+    Guarantee: that of `read_configuration`, and the plan's delta and both stated guarantees have been recomputed.
+    `InvalidFormat` otherwise.
+    """
+    question, plan, rates = read_configuration(configuration)
+    if not recomputation.holds(plan, rates, configuration.guarantees.contact_list.stated):
         raise InvalidFormat("This round's configuration states rates or guarantees that do not follow from its plan.")
     return question, plan, rates

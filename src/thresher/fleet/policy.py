@@ -19,8 +19,8 @@ from typing import TypeVar
 import msgspec
 
 from thresher.errors import InvalidFormat, InvalidSetting
-from thresher.fleet import sealing
-from thresher.fleet.messages import RoundConfiguration, check_configuration, configuration_hash
+from thresher.fleet import recomputation, sealing
+from thresher.fleet.messages import RoundConfiguration, configuration_hash, read_configuration
 from thresher.fleet.rates import Rates
 from thresher.fleet.sealing import PublicKey
 from thresher.privacy.plans import Plan
@@ -28,13 +28,15 @@ from thresher.privacy.settings import check_delta, check_epsilon, check_threshol
 from thresher.questions import Question
 
 _DAY = 86_400.0
+LONGEST_ROUND = 400 * _DAY
+"""A server opens rounds for a year at most; what a device has sealed it keeps until the deadline."""
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A round's configuration that holds together: its guarantee recomputed, its key usable."""
+    """A round's configuration as it was read. What it states is believed only once `verified` says so."""
 
     configuration: RoundConfiguration
     info: bytes
@@ -110,10 +112,13 @@ class Policy:
     def refusal(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
         """Why this round is not answered, or None if it may be.
 
-        Guarantee: depends on the configuration and on what was answered before, never on what the device holds.
+        Guarantee: depends on the configuration and on what was answered before, never on what the device holds. Costs
+        next to nothing: it compares what is stated, so a round that it lets through must be `verified` too.
         """
         configuration, plan = terms.configuration, terms.plan
         epsilon, delta = self.cost(terms)
+        if not configuration.deadline - now <= LONGEST_ROUND:
+            return "its deadline is more than a year away"
         if self.pinned_key is not None and terms.public.raw != self.pinned_key:
             return "its key is not the pinned one"
         if self.attributes is not None and not self.attributes.issuperset(terms.question.columns):
@@ -170,7 +175,15 @@ _by_hash: OrderedDict[bytes, tuple[Terms | None]] = OrderedDict()
 
 
 def terms_of(configuration: RoundConfiguration) -> Terms:
-    """Check a configuration and recompute its guarantee; `InvalidFormat` if it does not hold together.
+    """Read a configuration and recompute what it states; `InvalidFormat` if it does not hold together."""
+    terms = read_terms(configuration)
+    if not verified(terms):
+        raise InvalidFormat("This round's configuration does not hold together.")
+    return terms
+
+
+def read_terms(configuration: RoundConfiguration) -> Terms:
+    """Read a configuration, without recomputing anything; `InvalidFormat` if its parts do not fit together.
 
     Many devices in one process do this once for each configuration, good or bad.
     """
@@ -180,7 +193,7 @@ def terms_of(configuration: RoundConfiguration) -> Terms:
     else:
         info = configuration_hash(configuration)
         known = _by_hash.get(info)  # in one step: another thread may be forgetting it
-        terms = known[0] if known else _remember(_by_hash, info, (_checked(configuration, info),))[0]
+        terms = known[0] if known else _remember(_by_hash, info, (_read(configuration, info),))[0]
         # The object is kept with its id, so that the id cannot come to mean another.
         _remember(_by_object, id(configuration), (configuration, terms))
     if terms is None:
@@ -188,14 +201,33 @@ def terms_of(configuration: RoundConfiguration) -> Terms:
     return terms
 
 
-def _checked(configuration: RoundConfiguration, info: bytes) -> Terms | None:
+def is_cheap(terms: Terms) -> bool:
+    """Whether `verified` has its answer already."""
+    return recomputation.known(terms.plan, terms.rates, terms.configuration.guarantees.contact_list.stated) is not None
+
+
+def verified(terms: Terms) -> bool:
+    """Whether the guarantees that the round states are true, and its key can be sealed for."""
+    stated = terms.configuration.guarantees.contact_list.stated
+    return recomputation.holds(terms.plan, terms.rates, stated) and _can_be_sealed_for(terms.public)
+
+
+def _read(configuration: RoundConfiguration, info: bytes) -> Terms | None:
     public = PublicKey(configuration.key_id, bytes.fromhex(configuration.public_key))
     try:
-        question, plan, rates = check_configuration(configuration)
-        sealing.seal(b"", public, info)  # a key that nobody can seal for is found here
+        question, plan, rates = read_configuration(configuration)
     except InvalidFormat:
         return None
     return Terms(configuration, info, question, plan, rates, public)
+
+
+@functools.lru_cache(maxsize=_AT_HAND)
+def _can_be_sealed_for(public: PublicKey) -> bool:
+    try:
+        sealing.seal(b"", public, b"")
+    except InvalidFormat:
+        return False
+    return True
 
 
 def _remember(store: OrderedDict[K, V], key: K, value: V) -> V:

@@ -1,0 +1,65 @@
+"""How much work a server can make a device do: in one visit, and over many."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+ROUNDS = 256
+"""New rounds that a device looks at in one visit; more than a server has open at a time."""
+PLANS = 4
+"""New plans whose guarantee a device recomputes in one visit."""
+SECONDS = 2.0
+"""Processor seconds after which a visit begins no further recomputation."""
+
+
+class Effort:
+    """What one visit may still do for the rounds that it was shown. What does not fit waits for the next visit.
+
+    Guarantee: at most `ROUNDS` rounds are looked at and at most `PLANS` plans are recomputed, whatever a server sends.
+    """
+
+    __slots__ = ("_clock", "_plans", "_rounds", "_seconds")
+
+    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+        self._clock = clock
+        self._rounds = ROUNDS
+        self._plans = PLANS
+        self._seconds = SECONDS
+
+    def looks(self) -> bool:
+        """Whether one more round is looked at."""
+        self._rounds -= 1
+        return self._rounds >= 0
+
+    def recomputes(self, computation: Callable[[], bool]) -> bool | None:
+        """The result of a recomputation, or None where the visit has done enough of them."""
+        if not (self._plans > 0 and self._seconds > 0):
+            return None
+        self._plans -= 1
+        began = self._clock()
+        try:
+            return computation()
+        finally:
+            self._seconds -= self._clock() - began
+
+
+class Allowance:
+    """Something that a device spends for its server in bursts, and slowly in the long run.
+
+    Guarantee: over any t seconds at most `burst + t × a_second` is spent, and what the last visit took.
+    """
+
+    __slots__ = ("_a_second", "_burst", "_left", "_seen")
+
+    def __init__(self, burst: float, a_second: float) -> None:
+        self._burst = self._left = burst
+        self._a_second = a_second
+        self._seen: float | None = None
+
+    def rest(self, spent: float, now: float) -> float:
+        """Note what a visit has spent; how many seconds to wait until the next may begin."""
+        since = 0.0 if self._seen is None else max(now - self._seen, 0.0)
+        self._seen = now
+        self._left = min(self._left + since * self._a_second, self._burst) - spent
+        return max(-self._left / self._a_second, 0.0)

@@ -1,0 +1,147 @@
+"""What a hostile server can make a device do: counted, not timed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from device_cases import KEY, START, checked_in, configuration, device
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thresher.fleet import device_core, recomputation
+from thresher.fleet.device import TRAFFIC, WORK
+from thresher.fleet.device_effort import PLANS, ROUNDS, SECONDS, Allowance, Effort
+from thresher.fleet.messages import Guarantees, GuaranteeStated, RoundConfiguration
+from thresher.fleet.policy import Policy
+from thresher.privacy.plans import Plan
+from thresher.questions import Values
+
+
+@pytest.fixture
+def recomputed(monkeypatch):
+    """Every plan whose guarantee is recomputed, without the work: all of them hold."""
+    plans: list[Plan] = []
+    monkeypatch.setattr(recomputation, "_recomputed", lambda plan, *_: plans.append(plan) or True)
+    recomputation._verdicts.clear()
+    yield plans
+    recomputation._verdicts.clear()  # nothing of what was said here is true
+
+
+def expensive(number: int, **changes: Any) -> RoundConfiguration:
+    """One of many rounds, each of another query with a plan that takes seconds to recompute."""
+    plan = Plan(1 / 128, 50_000 + number, 0.5, 1e-9, "replace", 30)
+    return configuration(f"round-{number}", query=f"query-{number}", plan=plan, **changes)
+
+
+def test_a_server_with_ten_thousand_expensive_plans_costs_a_few_recomputations(recomputed):
+    visit = checked_in(*(expensive(number) for number in range(10_000)))
+    core = device(policy=Policy(period_epsilon=1e6, period_delta=0.5))
+    assert len(core.take(visit)) == len(recomputed) == PLANS
+    assert len(core.take(visit)) == len(recomputed) == 2 * PLANS  # the next visit goes on where this one stopped
+    assert len(set(recomputed)) == len(recomputed)
+
+
+@pytest.mark.parametrize(
+    "under",
+    [
+        Policy(max_epsilon=0.1),
+        Policy(max_delta=1e-12),
+        Policy(min_threshold=100_000),
+        Policy(attributes=frozenset({"colour"})),
+        Policy(pinned_key=bytes(32)),
+        Policy(period_epsilon=0.1),
+    ],
+)
+def test_rounds_that_the_policy_refuses_cost_no_recomputation(recomputed, under):
+    core = device(policy=under)
+    assert core.take(checked_in(*(expensive(number) for number in range(50)))) == []
+    assert {outcome.status for outcome in core.outcomes()} == {"refused"}
+    assert recomputed == []
+
+
+def test_configurations_that_contradict_themselves_cost_no_recomputation(recomputed):
+    honest = expensive(0)
+    broken = [
+        msgspec.structs.replace(honest, round="index", index=30),
+        msgspec.structs.replace(honest, round="rates", device_rate=honest.device_rate + 1),
+        msgspec.structs.replace(honest, round="guarantee", plan={**honest.plan, "epsilon": 0.4}),
+        msgspec.structs.replace(honest, round="threshold", plan={**honest.plan, "threshold": 200_000}),
+        msgspec.structs.replace(honest, round="rounds", plan={**honest.plan, "rounds": 5_000}),
+        msgspec.structs.replace(honest, round="far", deadline=START + 500 * 86_400.0),
+    ]
+    core = device()
+    assert core.take(checked_in(*broken)) == []
+    assert len(core.outcomes()) == len(broken)
+    assert recomputed == []
+    assert core.take(checked_in(honest)) == ["round-0"]
+    assert len(recomputed) == 1
+
+
+def test_one_bad_plan_under_many_names_is_recomputed_once(monkeypatch):
+    recomputations: list[Plan] = []
+    monkeypatch.setattr(recomputation, "_recomputed", lambda plan, *_: recomputations.append(plan) or False)
+    recomputation._verdicts.clear()
+    visit = checked_in(*(configuration(f"round-{number}", query=f"query-{number}") for number in range(100)))
+    core = device()
+    assert core.take(visit) == []
+    assert {outcome.reason for outcome in core.outcomes()} == {"its configuration does not hold together"}
+    assert len(recomputations) == 1
+    recomputation._verdicts.clear()
+
+
+def test_only_so_many_rounds_are_looked_at_in_a_visit(monkeypatch):
+    looked: list[str] = []
+    real = device_core.read_terms
+    monkeypatch.setattr(device_core, "read_terms", lambda each: looked.append(each.round) or real(each))
+    core = device(policy=Policy(min_threshold=100))
+    visit = checked_in(*(configuration(f"round-{number}", query=f"query-{number}") for number in range(1_000)))
+    core.take(visit)
+    assert len(looked) == len(core.outcomes()) == ROUNDS
+    core.take(visit)
+    assert len(looked) == len(set(looked)) == 2 * ROUNDS
+
+
+def test_refused_rounds_are_forgotten_whatever_their_deadline():
+    core = device(policy=Policy(min_threshold=100))
+    core.take(checked_in(configuration(deadline=START + 399 * 86_400.0), configuration("far", deadline=1e300)))
+    assert len(core.outcomes()) == 2
+    core._clock.time += 31 * 86_400.0
+    core.take(checked_in())
+    assert core.outcomes() == []
+
+
+def test_a_visit_that_has_computed_long_enough_begins_nothing_more():
+    times = iter([0.0, SECONDS * 0.75, 10.0, 10.0 + SECONDS])
+    effort = Effort(clock=lambda: next(times))
+    assert effort.recomputes(lambda: True) is True
+    assert effort.recomputes(lambda: False) is False
+    assert effort.recomputes(lambda: True) is None
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 60)), min_size=1, max_size=30))
+def test_visits_cannot_cost_more_than_the_allowance_in_the_long_run(visits):
+    """Whatever each visit costs: with the rests in between, the total stays within the burst and the rate."""
+    burst, a_second = WORK
+    allowance, now, total = Allowance(burst, a_second), 0.0, 0.0
+    for pause, spent in visits:
+        assert total <= burst + now * a_second + 1e-6  # when a visit may begin, all before it is paid for
+        now += spent  # a visit takes as long as its processor time, at least
+        rest = allowance.rest(spent, now)
+        assert rest >= 0
+        total += spent
+        now += max(pause, rest)
+
+
+def test_an_ordinary_device_never_rests():
+    work, traffic = Allowance(*WORK), Allowance(*TRAFFIC)
+    for visit in range(1_000):
+        assert work.rest(0.02, visit * 1.0) == 0
+        assert traffic.rest(20_000, visit * 1.0) == 0
+
+
+def test_stated_guarantees_come_back_as_values():
+    of = configuration(question=Values(("word",)), key=KEY)
+    assert isinstance(of.guarantees, Guarantees)
+    assert GuaranteeStated.of(of.guarantees.contact_list.stated) == of.guarantees.contact_list
