@@ -140,7 +140,7 @@ def test_processes_that_charge_at_once_never_overspend(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["privacy.db"]
 
 
-class _CrashingPopulation:
+class _CrashingPopulation(th.Population):
     def ask(self, question: Any, plan: Any) -> Any:
         os._exit(41)
 
@@ -164,7 +164,7 @@ def test_a_crash_between_charge_and_draw_costs_budget(tmp_path: Path) -> None:
         ledger.charge(1, 1e-8, "the same again", unit=ROW)
 
 
-class _CountingPopulation:
+class _CountingPopulation(th.Population):
     def __init__(self) -> None:
         self.asked = 0
 

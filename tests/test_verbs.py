@@ -243,7 +243,7 @@ def crash_after_the_charge(path: str) -> None:
 
     from thresher import verbs
 
-    class Crashing:
+    class Crashing(th.Population):
         def ask(self, question, plan):
             os._exit(9)
 
@@ -261,7 +261,7 @@ def test_a_crash_between_charge_and_draw_costs_budget(ledger):
 
 
 def test_any_population_can_be_asked(ledger):
-    class People:
+    class People(th.Population):
         def ask(self, question, plan):
             return th.mechanism.sample_and_threshold({"a": 10_000}, plan, columns=question.columns)
 

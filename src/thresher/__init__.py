@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from thresher import errors, mechanism, privacy
 from thresher._version import __version__
+from thresher.analytics import Population
 from thresher.errors import ThresherError
 from thresher.ledger import Ledger
 from thresher.mechanism import Release
@@ -22,6 +23,7 @@ __all__ = [
     "Ledger",
     "Plan",
     "Policy",
+    "Population",
     "Release",
     "ThresherError",
     "__version__",

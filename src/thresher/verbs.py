@@ -1,7 +1,7 @@
 """The four verbs, on whatever holds the data: a table becomes a population, targets become a plan, a ledger is charged.
 
 `data` is a data frame of any kind that narwhals knows, a path or glob, an array or a list (see `thresher.populations`),
-anything that can be asked a question (a `Population`), or a fleet, to which the whole query is submitted. Without
+a `Population`, or a fleet, to which the whole query is submitted; both are recognised by type. Without
 `unit=`, each row is a unit. On a fleet, `wait=False` returns a handle at once in place of the answer.
 
 Nothing is drawn before the request has been checked and the ledger, if there is one, has been charged durably for all
@@ -11,7 +11,8 @@ rounds of the query. A request that is refused costs nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -27,6 +28,7 @@ from thresher.analytics import (
     Quantiles,
     QuantilesQuery,
     Query,
+    QueryTaker,
     Ranges,
     RangesQuery,
     unit_of,
@@ -289,23 +291,29 @@ def _answer(
     query: Query, data: Any, unit: str | None, ledger: Ledger | None, progress: Progress | None, wait: bool
 ) -> Any:
     """Submit the query to a fleet, or run it here on whatever holds the data."""
-    if hasattr(data, "submit"):
+    if isinstance(data, QueryTaker):
         for setting, given in (("unit", unit), ("ledger", ledger)):
             if given is not None:
                 raise InvalidSetting(setting, "is for tables; a fleet keeps its own", hint="Leave it out.")
         return data.submit(query, wait=wait, progress=progress)
     if not wait:
         raise InvalidSetting("wait", "is for fleets; a table answers at once", hint="Leave it out.")
-    population = _population(data, unit, query, ledger, progress)
-    if isinstance(query, HistogramQuery) and isinstance(query.domain, tuple) and isinstance(population, Table):
-        query = replace(query, domain=population.read_domain(query.question, query.domain))
-    return query.run(population, progress)
+    with _population(data, unit, query, ledger, progress) as population:
+        if isinstance(population, Table):
+            population.check(query.first_question)
+            if isinstance(query, HistogramQuery) and isinstance(query.domain, tuple):
+                query = replace(query, domain=population.read_domain(query.question, query.domain))
+        return query.run(population, progress)
 
 
+@contextmanager
 def _population(
     data: Any, unit: str | None, query: Query, ledger: Ledger | None, progress: Progress | None
-) -> Population:
-    """The data as a population whose first draw is preceded by the ledger's charge."""
+) -> Iterator[Population]:
+    """The data as a population whose first draw is preceded by the ledger's charge.
+
+    A table that is opened here is closed again, whatever happens; one that the caller opened stays open.
+    """
     if ledger is not None and not isinstance(ledger, Ledger):
         raise InvalidSetting(
             "ledger", f"must be a ledger, not {type(ledger).__name__}", hint="Open it: thresher.Ledger('privacy.db')."
@@ -317,10 +325,10 @@ def _population(
         if ledger is not None:
             charge_plan(ledger, query.plan, query.describe(), whose)
 
-    if hasattr(data, "ask"):
+    if isinstance(data, Population):
         if unit is not None:
             raise InvalidSetting("unit", "is for tables; here every member is a unit already", hint="Leave it out.")
-        return analytics.Charged(data, charge)
-    table = Table(data, unit, before_draw=charge, progress=progress)
-    table.check(query.first_question)
-    return table
+        yield data.charged(charge) if isinstance(data, Table) else analytics.Charged(data, charge)
+        return
+    with Table(data, unit, before_draw=charge, progress=progress) as table:
+        yield table

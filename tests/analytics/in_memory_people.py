@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from thresher import privacy
+from thresher import Population, privacy
 from thresher.mechanism import Randomness, Release, sample_and_threshold
 from thresher.mechanism.release import NUMBERS
 from thresher.privacy import Plan
@@ -19,7 +19,7 @@ from thresher.questions import Below, Cells, Question
 from thresher.testing import SeededRandomness
 
 
-class CountsPopulation:
+class CountsPopulation(Population):
     """Units by the value they hold: a mapping of value to count. Remembers what it was asked."""
 
     def __init__(self, values: Mapping[Any, int] | Iterable[Any], randomness: Randomness | None = None) -> None:
@@ -37,7 +37,7 @@ class CountsPopulation:
         return sample_and_threshold(buckets, plan, self.randomness, columns=question.columns)
 
 
-class NumbersPopulation:
+class NumbersPopulation(Population):
     """Many numbers, asked with array arithmetic; for `Cells` and `Below` the same buckets as `question.bucket`.
 
     Exact counts are kept, so that repeated draws from the same people cost only the draw. `seeded` makes draws faster

@@ -123,7 +123,7 @@ def test_progress_is_reported() -> None:
     assert seen == [(1, 1, "histogram of country")]
 
 
-class _Stubborn:
+class _Stubborn(th.Population):
     """A population that answers with another plan than it was asked with."""
 
     def ask(self, question: Question, plan: Plan) -> Release:

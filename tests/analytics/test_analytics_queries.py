@@ -13,6 +13,7 @@ from thresher.analytics import (
     HeavyHittersQuery,
     HistogramQuery,
     QuantilesQuery,
+    QueryTaker,
     RangesQuery,
     query_from_dict,
 )
@@ -163,7 +164,7 @@ def test_running_is_the_verb():
 # Fleets as data.
 
 
-class Taker:
+class Taker(QueryTaker):
     """Stands for a fleet: remembers what it was given."""
 
     def submit(self, query, *, wait, progress):
@@ -196,7 +197,7 @@ def test_what_is_for_tables_is_not_for_fleets(tmp_path):
 # Uneven rounds: levels of a hierarchy that other numbers of devices completed.
 
 
-class PartlyAnswering:
+class PartlyAnswering(th.Population):
     """Numbers held by devices of which another part completes in every round."""
 
     def __init__(self, numbers, completing):

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 import thresher as th
-from thresher.analytics import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
+from thresher.analytics import HeavyHittersQuery, HistogramQuery, QuantilesQuery, QueryTaker, RangesQuery
 from thresher.analytics.trie import Trie, TrieNode, branching_trie
 from thresher.console import asking, pictures, svg
 from thresher.console.lines import python_line
@@ -68,7 +68,7 @@ def run(line: str) -> object:
     """What the line would send to a fleet."""
     sent = []
 
-    class Fleet:
+    class Fleet(QueryTaker):
         def __init__(self, url: str, *, key: str) -> None:
             assert (url, key) == ("http://server", "a-token")
 

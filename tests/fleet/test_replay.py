@@ -17,7 +17,7 @@ QUERY = HeavyHittersQuery("word", PLAN, "trie")
 WORDS = {"yes": 9_000, "no": 5_000, "nay": 4_000}
 
 
-class People:
+class People(th.Population):
     """Draws rounds, and remembers what was asked."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from thresher.analytics.accuracy import Error
 from thresher.analytics.charged import Charged
 from thresher.analytics.heavy_hitters import FoundItem, HeavyHitters, heavy_hitters
 from thresher.analytics.histogram import Histogram, histogram
-from thresher.analytics.population import Population, unit_of
+from thresher.analytics.population import Population, QueryTaker, unit_of
 from thresher.analytics.quantile import Quantile
 from thresher.analytics.quantiles import Quantiles, quantiles
 from thresher.analytics.queries import (
@@ -35,6 +35,7 @@ __all__ = [
     "Quantiles",
     "QuantilesQuery",
     "Query",
+    "QueryTaker",
     "RangeAnswer",
     "Ranges",
     "RangesQuery",

@@ -10,7 +10,7 @@ from thresher.privacy.plans import Plan
 from thresher.questions import Question
 
 
-class Charged:
+class Charged(Population):
     """Calls `charge` once, right before the first round.
 
     Every check of a query comes before its first round, so a query that is refused costs nothing; a charge that fails

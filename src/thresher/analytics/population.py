@@ -1,17 +1,28 @@
-"""What analytics may know of the people they ask: one method."""
+"""What analytics may know of the people they ask: one method.
+
+The verbs recognise both classes here by type. What has a method or a column called `ask` or `submit` is no population
+for that: any frame may have such a column.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
 
 from thresher.mechanism.release import Release
 from thresher.privacy.plans import Plan
 from thresher.privacy.units import MEMBER, Unit
 from thresher.questions import Question
 
+if TYPE_CHECKING:
+    from thresher.analytics.queries import Query
+    from thresher.analytics.rounds import Progress
 
-class Population(Protocol):
-    """Anything that can be asked a question: a table, a Spark frame, a fleet.
+
+class Population(ABC):
+    """Anything that can be asked a question: a table, a Spark frame, people in memory.
+
+    Subclass it to ask people of your own with the verbs, or register a class: `Population.register(MyPeople)`.
 
     `ask` is one round: every unit that has an answer is in exactly one bucket, each is kept by a fresh coin of the
     plan's rate, counts below the plan's threshold are dropped.
@@ -20,6 +31,9 @@ class Population(Protocol):
     a unit.
     """
 
+    __slots__ = ()
+
+    @abstractmethod
     def ask(self, question: Question, plan: Plan) -> Release:
         """One round: a fresh sample's answer to the question."""
         ...
@@ -29,3 +43,14 @@ def unit_of(population: Population) -> Unit:
     """What one unit of a population is, from what it says itself, never from what its members hold."""
     unit = getattr(population, "unit", None)
     return unit if isinstance(unit, Unit) else MEMBER
+
+
+class QueryTaker(ABC):
+    """What takes a whole query in place of single questions: a fleet, which runs the rounds itself."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def submit(self, query: Query, *, wait: bool, progress: Progress | None) -> Any:
+        """Take the query; returns its answer, or with `wait=False` a handle at once."""
+        ...

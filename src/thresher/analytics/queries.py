@@ -211,7 +211,7 @@ class _Asked(Exception):
         self.question = question
 
 
-class _Probe:
+class _Probe(Population):
     """Stops at the first round, after every check of a query."""
 
     def ask(self, question: Question, plan: Plan) -> NoReturn:

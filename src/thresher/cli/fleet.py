@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from thresher.analytics import QueryTaker
 from thresher.cli import fleet_options as given
 from thresher.cli import options
 from thresher.cli.fleet_options import Asked, connected
@@ -164,7 +165,7 @@ def cancel(
         _show(handle, handle.cancel(), json)
 
 
-class _Previews:
+class _Previews(QueryTaker):
     """Takes a verb's query, and only looks at it."""
 
     def __init__(self, fleet: Fleet) -> None:
@@ -174,7 +175,7 @@ class _Previews:
         return self._fleet.plan(query)
 
 
-class _Named:
+class _Named(QueryTaker):
     """Submits under a given name."""
 
     def __init__(self, fleet: Fleet, name: str | None) -> None:

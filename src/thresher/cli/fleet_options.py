@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import typer
 
 from thresher import verbs
+from thresher.analytics import QueryTaker
 from thresher.cli.parsing import parsed_bins, parsed_lines
 from thresher.errors import InvalidSetting
 from thresher.fleet.client import KEY_VARIABLE, Fleet
@@ -49,14 +50,6 @@ SampledBy = Annotated[str | None, typer.Option(help="device or aggregator: who t
 BucketSize = Annotated[int | None, typer.Option(help="Bytes that an answer may have.", show_default=False)]
 
 
-class Taker(Protocol):
-    """What a verb hands its query to: a fleet, or something that only looks at it."""
-
-    def submit(self, query: Any, *, wait: bool, progress: Any) -> Any:
-        """Take the query."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A verb and its settings, as they were typed."""
@@ -78,7 +71,7 @@ class Asked:
     quantile: list[float] | None
     branching: int
 
-    def submit_to(self, taker: Taker, *, wait: bool = True) -> Any:
+    def submit_to(self, taker: QueryTaker, *, wait: bool = True) -> Any:
         """Make the query, with its plan, and hand it over."""
         target: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "wait": wait}
         if self.verb == "histogram":

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from thresher.analytics import Progress, Query, query_from_dict
+from thresher.analytics import Progress, Query, QueryTaker, query_from_dict
 from thresher.errors import BudgetExceeded, Conflict, InvalidSetting, QueryEnded, VerificationFailed
 from thresher.fleet.connection import Connection
 from thresher.mechanism.release import Release
@@ -34,7 +34,7 @@ _FIRST_LOOK = 0.1
 _SLOWEST_LOOK = 2.0
 
 
-class Fleet:
+class Fleet(QueryTaker):
     """A server with its devices, as an analyst sees it; give it to the verbs in place of a table.
 
     `key` is an analyst's token, by default what the environment has in THRESHER_KEY. `ca` is a file of certificates to

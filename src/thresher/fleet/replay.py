@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from thresher import questions
-from thresher.analytics import Query
+from thresher.analytics import Population, Query
 from thresher.errors import VerificationFailed
 from thresher.mechanism.release import Release
 from thresher.privacy.plans import Plan
@@ -25,7 +25,7 @@ class Pending(Exception):
         self.question = question
 
 
-class Replayed:
+class Replayed(Population):
     """A population that answers with stored releases, in order, and raises `Pending` where they end.
 
     `asked` are the questions that the rounds were really asked, as `questions.to_dict` writes them, where known.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.populations.columns import value_names
-from thresher.populations.duckdb_engine import chosen, cleaned, connect
+from thresher.populations.duckdb_engine import chosen, cleaned, connect, disconnect
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind, kind_of_arrow
 from thresher.populations.rows import LazyRows
@@ -75,8 +75,8 @@ class ArrowEngine:
         return guarded(self.name, run)
 
     def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+        """Close the connection; the columns are the caller's."""
+        disconnect(self._connection)
 
     def _table(self, wanted: Sequence[str]) -> pa.Table:
         import pyarrow as pa

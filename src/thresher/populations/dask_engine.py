@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from thresher.populations.arrow_engine import ArrowEngine, readable
 from thresher.populations.columns import COUNT, KEY, canonical, keys, value_names
-from thresher.populations.duckdb_engine import chosen, collect, connect
+from thresher.populations.duckdb_engine import chosen, collect, connected
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind, kind_of_arrow
 from thresher.questions import Question
@@ -45,6 +45,10 @@ class DaskRows:
             return whole if most is None else whole.slice(0, most + 1)
 
         return guarded("Dask", run)
+
+    def close(self) -> None:
+        """Let go of the partitions, so that workers forget those that they keep."""
+        self._partitions = ()
 
 
 class DaskEngine:
@@ -143,19 +147,19 @@ def _partition(frame: Any, wanted: list[str], schema: pa.Schema) -> pa.Table:
 def _counted(table: pa.Table, question: Question, names: list[str]) -> pa.Table:
     """A partition's keys and counts."""
     engine = ArrowEngine(names, table.column, threads=1)
-    counted = canonical(engine.rows(names).counts(question))
-    engine.close()
-    return counted
+    try:
+        return canonical(engine.rows(names).counts(question))
+    finally:
+        engine.close()
 
 
 def _split(table: pa.Table, by: str, number: int) -> tuple[pa.Table, ...]:
     """A table's rows, dealt out by a hash of some columns."""
     import pyarrow.compute as pc
 
-    connection = connect(threads=1)
-    hashed = connection.from_arrow(table).project(f"*, CAST(hash({by}) % {number} AS INTEGER) AS share")
-    whole = collect(hashed)
-    connection.close()
+    with connected(threads=1) as connection:
+        hashed = connection.from_arrow(table).project(f"*, CAST(hash({by}) % {number} AS INTEGER) AS share")
+        whole = collect(hashed)
     rows = whole.drop_columns(["share"])
     return tuple(rows.filter(pc.equal(whole["share"], share)) for share in range(number))
 
@@ -176,7 +180,5 @@ def _chosen(tables: list[pa.Table], kinds: list[Kind], unit_kind: Kind | None) -
     """One row a unit, of all of the unit's rows."""
     import pyarrow as pa
 
-    connection = connect(threads=1)
-    one_each = collect(chosen(connection.from_arrow(pa.concat_tables(tables)), kinds, unit_kind))
-    connection.close()
-    return one_each
+    with connected(threads=1) as connection:
+        return collect(chosen(connection.from_arrow(pa.concat_tables(tables)), kinds, unit_kind))

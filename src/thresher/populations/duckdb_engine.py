@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from thresher.analytics.rounds import Progress
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
+
+_DIRECTORIES: weakref.WeakKeyDictionary[Any, Callable[[], object]] = weakref.WeakKeyDictionary()
+"""How to remove the directory of each connection of ours."""
 
 _CLEAN: dict[Kind, str] = {
     # NUL goes first: nfc_normalize stops at one.
@@ -50,19 +55,37 @@ _KINDS: dict[str, Kind] = {
 def connect(threads: int | None = None) -> Any:
     """A DuckDB of our own: in memory, wall clock UTC, and what does not fit in memory in a private directory.
 
-    The directory is removed with the connection, or when Python ends.
+    The directory is removed by `disconnect`, or else with the connection, or when Python ends.
     """
     import duckdb
 
     directory = tempfile.mkdtemp(prefix="thresher-")
     connection = duckdb.connect(":memory:", config={"temp_directory": directory})
-    weakref.finalize(connection, shutil.rmtree, directory, ignore_errors=True)
+    _DIRECTORIES[connection] = weakref.finalize(connection, shutil.rmtree, directory, ignore_errors=True)
     connection.execute("SET TimeZone = 'UTC'")
     # Counting does not need the order of rows, and keeping it costs memory.
     connection.execute("SET preserve_insertion_order = false")
     if threads is not None:
         connection.execute(f"SET threads = {int(threads)}")
     return connection
+
+
+def disconnect(connection: Any) -> None:
+    """Close a connection of ours and remove its directory now, whoever else still refers to the connection."""
+    connection.close()
+    remove = _DIRECTORIES.pop(connection, None)
+    if remove is not None:
+        remove()
+
+
+@contextmanager
+def connected(threads: int | None = None) -> Iterator[Any]:
+    """A DuckDB of our own for a while."""
+    connection = connect(threads)
+    try:
+        yield connection
+    finally:
+        disconnect(connection)
 
 
 def quoted(name: str) -> str:
@@ -107,7 +130,7 @@ def weighted_rows(counted: pa.Table) -> LazyRows:
     names = [*value_names(counted.num_columns - 1), WEIGHT]
     connection = connect()
     relation = connection.from_arrow(counted.rename_columns(names))
-    return LazyRows("DuckDB", relation, collect, weighted=True, keeps=connection)
+    return LazyRows("DuckDB", relation, collect, weighted=True, closing=functools.partial(disconnect, connection))
 
 
 def counted_once(rows: LazyRows, wanted: Sequence[str]) -> LazyRows:
@@ -171,7 +194,7 @@ class RelationEngine:
     def close(self) -> None:
         """Close the connection, if it is ours."""
         if self._own is not None:
-            self._own.close()
+            disconnect(self._own)
 
     def _collect(self, relation: Any) -> pa.Table:
         return self._watched(lambda: collect(relation))

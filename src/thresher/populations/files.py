@@ -10,7 +10,7 @@ from typing import Any
 
 from thresher.analytics.rounds import Progress
 from thresher.errors import InvalidSetting
-from thresher.populations.duckdb_engine import RelationEngine, connect
+from thresher.populations.duckdb_engine import RelationEngine, connect, disconnect
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import check_distinct
 
@@ -35,7 +35,11 @@ def open_files(location: str | Path, progress: Progress | None = None) -> Relati
     """
     files = _matching(location)
     connection = connect()
-    return RelationEngine(guarded("DuckDB", lambda: _relation(connection, files)), connection, progress)
+    try:
+        return RelationEngine(guarded("DuckDB", lambda: _relation(connection, files)), connection, progress)
+    except BaseException:
+        disconnect(connection)
+        raise
 
 
 def _matching(location: str | Path) -> list[str]:

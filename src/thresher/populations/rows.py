@@ -22,6 +22,10 @@ class Rows(Protocol):
         """Keys and n of `columns.count`, no more than `most` + 1 rows of them."""
         ...
 
+    def close(self) -> None:
+        """Let go of what was kept for these rows."""
+        ...
+
 
 class Engine(Protocol):
     """Where a table's data is, and what counts it."""
@@ -61,15 +65,15 @@ class Engine(Protocol):
 class LazyRows:
     """Rows in any engine for which narwhals writes lazy queries; `collect` brings a native result back as Arrow.
 
-    `keeps` is whatever must live as long as these rows. With `nulls`, values may be null, and the keys that come of
-    them are dropped last: to look for nulls while rows are read would cost more than to count them.
+    `closing` lets go of what must live as long as these rows. With `nulls`, values may be null, and the keys that come
+    of them are dropped last: to look for nulls while rows are read would cost more than to count them.
     """
 
     engine: str
     frame: Any
     collect: Callable[[Any], pa.Table]
     weighted: bool = False
-    keeps: Any = None
+    closing: Callable[[], object] | None = None
     nulls: bool = False
 
     def counted(self, question: Question, *, at_least: int = 1) -> Any:
@@ -90,3 +94,8 @@ class LazyRows:
             return found.drop_null() if self.nulls else found
 
         return guarded(self.engine, run)
+
+    def close(self) -> None:
+        """Let go of what was kept for these rows."""
+        if self.closing is not None:
+            self.closing()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from thresher.mechanism import SecureRandomness, thin, threshold
@@ -96,9 +97,10 @@ class SparkEngine:
 
     def close(self) -> None:
         """Let the cluster forget what it keeps for us."""
-        for kept in self._persisted:
-            kept.unpersist()
-        self._persisted.clear()
+        while self._persisted:
+            # A cluster that has gone keeps nothing; its error must not take an answer with it that has been paid for.
+            with suppress(Exception):
+                self._persisted.pop().unpersist()
 
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
         named = dict(zip(value_names(len(wanted)), wanted, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.analytics.population import Population
 from thresher.analytics.rounds import Progress
 from thresher.errors import InvalidSetting
 from thresher.mechanism import Randomness, Release, SecureRandomness, coins, sample_and_threshold
@@ -35,7 +37,7 @@ SAMPLING_RATE_LIMIT = 0.4
 _ASKED_REPEATEDLY = (Prefixes, Cells, Below)
 
 
-class Table:
+class Table(Population):
     """Rows of any table as a population. Without `unit=`, each row is a unit: a person with ten rows is ten people.
 
     With `unit="user_id"`, each unit contributes one value: one of its rows that have a value in all columns that a
@@ -88,7 +90,17 @@ class Table:
         self._chosen: dict[tuple[str, ...], Rows] = {}
         self._cached: dict[tuple[str, ...], Rows | None] = {}
         if unit is not None:
-            kinds.check_name(unit, self._engine.names(), setting="unit")
+            try:
+                kinds.check_name(unit, self._engine.names(), setting="unit")
+            except BaseException:
+                self.close()
+                raise
+
+    def charged(self, before_draw: Callable[[], object]) -> Table:
+        """This very table, with something to call before the next draw: engine and counts are shared, not copied."""
+        table = copy.copy(self)
+        table._before_draw = before_draw
+        return table
 
     def check(self, question: Question) -> None:
         """Require that the question's columns exist and hold what it reads; nothing is counted or drawn."""
@@ -137,6 +149,9 @@ class Table:
 
     def close(self) -> None:
         """Let go of connections and of what engines keep for this table."""
+        for rows in (*self._chosen.values(), *self._cached.values()):
+            if rows is not None:
+                rows.close()
         self._chosen.clear()
         self._cached.clear()
         self._engine.close()

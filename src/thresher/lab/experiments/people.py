@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.analytics import Population
 from thresher.errors import InvalidSetting
 from thresher.mechanism.release import NUMBERS, Release
 from thresher.privacy import Plan
@@ -31,7 +32,7 @@ def vocabulary(people: int, random: np.random.Generator, words: int = 10_000) ->
     return {word: int(count) for word, count in zip(found, counts, strict=True) if count}
 
 
-class WordPeople:
+class WordPeople(Population):
     """People who hold a word each. Counts of prefixes are kept with the prefix that they extend, level by level."""
 
     def __init__(self, words: Mapping[str, int], random: np.random.Generator) -> None:
@@ -71,7 +72,7 @@ class WordPeople:
         return self._levels[known, length]
 
 
-class NumberPeople:
+class NumberPeople(Population):
     """People who hold a number each; for `Cells` and `Below` the same buckets as `question.bucket`."""
 
     def __init__(self, numbers: NDArray[np.float64], random: np.random.Generator) -> None:
