@@ -319,7 +319,7 @@ def _population(
             "ledger", f"must be a ledger, not {type(ledger).__name__}", hint="Open it: thresher.Ledger('privacy.db')."
         )
 
-    whose = unit_of(data) if hasattr(data, "ask") else Unit.of_table(unit)
+    whose = unit_of(data) if isinstance(data, Population) else Unit.of_table(unit)
 
     def charge() -> None:
         if ledger is not None:

@@ -136,7 +136,7 @@ def test_wrong_settings_of_a_verb(query, wrong):
 
 
 def test_nothing_is_asked_by_looking():
-    class Nobody:
+    class Nobody(th.Population):
         def ask(self, question, plan):
             raise AssertionError("asked")
 
