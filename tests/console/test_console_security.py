@@ -186,7 +186,7 @@ def test_after_login_one_stays_here(path):
 
 def test_large_and_malformed_forms_are_refused(server, analyst):
     http, csrf = analyst
-    assert http.post("/ask", content=b"csrf=" + b"x" * (1 << 20), headers=FORM).status_code == 403
+    assert http.post("/ask", content=b"csrf=" + b"x" * (1 << 20), headers=FORM).status_code == 413
     assert http.post("/ask", content=b"\xff\xfe=1", headers=FORM).status_code == 403
     many = b"&".join(b"a%d=1" % number for number in range(1000))
     assert http.post("/ask", content=many, headers=FORM).status_code == 403

@@ -161,7 +161,7 @@ def test_an_event_stream_ends_when_its_token_is_revoked(tmp_path):
 
         [first] = asyncio.run(watched())
         assert query.encode() in first
-        assert server.services.streams == 0
+        assert server.services.streams.open == 0
 
 
 def test_a_live_page_ends_when_its_token_is_revoked(tmp_path):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import math
+import re
 import socket
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from server_cases import configuration_json, histogram_request, inside
 from thresher.errors import InvalidSetting
 from thresher.fleet.server import analyst_routes
 from thresher.fleet.server.app import ROUTES
-from thresher.fleet.server.limits import Limits, Rate, TokenBuckets, read_body
+from thresher.fleet.server.limits import Limits, Rate, Streams, TokenBuckets, read_body
 from thresher.fleet.server.problem import Refused
 
 
@@ -234,14 +235,14 @@ def test_a_stream_whose_reader_has_gone_is_given_back_at_once(tmp_path, monkeypa
 
             async def send(message):
                 if message.get("body"):
-                    assert server.services.streams == 1
+                    assert server.services.streams.open == 1
                     begun.set()
 
             await server.app(scope, receive, send)
 
         for _ in range(2):
             asyncio.run(read_and_go())
-            assert server.services.streams == 0
+            assert server.services.streams.open == 0
 
 
 def test_a_real_server_refuses_an_endless_chunked_body_and_goes_on(tmp_path):
@@ -265,31 +266,73 @@ def test_a_real_server_refuses_an_endless_chunked_body_and_goes_on(tmp_path):
         assert client.get("/healthz").status_code == 200
 
 
-CROWDED = """
+def test_a_crowded_server_says_when_to_come_back_and_shows_its_health(server, monkeypatch):
+    monkeypatch.setattr(server.app, "crowded", lambda: True)
+    refused = server.ask("POST", "/v1/check-in", json={})
+    assert refused.status_code == 503 and refused.headers["retry-after"] == "5"
+    assert refused.json()["code"] == "too-many-connections"
+    for path in ("/healthz", "/readyz", "/metrics"):
+        assert server.ask("GET", path).status_code == 200
+
+
+def test_a_request_has_at_most_100_headers(server):
+    many = {f"X-{number}": "1" for number in range(101)}
+    assert server.ask("GET", "/healthz", headers=many).status_code == 431
+
+
+def test_streams_are_limited_in_all_and_for_each_caller():
+    streams = Streams(3, 2)
+    with contextlib.ExitStack() as held:
+        for _ in range(2):
+            held.enter_context(streams.hold(b"a"))
+        with pytest.raises(Refused):
+            streams.check(b"a")
+        with streams.hold(b"b"), pytest.raises(Refused):
+            streams.check(b"c")
+        with streams.hold(b"c"):  # b has given its place back
+            pass
+    assert streams.open == 0
+
+
+GUARDED = """
 import sys
 from pathlib import Path
 from thresher.fleet.server.assembling import Settings
 from thresher.fleet.server.limits import Limits
 from thresher.fleet.server.running import serve
-settings = Settings(data_dir=Path(sys.argv[1]), port=0, limits=Limits(connections=2))
-serve(settings, ready=lambda url: print(url, flush=True))
+limits = Limits(connections=50, connections_per_address=20, head_seconds=0.5)
+serve(Settings(data_dir=Path(sys.argv[1]), port=0, limits=limits), ready=lambda url: print(url, flush=True))
 """
 
 
-def test_too_many_connections_are_told_when_to_come_back(tmp_path):
-    command = [sys.executable, "-c", CROWDED, str(tmp_path / "data")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def test_half_sent_requests_do_not_keep_others_out_of_a_real_server(tmp_path):
+    command = [sys.executable, "-c", GUARDED, str(tmp_path / "data")]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
+        contextlib.ExitStack() as held,
+    ):
         try:
             url = next(line.strip() for line in process.stdout if line.startswith("http"))
             place = ("127.0.0.1", int(url.rpartition(":")[2]))
-            with socket.create_connection(place), socket.create_connection(place), httpx.Client(base_url=url) as third:
-                refused = third.post("/v1/check-in", json={}, timeout=60)
-            assert refused.status_code == 503
-            assert refused.headers["retry-after"] == "5"
-            assert refused.json()["code"] == "too-many-connections"
-            answered = 503
-            while answered == 503:  # until the server has seen that they are gone
-                answered = httpx.get(url + "/healthz", timeout=60).status_code
-            assert answered == 200
+
+            def half(address):
+                connection = socket.create_connection(place, timeout=60, source_address=(address, 0))
+                held.enter_context(connection)
+                with contextlib.suppress(ConnectionError):
+                    connection.sendall(b"GET / HTTP/1.1\r\nX: ")
+                return connection
+
+            hostile = [half(f"127.0.0.{max(2, number // 40)}") for number in range(250)]
+            with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+                assert client.get("/healthz").status_code == 200
+                for connection in hostile:  # each is closed, or this is a timeout
+                    with contextlib.suppress(ConnectionError):
+                        assert connection.recv(1) == b""
+                metrics = client.get("/metrics").text
+            numbers = re.findall(r'thresher_connections_closed_total\{reason="([a-z-]+)"\} (\d+)', metrics)
+            assert sum(int(number) for _, number in numbers) == 250
+            assert {"address", "server"} <= {reason for reason, _ in numbers}
         finally:
             process.terminate()
+        log = process.stderr.read()
+    assert "its address holds as many as one address may" in log and "127.0.0" not in log

@@ -35,6 +35,7 @@ def console_pages(services: Services, attributes: Sequence[str] = ()) -> Sequenc
         attributes=attributes,
         clock=services.clock,
         stopping=services.stopping.is_set,
+        form_seconds=services.limits.body_seconds,
     )
 
 

@@ -53,6 +53,10 @@ def serve(
     batches: Annotated[
         Path | None, typer.Option(help="A folder that all Spark workers can read; by default in the data directory.")
     ] = None,
+    connections: Annotated[int, typer.Option(help="Connections open at a time.")] = 20_000,
+    connections_per_address: Annotated[
+        int, typer.Option(help="Of those, from one address; a trusted proxy's are not counted.")
+    ] = 1_000,
     come_back: Annotated[float, typer.Option(help="Seconds between a device's visits.")] = 60.0,
     console_pages: Annotated[bool, typer.Option("--console/--no-console", help="Serve the web console.")] = True,
     demo: Annotated[bool, typer.Option("--demo", help="With simulated devices that keep checking in.")] = False,
@@ -64,6 +68,7 @@ def serve(
         require("pyspark", "spark")
     from thresher.fleet.messages import RoundSettings
     from thresher.fleet.server.assembling import Settings
+    from thresher.fleet.server.limits import Limits
     from thresher.fleet.server.running import serve as run
 
     if round_seconds is not None and not 0 < round_seconds <= 366 * 86_400:
@@ -91,6 +96,7 @@ def serve(
         spark=spark,
         batches=batches,
         come_back=come_back,
+        limits=Limits(connections=connections, connections_per_address=connections_per_address),
     )
     if demo:
         _serve_demo(settings, data_dir)

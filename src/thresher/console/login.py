@@ -54,7 +54,8 @@ def logout(office: Office) -> Endpoint:
 
 
 async def _sign_in(office: Office, request: Request) -> Response:
-    form = await read_form(request)
+    office.logins.take(request.client.host if request.client else "")
+    form = await read_form(request, office.form_seconds)
     number = request.cookies.get(_form_cookie(request), "")
     if form is None or not same_site(request) or not office.forms.fits(number, form.get("csrf", "")):
         return refusal(office, 403, "This form is not from this page.", "Open the login page and try again.")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Match, Route
 
 from thresher.console.visits import Endpoint, Office, Visit, dressed, enter, is_fragment, refusal
-from thresher.fleet.server.problem import problem_of
+from thresher.fleet.server.problem import Refused, problem_of, retry_seconds
 
 
 def caught(office: Office, endpoint: Endpoint) -> Endpoint:
@@ -24,6 +24,12 @@ def caught(office: Office, endpoint: Endpoint) -> Endpoint:
             response = await endpoint(request)
         except HTTPException:
             raise  # the server answers programs in its own way
+        except (ClientDisconnect, ConnectionResetError):
+            return Response(status_code=400)  # nobody reads it, and it is no failure of ours
+        except Refused as error:
+            response = refusal(office, error.status, error.message, error.hint or "Try again.")
+            if error.retry_after is not None:
+                response.headers["Retry-After"] = str(retry_seconds(error))
         except Exception as error:
             response = _broken(office, request, error)
         return dressed(response, request)

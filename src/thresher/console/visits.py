@@ -34,6 +34,7 @@ from thresher.errors import (
     Unreachable,
 )
 from thresher.fleet.clock import Clock
+from thresher.fleet.server.limits import Rate, Streams, TokenBuckets, read_body
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -50,6 +51,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 LARGEST_FORM = 256 << 10
+_LOGINS = Rate(5, 200)
 _STATUS: tuple[tuple[type[ThresherError], int], ...] = (
     (NotFound, 404),
     (BudgetExceeded, 409),
@@ -77,6 +79,11 @@ class Office:
     stopping: Callable[[], bool] = lambda: False
     planning: Planning = field(default_factory=Planning)
     forms: LoginForms = field(default_factory=LoginForms)
+    form_seconds: float = 30.0
+    """How long a form may take to arrive."""
+    logins: TokenBuckets = field(default_factory=lambda: TokenBuckets(_LOGINS, most=10_000))
+    """How often one address may try to sign in; kept in memory only."""
+    streams: Streams = field(default_factory=lambda: Streams(200, 50))
     answers: dict[str, Any] = field(default_factory=dict)
     """Answers that were read lately; a release never changes, so neither do they."""
     templates: Environment = field(default_factory=environment)
@@ -153,7 +160,7 @@ async def enter(office: Office, request: Request, *, operator: bool = False, tou
         return to_login(request, ended=bool(identifier))
     form: dict[str, str] = {}
     if request.method == "POST":
-        read = await read_form(request)
+        read = await read_form(request, office.form_seconds)
         given = request.headers.get("x-csrf-token") or ("" if read is None else read.get("csrf", ""))
         if read is None or not same_site(request) or not hmac.compare_digest(given.encode(), session.csrf.encode()):
             return refusal(office, 403, "This form is not from this page.", "Reload the page and send it again.")
@@ -212,15 +219,14 @@ def status_of(error: ThresherError) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
-async def read_form(request: Request) -> dict[str, str] | None:
-    """The fields of a form; of several with one name, the last. None if it is too large or not a form."""
+async def read_form(request: Request, seconds: float) -> dict[str, str] | None:
+    """The fields of a form; of several with one name, the last. None if it is not a form.
+
+    Edge cases: `Refused` if it is too large, or takes longer than `seconds` to arrive.
+    """
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
         return None
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > LARGEST_FORM:
-            return None
+    body = await read_body(request.scope["headers"], request.receive, LARGEST_FORM, seconds)
     try:
         fields = parse_qs(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=200)
     except ValueError:

@@ -18,10 +18,10 @@ from thresher.console.rendering import METHODS, amount
 from thresher.console.visits import Endpoint, Office, Visit, cookie_name, dressed, enter
 from thresher.errors import ThresherError
 from thresher.fleet.messages import QueryStatus
+from thresher.fleet.tokens import token_hash
 
 _EVERY = 0.5
 _HEARTBEAT = 15.0
-_MOST_STREAMS = 200
 _LONGEST_STREAM = 3600.0
 
 
@@ -92,29 +92,24 @@ def said(status: QueryStatus) -> str:
 
 def events(office: Office) -> Endpoint:
     """Progress as server-sent events: the changing part of the page, whenever it changed."""
-    open_streams = 0
 
     async def endpoint(request: Request) -> Response:
-        nonlocal open_streams
         visit = await enter(office, request, touch=False)
         if isinstance(visit, Response):
             # An event source cannot follow a redirect to a page; a status tells it to stop.
             return dressed(Response("Sign in again.", 401, media_type="text/plain"), request)
-        if open_streams >= _MOST_STREAMS:
-            return dressed(Response("Too many are watching.", 503, {"Retry-After": "5"}), request)
         try:
             await run_in_threadpool(office.desk.status, visit.query)
         except ThresherError:
             return dressed(Response("No such query.", 404, media_type="text/plain"), request)
 
+        caller = token_hash(visit.session.token)
+        office.streams.check(caller)  # while there still can be an answer that says no
+
         async def stream() -> AsyncIterator[str]:
-            nonlocal open_streams
-            open_streams += 1
-            try:
+            with office.streams.hold(caller):
                 async for message in _messages(office, visit, request):
                     yield message
-            finally:
-                open_streams -= 1
 
         response = StreamingResponse(stream(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
         return dressed(response, request)

@@ -18,8 +18,8 @@ from thresher.fleet.messages import (
     encode,
 )
 from thresher.fleet.server.limits import MIB
-from thresher.fleet.server.problem import Refused
 from thresher.fleet.server.routing import EVENTS, Call, Route
+from thresher.fleet.tokens import token_hash
 
 ANALYST = ("analyst", "operator")
 ENDED = ("done", "cancelled", "refused", "failed")
@@ -90,10 +90,7 @@ async def _events(call: Call) -> AsyncIterator[bytes]:
     Guarantee: ends when its token is revoked or expires.
     """
     services = call.services
-    if services.streams >= services.limits.streams:
-        raise Refused(429, "too-many-streams", "Too many event streams are open.", retry_after=10)
-    services.streams += 1
-    try:
+    with services.streams.hold(token_hash(call.token)):
         last = b""
         quiet = 0.0
         while not services.stopping.is_set():
@@ -118,8 +115,6 @@ async def _events(call: Call) -> AsyncIterator[bytes]:
             if quiet >= _QUIET_SECONDS:
                 quiet = 0.0
                 yield b": still here\n\n"
-    finally:
-        services.streams -= 1
 
 
 _ROLE: Final = "coordinator"

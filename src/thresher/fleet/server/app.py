@@ -50,10 +50,12 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] == "http" and self.crowded():
-            status, headers, body = answer_of(_crowded())
-            await respond(send, status, [*headers, (b"connection", b"close")], body)
-            return
+        if scope["type"] == "http":
+            refusal = self._refusal(scope)
+            if refusal is not None:
+                status, headers, body = answer_of(refusal)
+                await respond(send, status, [*headers, (b"connection", b"close")], body)
+                return
         if self.devices is not None and scope["type"] == "http":
             handler = self.devices.handler(scope["path"])
             if handler is not None:
@@ -61,6 +63,16 @@ class App:
                 return
         if scope["type"] in ("http", "websocket"):
             await self._guarded(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Refused | None:
+        """Why a request is turned away before any route is asked. Health is shown however crowded it is."""
+        if len(scope["headers"]) > self.services.limits.headers:
+            return Refused(431, "headers-too-large", "The request has too many headers.")
+        if self.crowded() and scope["path"] not in health_routes.PATHS:
+            return Refused(
+                503, "too-many-connections", "More connections are open than this server takes.", retry_after=5
+            )
+        return None
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
@@ -82,10 +94,6 @@ class App:
         """Finish what is waiting to be committed."""
         if self.devices is not None:
             self.devices.close()
-
-
-def _crowded() -> Refused:
-    return Refused(503, "too-many-connections", "More connections are open than this server takes.", retry_after=5)
 
 
 def build_app(services: Services, pages: Sequence[BaseRoute] = ()) -> App:

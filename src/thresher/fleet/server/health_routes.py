@@ -53,3 +53,5 @@ ROUTES = (
     ),
     Route("GET", "/openapi.json", "openapi", "This document.", (), None, _openapi, answer=dict),
 )  # fmt: skip
+
+PATHS = frozenset(route.path for route in ROUTES)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,9 +51,30 @@ class Limits:
     open_queries: int = 100
     streams: int = 200
     """Event streams open at a time."""
+    streams_per_caller: int = 50
+    """Of those, with one token."""
     connections: int = 20_000
+    """Open at a time; fewer where the system allows fewer open files."""
+    connections_per_address: int = 1_000
+    """Open at a time from one address; a trusted proxy's connections are not counted."""
+    head_bytes: int = 16 * KIB
+    """Length of a request line and its headers, in all."""
+    headers: int = 100
+    """Headers of a request."""
+    head_seconds: float = 20.0
+    """How long a request line and its headers may take to arrive, and before them TLS's handshake."""
     body_seconds: float = 30.0
     """How long a request's body may take to arrive."""
+    stall_seconds: float = 60.0
+    """How long the other side may take nothing of an answer."""
+    idle_seconds: int = 75
+    """How long a connection is kept for another request."""
+
+    def __post_init__(self) -> None:
+        if not self.connections >= 1:
+            raise InvalidSetting("connections", "must be at least 1")
+        if not self.connections_per_address >= 1:
+            raise InvalidSetting("connections-per-address", "must be at least 1")
 
 
 class TokenBuckets:
@@ -88,6 +111,39 @@ class TokenBuckets:
         self._buckets[caller] = (level - 1.0, now)
         if len(self._buckets) > self._most:
             del self._buckets[next(iter(self._buckets))]
+
+
+class Streams:
+    """Event streams that are open now, in all and for each caller. Only touched in the event loop."""
+
+    __slots__ = ("_by_caller", "_each", "_most")
+
+    def __init__(self, most: int, each: int) -> None:
+        self._most = most
+        self._each = each
+        self._by_caller: Counter[bytes] = Counter()
+
+    @property
+    def open(self) -> int:
+        """How many are open."""
+        return self._by_caller.total()
+
+    @contextlib.contextmanager
+    def hold(self, caller: bytes) -> Iterator[None]:
+        """One stream more for as long as this lasts, or a refusal."""
+        self.check(caller)
+        self._by_caller[caller] += 1
+        try:
+            yield
+        finally:
+            self._by_caller[caller] -= 1
+            if not self._by_caller[caller]:
+                del self._by_caller[caller]
+
+    def check(self, caller: bytes) -> None:
+        """Refuse whoever may open no further stream."""
+        if self.open >= self._most or self._by_caller[caller] >= self._each:
+            raise Refused(429, "too-many-streams", "Too many event streams are open.", retry_after=10)
 
 
 async def read_body(headers: list[tuple[bytes, bytes]], receive: Receive, largest: int, seconds: float) -> bytes:

@@ -111,4 +111,5 @@ _WORDS = {
     "thresher_reports_total": "Reports handed in, by outcome.",
     "thresher_step_errors_total": "Steps of the coordinator that ended in an error.",
     "thresher_enrolled_total": "Devices enrolled since the start.",
+    "thresher_connections_closed_total": "Connections closed because they met a limit, by limit.",
 }

@@ -7,7 +7,8 @@
 | BudgetExceeded | 402 | | a body that is too large | 413 |
 | a token of another role | 403 | | InvalidSetting, Unreachable | 422 |
 | NotFound, NotReleased | 404 | | too many requests | 429 |
-| a body that is too slow | 408 | | Store-, Ledger-, ServerUnavailable | 503 |
+| a body that is too slow | 408 | | headers that are too long | 431 |
+| | | | Store-, Ledger-, ServerUnavailable | 503 |
 
 402 and not 409 for the budget: a client can tell "ask for less" from "that name is taken" by the status alone.
 Anything that is not ours is a 500 with an opaque number; the log gets that number and the exception's type, because a
@@ -75,6 +76,7 @@ _TITLES = {
     413: "Too large",
     422: "Not possible",
     429: "Too many requests",
+    431: "Headers too long",
     500: "Internal error",
     501: "Not installed",
     503: "Not available",

@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING, Any
 from thresher.errors import InvalidSetting, require
 from thresher.fleet.server.app import App, build_app
 from thresher.fleet.server.assembling import Settings, assembled
+from thresher.fleet.server.connections import Door, configured
 from thresher.fleet.server.data_directory import DataDirectory, read_key_file
+from thresher.fleet.server.seldom import Seldom
 from thresher.fleet.server.services import Services
 from thresher.fleet.server.stepping import CoordinatorLoop
 
@@ -37,6 +39,8 @@ Announce = Callable[[str], None]
 _THREADS = 32
 _SWITCH_SECONDS = 0.0005
 _GRACE_SECONDS = 5
+_OTHER_FILES = 256
+"""Open files that are not connections of this server: stores, peers, worker processes."""
 _HEAPS, _OWN_MAPPING, _KEPT = -8, -3, -1  # M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD of <malloc.h>
 _USES = {
     "operator": "makes keys and tokens, see {url}/openapi.json",
@@ -64,7 +68,7 @@ def serve(
     for path in settings.peer_key_files:
         read_key_file(path)  # before anything is made: only the start that makes the secrets says where they are
     _quiet_logs()
-    _raise_open_files()
+    open_files = _raise_open_files()
     _bound_heaps()
     # A commit waits for its turn at each of its steps; with turns ten times shorter, 10 % more reports are taken.
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -76,13 +80,20 @@ def serve(
         app = build_app(services, pages(services) if pages else ())
         url = _url(settings, listener)
         config = _config(uvicorn, app, settings)
+        door = Door(
+            settings.limits,
+            services.metrics,
+            trusted=settings.proxies,
+            most=max(1, open_files - _OTHER_FILES),
+        )
+        configured(config, door)
 
         def started() -> None:
             _announce(announce, directory, url)
             if ready is not None:
                 ready(url)
 
-        server = _server(uvicorn, config, app, settings, started)
+        server = _server(uvicorn, config, app, settings, door, started)
         loop = _loop(services)
         gc.collect()
         gc.freeze()  # what is here now stays: looking through it again and again would only make requests wait
@@ -130,7 +141,7 @@ def _config(uvicorn: Any, app: App, settings: Settings) -> Config:
         proxy_headers=bool(settings.proxies),
         forwarded_allow_ips=list(settings.proxies),
         backlog=4096,
-        timeout_keep_alive=75,
+        timeout_keep_alive=settings.limits.idle_seconds,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
@@ -138,24 +149,29 @@ def _config(uvicorn: Any, app: App, settings: Settings) -> Config:
     return config
 
 
-def _server(uvicorn: Any, config: Config, app: App, settings: Settings, ready: Callable[[], None]) -> Any:
+def _server(uvicorn: Any, config: Config, app: App, settings: Settings, door: Door, ready: Callable[[], None]) -> Any:
     class Server(uvicorn.Server):  # type: ignore[misc]
         """Says when it is ready, and tells open event streams when it stops."""
+
+        sweeping: asyncio.Task[None] | None = None
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             try:
                 await super().startup(sockets)
             except OSError as error:  # another process that bound the port too was the first to listen
                 raise _port_taken(settings, error) from None
+            self.sweeping = asyncio.create_task(door.keep_sweeping())
             ready()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             app.services.stopping.set()
             await super().shutdown(sockets)
+            if self.sweeping is not None:
+                self.sweeping.cancel()
             await asyncio.to_thread(app.close)  # here, since whoever waits for a commit needs the event loop
 
     server = Server(config)
-    app.crowded = lambda: len(server.server_state.connections) > settings.limits.connections
+    app.crowded = lambda: door.crowded
     return server
 
 
@@ -229,13 +245,17 @@ def _quiet_logs() -> None:
     # These would name hosts and paths of requests.
     for name in ("httpx", "httpcore", "uvicorn.access"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    # Whoever can connect can make uvicorn say these.
+    logging.getLogger("uvicorn.error").addFilter(Seldom())
 
 
-def _raise_open_files() -> None:
-    """A connection is an open file: allow as many as the system lets us."""
+def _raise_open_files() -> int:
+    """A connection is an open file: allow as many as the system lets us, and say how many that are."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    now, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if now == resource.RLIM_INFINITY else now
 
 
 def _bound_heaps() -> None:

@@ -13,7 +13,7 @@ from thresher.fleet.clock import Clock
 from thresher.fleet.collector import Collector
 from thresher.fleet.coordinator import Coordinator
 from thresher.fleet.server.auth import Tokens
-from thresher.fleet.server.limits import Limits
+from thresher.fleet.server.limits import Limits, Streams
 from thresher.fleet.server.metrics import Metrics
 from thresher.fleet.server.peers import HttpAggregator, HttpCollector
 from thresher.fleet.store.collector import CollectorStore
@@ -44,11 +44,14 @@ class Services:
     """Set when the coordinator may have something to do."""
     description: bytes = b""
     """The OpenAPI document."""
-    streams: int = 0
-    """Event streams that are open now; only touched in the event loop."""
+    streams: Streams = field(init=False)
+    """Event streams that are open now."""
     stopping: threading.Event = field(default_factory=threading.Event)
     _looking: threading.Lock = field(default_factory=threading.Lock)
     _seen: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.streams = Streams(self.limits.streams, self.limits.streams_per_caller)
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -1,0 +1,34 @@
+"""Log lines that anybody can cause must not fill a disk."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+
+
+class Seldom(logging.Filter):
+    """Lets a warning through at most once a minute; errors always.
+
+    Guarantee: remembers a fixed number of messages, by their text without what is filled in.
+    """
+
+    def __init__(self, seconds: float = 60.0, *, most: int = 100, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._most = most
+        self._now = now
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a line is written."""
+        if record.levelno > logging.WARNING:
+            return True
+        now, text = self._now(), str(record.msg)
+        if now - self._said.get(text, -math.inf) < self._seconds:
+            return False
+        while len(self._said) >= self._most:
+            del self._said[next(iter(self._said))]
+        self._said[text] = now
+        return True
