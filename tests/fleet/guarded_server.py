@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import uvicorn
 
+from thresher.fleet.server.accepting import Acceptor
 from thresher.fleet.server.connections import Door, configured, guarded
 from thresher.fleet.server.limits import Limits
 from thresher.fleet.server.metrics import Metrics
@@ -71,7 +72,9 @@ def guarding(base: type | None = None, *, trusted=(), app=_hello, tls=None, most
         server.lifespan = config.lifespan_class(config)
         with socket.create_server(("127.0.0.1", 0), backlog=1000) as listener:
             holder["port"] = listener.getsockname()[1]
-            await server.startup([listener])
+            await server.startup([listener] if tls is None else [])
+            if tls is not None:
+                server.servers.append(Acceptor(server, listener, door))
             sweeping = asyncio.create_task(door.keep_sweeping())
             ready.set()
             await holder["stop"].wait()
@@ -80,7 +83,11 @@ def guarding(base: type | None = None, *, trusted=(), app=_hello, tls=None, most
                 connection.transport.abort()
             await server.shutdown([listener])
 
-    thread = threading.Thread(target=asyncio.run, args=(run(),))
+    def running():
+        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:  # uvloop, as in production
+            runner.run(run())
+
+    thread = threading.Thread(target=running)
     thread.start()
     try:
         assert ready.wait(60)

@@ -17,7 +17,6 @@ import asyncio
 import ipaddress
 import logging
 import math
-import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -59,6 +58,8 @@ class Guest:
     key: str | None = None
     """Whose it is, for the limit by address; None where that is not limited."""
     transport: Any = None
+    arriving: Guest | None = None
+    """The same connection before TLS was agreed on."""
     due: float = math.inf
     why: Why = "head-seconds"
     stalled: float = math.inf
@@ -213,6 +214,9 @@ class _Guarded(Guest):
 
     def connection_made(self, transport: Any) -> None:
         """Let uvicorn have the connection, if the door does."""
+        if self.arriving is not None:
+            self.door.succeed(self.arriving, self)
+            self.arriving = None
         if self.door.enter(self, transport):
             super().connection_made(transport)  # type: ignore[misc]
 
@@ -348,61 +352,13 @@ class _H11(_Guarded):
             self._has_all()
 
 
-class _Handshake(Guest, asyncio.Protocol):
-    """A connection until TLS is agreed on: it counts from its first moment, not only once it is secure."""
-
-    def __init__(self, door: Door, inner: Any, context: ssl.SSLContext, loop: asyncio.AbstractEventLoop) -> None:
-        self._door = door
-        self._inner = inner
-        self._context = context
-        self._loop = loop
-        self._task: asyncio.Task[None] | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        """Begin, if the door lets the connection in."""
-        if self._door.enter(self, transport):
-            transport.pause_reading()  # what comes now belongs to the handshake
-            self._task = self._loop.create_task(self._agree(transport))
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """The other side went before TLS was agreed on."""
-        self._door.leave(self)
-
-    async def _agree(self, transport: Any) -> None:
-        seconds = self._door.limits.head_seconds
-        try:
-            secure = await self._loop.start_tls(
-                transport, self._inner, self._context, server_side=True, ssl_handshake_timeout=seconds
-            )
-        except (OSError, ssl.SSLError, RuntimeError, asyncio.CancelledError):
-            self._door.leave(self)
-            transport.abort()
-            return
-        if secure is None:  # it went in between
-            self._door.leave(self)
-            return
-        self._door.succeed(self, self._inner)
-        self._inner.connection_made(secure)
-
-
 def configured(config: Any, door: Door) -> None:
     """Make uvicorn read requests behind a door; `config` must not be loaded yet."""
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     config.h11_max_incomplete_event_size = door.limits.head_bytes
-    plain = guarded(AutoHTTPProtocol, door)
-    config.http = plain
+    config.http = guarded(AutoHTTPProtocol, door)
     config.load()
-    context = config.ssl
-    if context is None:
-        return
-    config.ssl = None  # so that uvicorn opens a plain listener, and the handshake is ours
-
-    def secured(*, _loop: asyncio.AbstractEventLoop | None = None, **given: Any) -> _Handshake:
-        loop = _loop or asyncio.get_running_loop()
-        return _Handshake(door, plain(_loop=loop, **given), context, loop)
-
-    config.http_protocol_class = secured
 
 
 def guarded(base: type, door: Door) -> Any:

@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting, require
+from thresher.fleet.server.accepting import Acceptor
 from thresher.fleet.server.app import App, build_app
 from thresher.fleet.server.assembling import Settings, assembled
 from thresher.fleet.server.connections import Door, configured
@@ -157,7 +158,11 @@ def _server(uvicorn: Any, config: Config, app: App, settings: Settings, door: Do
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             try:
-                await super().startup(sockets)
+                if self.config.ssl is None:
+                    await super().startup(sockets)
+                else:
+                    await super().startup([])
+                    self.servers += [Acceptor(self, listener, door) for listener in sockets or ()]
             except OSError as error:  # another process that bound the port too was the first to listen
                 raise _port_taken(settings, error) from None
             self.sweeping = asyncio.create_task(door.keep_sweeping())
