@@ -54,7 +54,7 @@ class Unreadable:
 
 
 def test_a_device_sends_a_decoy_where_its_bucket_would_be_malformed():
-    # How many reports were malformed is in /metrics: it must not depend on what devices hold.
+    # How many reports were malformed must not depend on what devices hold.
     bucket = fleet_bucket(Unreadable(), "x")
     assert bucket == "x"
     assert encode_bucket(Unreadable(), bucket, 64) is None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import unicodedata
+from collections import Counter
 from decimal import Decimal
 
 import numpy as np
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from thresher.errors import InvalidFormat
 from thresher.fleet.messages import SMALLEST_BUCKET
+from thresher.fleet.opening import Opening, open_reports
 from thresher.fleet.plaintext import (
     DECOY,
     bucket_types,
@@ -24,6 +27,7 @@ from thresher.fleet.plaintext import (
     payload,
     to_columns,
 )
+from thresher.fleet.sealing import PrivateKey, seal
 from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, Values
 
 WORD = Values(("word",))
@@ -146,7 +150,6 @@ def test_prefixes_extend_what_is_known():
 
 
 IMPOSSIBLE = [
-    (WORD, ["e\u0301"]),
     (WORD, ["a\x00b"]),
     (WORD, [42]),
     (WORD, [None]),
@@ -180,7 +183,6 @@ IMPOSSIBLE = [
     (NEXT, ["a" + END]),  # complete already
     (NEXT, [END]),
     (NEXT, [""]),
-    (FIRST, ["e\u0301"]),
     (WORD, {"decoy": "0" * 31}),
     (WORD, {"decoy": "G" * 32}),
     (WORD, {"decoy": 5}),
@@ -209,6 +211,35 @@ def test_any_bytes_are_a_bucket_or_an_invalid_format(question, content):
     except InvalidFormat:
         return
     assert bucket is DECOY or decode_payload(payload(encode_bucket(question, bucket, 4096)), question) == bucket
+
+
+@pytest.mark.parametrize(
+    ("question", "sent", "read"),
+    [
+        (WORD, "e\u0301", "é"),
+        (WORD, "\u212b", "Å"),
+        (WORD, "\u0344", "\u0308\u0301"),  # in two steps of Unicode: its normal form is longer
+        (FIRST, "e\u0301" + END, "é" + END),
+        (FIRST, "e\u0301", DECOY),  # what was the first two characters there is one here: cut where we would not
+        (NEXT, "the\u0344", "thë\u0301"),
+        (NEXT, "the\u0301", DECOY),
+    ],
+)
+def test_what_another_unicode_took_for_normal_is_normalised_and_not_malformed(question, sent, read):
+    """A device of an older Unicode is honest; what it holds must not be in the number of malformed reports."""
+    assert decode_payload(json.dumps([sent]).encode(), question) == read
+
+
+def test_a_device_of_an_older_unicode_is_counted_and_not_malformed(monkeypatch):
+    """End to end: on the device the characters are unassigned, so that nothing composes; at the aggregator it does."""
+    key = PrivateKey.generate("k")
+    opening = Opening("k", key.to_bytes(), b"info", WORD, 64)
+    with monkeypatch.context() as older:
+        older.setattr(unicodedata, "normalize", lambda form, text: text)
+        older.setattr(unicodedata, "is_normalized", lambda form, text: True)
+        padded = [encode_bucket(WORD, fleet_bucket(WORD, text), 64) for text in ("e\u0301", "é", "e\u0301")]
+    sealed = [seal(each, key.public, b"info") for each in padded]
+    assert open_reports(sealed, opening) == (Counter({"é": 3}), 0)
 
 
 def test_deep_nesting_is_malformed():

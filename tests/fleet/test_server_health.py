@@ -104,6 +104,7 @@ def test_metrics_are_prometheus_text_without_data(tmp_path):
         server.ask("GET", "/canary-path")
         server.ask("CANARY", "/v1/queries")
         answer = server.ask("GET", "/metrics")
+        operators = server.ask("GET", "/metrics", server.token("operator"))
     text = answer.text
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     samples = [line for line in text.splitlines() if not line.startswith("#")]
@@ -114,11 +115,25 @@ def test_metrics_are_prometheus_text_without_data(tmp_path):
         assert f'thresher_reports_total{{outcome="{outcome}"}} 1' in samples
     assert "thresher_open_rounds 1" in samples
     assert 'thresher_group_commit_items_sum{kind="report"} 4' in samples
-    assert "thresher_malformed_reports 0" in samples and "thresher_duplicate_reports 0" in samples
+    for name in ("thresher_malformed_reports", "thresher_duplicate_reports"):
+        assert name not in text
+        assert f"{name} 0" in operators.text.splitlines()
     for secret in ("canary", "CANARY", query["id"], round, device, analyst, "word"):
         assert secret not in text
     named = re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE)
     assert len(named) == len(set(named))
+
+
+def test_only_an_operators_token_shows_more_in_the_metrics(tmp_path):
+    """The number of malformed reports is not for everybody; a wrong token is refused, and not taken for none."""
+    with inside(tmp_path / "data") as server:
+        for kind, status in (("operator", 200), ("analyst", 403), ("enrolment", 403)):
+            answer = server.ask("GET", "/metrics", server.token(kind))
+            assert answer.status_code == status
+            assert ("thresher_malformed_reports" in answer.text) == (kind == "operator")
+        assert server.ask("GET", "/metrics", "thresher-operator-" + "x" * 43).status_code == 401
+        assert server.ask("GET", "/metrics", headers={"Authorization": "Basic eDp5"}).status_code == 401
+        assert server.ask("GET", "/metrics").status_code == 200
 
 
 def test_a_histogram_of_sizes_adds_up():

@@ -48,7 +48,8 @@ def test_every_operation_is_whole():
         route = next(route for route in ROUTES if (route.method, route.path) == (method, path))
         names.add(operation["operationId"])
         assert operation["summary"].endswith(".")
-        assert {kind for entry in operation["security"] for kind in entry} == set(route.opens)
+        assert {kind for entry in operation["security"] for kind in entry} == {*route.opens, *route.also}
+        assert ({} in operation["security"]) == bool(route.also)
         assert {parameter["name"] for parameter in operation.get("parameters", [])} == set(re.findall(r"{(\w+)}", path))
         statuses = set(operation["responses"])
         assert statuses & {"200", "201", "204"} and "503" in statuses

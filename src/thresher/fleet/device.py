@@ -11,6 +11,7 @@ The visit is one generator of requests and pauses; the sync and the asyncio driv
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import email.utils
 import functools
 import logging
@@ -34,11 +35,12 @@ from thresher.errors import (
 )
 from thresher.fleet.addresses import checked_address, checked_token
 from thresher.fleet.clock import Clock, SystemClock
-from thresher.fleet.device_core import Attributes, DeviceCore, Outcome, Request, back_off
+from thresher.fleet.device_core import DeviceCore, Outcome, Request, back_off
 from thresher.fleet.device_effort import Allowance
 from thresher.fleet.device_state import FileState, MemoryState, State
 from thresher.fleet.messages import LARGEST_ANSWER
 from thresher.fleet.policy import Policy
+from thresher.fleet.reading import SECONDS, Attributes
 from thresher.mechanism.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -80,10 +82,12 @@ class Device:
     """A device that answers from what it holds and sends nothing that its policy does not allow.
 
     `attributes` maps names to values, or is a function that returns such a mapping when a round is answered; a value
-    may be a function too, and of a list one element is chosen at random in each round. `state` is the path of the
-    device's own file; without one, the device is forgotten with the process, and the next one enrols as another, which
-    answers the same rounds again: for tests only. `patience` is how many seconds a visit waits in all for a server that
-    does not answer; what could not be sent is sent, unchanged, by the next visit.
+    may be a function too, and of a list one element is chosen at random in each round. Functions run in a thread of
+    their own, once a visit; one that raises, or takes more than `reading_seconds`, has no value.
+
+    `state` is the path of the device's own file; without one, the device is forgotten with the process, and the next
+    one enrols as another, which answers the same rounds again: for tests only. `patience` is how many seconds a visit
+    waits in all for a server that does not answer; what could not be sent is sent, unchanged, by the next visit.
 
     Guarantee: see `DeviceCore`: one coin a round, the same bytes however often they are sent, decoys sent like answers.
     Visits take turns, whichever threads and tasks ask for them.
@@ -103,14 +107,17 @@ class Device:
         clock: Clock | None = None,
         randomness: Randomness | None = None,
         patience: float = 120.0,
+        reading_seconds: float = SECONDS,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         if attributes is None:
             raise InvalidSetting("attributes", "must say what the device holds", hint='For example {"colour": "red"}.')
         if not patience >= 0:
             raise InvalidSetting("patience", "must be a number of seconds, 0 or more")
+        if not 0 < reading_seconds <= 3600:
+            raise InvalidSetting("reading_seconds", "must be above 0 and at most 3600 seconds")
         kept = FileState(state) if isinstance(state, str | Path) else state or MemoryState()
-        self.core = DeviceCore(attributes, policy or Policy(), kept, randomness, clock)
+        self.core = DeviceCore(attributes, policy or Policy(), kept, randomness, clock, reading_seconds)
         self._server = checked_address("server_url", server_url)
         self._enrolment_key = checked_token("enrolment_key", enrolment_key) if enrolment_key else None
         self._transport = transport
@@ -260,11 +267,9 @@ class Device:
         answer: _Answer | None = None
         with self._visiting:
             while True:
-                try:
-                    step = steps.send(answer)
-                except StopIteration as end:
-                    outcomes: list[Outcome] = end.value
-                    return outcomes
+                step = _advance(steps, answer)
+                if isinstance(step, list):
+                    return step
                 if isinstance(step, _Pause):
                     answer = None
                     if sleep(step.seconds):  # an event that was set: what is sealed waits for the next visit
@@ -275,11 +280,9 @@ class Device:
     async def _drive_async(self, steps: _Steps, client: httpx.AsyncClient) -> list[Outcome]:
         answer: _Answer | None = None
         while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as end:
-                outcomes: list[Outcome] = end.value
-                return outcomes
+            step = await _advanced(steps, answer)
+            if isinstance(step, list):
+                return step
             if isinstance(step, _Pause):
                 answer = None
                 await asyncio.sleep(step.seconds)
@@ -293,7 +296,8 @@ class Device:
             self._client = httpx.Client(transport=self._transport, timeout=_TIMEOUT, verify=_trusted())
         try:
             with self._client.stream(**self._arguments(request)) as response:
-                body = self._gathered(response.iter_raw())
+                _check_plain(response)
+                body = self._gathered(response.iter_bytes())
                 return _Answer(response.status_code, body, self._retry_after(response.headers.get("retry-after")))
         except httpx.HTTPError:
             return _Answer(None)
@@ -303,7 +307,8 @@ class Device:
 
         try:
             async with client.stream(**self._arguments(request)) as response:
-                body = await self._gathered_async(response.aiter_raw())
+                _check_plain(response)
+                body = await self._gathered_async(response.aiter_bytes())
                 return _Answer(response.status_code, body, self._retry_after(response.headers.get("retry-after")))
         except httpx.HTTPError:
             return _Answer(None)
@@ -337,7 +342,7 @@ class Device:
             "headers": {
                 "authorization": f"Bearer {request.token}",
                 "content-type": "application/json",
-                "accept-encoding": "identity",  # a few compressed bytes could become any number
+                "accept-encoding": "identity",
             },
         }
 
@@ -351,6 +356,36 @@ class Device:
             return max(email.utils.parsedate_to_datetime(header).timestamp() - self._clock.now(), 0.0)
         except (ValueError, OverflowError):
             return None
+
+
+def _check_plain(response: httpx.Response) -> None:
+    """Refuse compressed answers, which were not asked for: a few bytes could become any number."""
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise InvalidFormat("The server's answer is compressed, which this device does not read.")
+
+
+def _advance(steps: _Steps, answer: _Answer | None) -> Request | _Pause | list[Outcome]:
+    """The next step of a visit, or what it came to."""
+    try:
+        return steps.send(answer)
+    except StopIteration as end:
+        outcomes: list[Outcome] = end.value
+        return outcomes
+
+
+async def _advanced(steps: _Steps, answer: _Answer | None) -> Request | _Pause | list[Outcome]:
+    """The same in a thread, since reading and recomputing may take seconds.
+
+    A visit that is cancelled meanwhile ends when that work has ended: no other may begin before.
+    """
+    work = asyncio.get_running_loop().run_in_executor(None, _advance, steps, answer)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        while not work.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait((work,))
+        raise
 
 
 class _Patience:

@@ -8,29 +8,24 @@ from __future__ import annotations
 import functools
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from thresher.errors import InvalidFormat, NotFound, Unauthorised
-from thresher.fleet import messages, plaintext, sealing
+from thresher.fleet import messages, plaintext, reading, sealing
 from thresher.fleet.clock import Clock, SystemClock
 from thresher.fleet.device_effort import Effort
 from thresher.fleet.device_state import DeviceState, MemoryState, Record, State
 from thresher.fleet.messages import CheckedIn, CheckIn, Enrol, Enrolled, Report, RoundConfiguration
 from thresher.fleet.policy import Policy, Spend, Terms, is_cheap, query_key, read_terms, verified
 from thresher.fleet.rates import ONE
+from thresher.fleet.reading import Attributes, Visit
 from thresher.mechanism.coins import coin
 from thresher.mechanism.randomness import Randomness, SecureRandomness
-
-Attributes: TypeAlias = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
-"""What a device holds: values by name, or a function that returns them when a round is answered.
-
-A value may be a function too, called when it is asked for; of a list, one element is chosen at random in each round.
-"""
 
 FIRST_WAIT = 0.5
 LARGEST_WAIT = 300.0
@@ -73,7 +68,7 @@ class DeviceCore:
     Edge cases: what fails to be saved was not sealed; the round is decided anew when it is next taken.
     """
 
-    __slots__ = ("_attempts", "_clock", "_kept", "_randomness", "_state", "attributes", "come_back", "policy")
+    __slots__ = ("_attempts", "_clock", "_kept", "_randomness", "_reader", "_state", "come_back", "policy")
 
     def __init__(
         self,
@@ -82,8 +77,9 @@ class DeviceCore:
         state: State | None = None,
         randomness: Randomness | None = None,
         clock: Clock | None = None,
+        reading_seconds: float = reading.SECONDS,
     ) -> None:
-        self.attributes = attributes
+        self._reader = reading.Reader(attributes, reading_seconds)
         self.policy = policy
         self.come_back = _COME_BACK[0]
         """Seconds after which the server wants to see this device again."""
@@ -135,7 +131,7 @@ class DeviceCore:
         Edge cases: with `MOST_ROUNDS` remembered, new ones are passed over until old ones are forgotten. What is more
         work than one visit may be (`device_effort`) waits for the next.
         """
-        effort = Effort()
+        effort, held = Effort(), self._reader.visit()
         message = _checked_in(answer) if isinstance(answer, bytes) else answer
         now = self._clock.now()
         self.come_back = min(max(message.come_back, _COME_BACK[0]), _COME_BACK[1])
@@ -153,7 +149,7 @@ class DeviceCore:
                 break
             decided = self._decided(configuration, spends, now, effort)
             if isinstance(decided, Terms):
-                rounds[configuration.round] = Record("sealed", configuration.deadline, now, self._seal(decided))
+                rounds[configuration.round] = Record("sealed", configuration.deadline, now, self._seal(decided, held))
                 spends[query_key(configuration)] = self.policy.spend(decided, spends, now)
             elif decided is not None:
                 # Nothing was sealed that would have to be kept until the deadline, which may be any number.
@@ -209,24 +205,16 @@ class DeviceCore:
             return None
         return terms if true else _INCONSISTENT
 
-    def _seal(self, terms: Terms) -> bytes:
-        """Answer, toss, seal: all three whatever the outcome of each."""
+    def _seal(self, terms: Terms, held: Visit) -> bytes:
+        """Toss, answer, seal: all three whatever the outcome of each."""
         configuration, size = terms.configuration, terms.configuration.bucket_size
         randomness = self._randomness or _randomness_of_thread()
-        bucket = plaintext.fleet_bucket(terms.question, self._value(terms.question.columns, randomness))
-        real = plaintext.encode_bucket(terms.question, bucket, size)
-        instead = plaintext.decoy(size)
+        # All bits are drawn before anything is read, and as many whatever is read.
         heads = configuration.device_rate == ONE or coin(configuration.device_rate / ONE, randomness)
+        choice = _choice(randomness)
+        real = held.plaintext(terms.question, size, choice)
+        instead = plaintext.decoy(size)
         return sealing.seal(real if heads and real is not None else instead, terms.public, terms.info)
-
-    def _value(self, columns: tuple[str, ...], randomness: Randomness) -> Any:
-        """What the device holds now, as the question takes it."""
-        try:
-            held = self.attributes() if callable(self.attributes) else self.attributes
-            values = tuple(_one(held.get(column), randomness) for column in columns)
-        except Exception:  # an attribute that cannot be read is no value: silence would tell that it was asked for
-            values = (None,) * len(columns)
-        return values if len(values) > 1 else values[0]
 
     # Keeping
 
@@ -273,23 +261,11 @@ def back_off(attempt: int, retry_after: float | None = None) -> float:
     return wait if retry_after is None else min(retry_after, _COME_BACK[1]) + wait
 
 
-def _one(value: Any, randomness: Randomness) -> Any:
-    """One value: a function is called, and of several one is chosen, all with the same probability."""
-    if callable(value):
-        value = value()
-    if not isinstance(value, list | tuple):
-        return value
-    return value[_below(len(value), randomness)] if value else None
-
-
-def _below(number: int, randomness: Randomness) -> int:
-    """A uniform whole number below `number`, exactly: draws that would favour the first are thrown away."""
-    draw = np.empty(1, dtype=np.uint64)
-    while True:
-        randomness.fill(draw)
-        drawn = int(draw[0])
-        if drawn < (1 << 64) // number * number:
-            return drawn % number
+def _choice(randomness: Randomness) -> int:
+    """A random number for choosing among n elements as the remainder: uniform, up to a share of n / 2^256."""
+    drawn = np.empty(4, dtype=np.uint64)
+    randomness.fill(drawn)
+    return int.from_bytes(drawn.tobytes(), "little")
 
 
 @functools.lru_cache(maxsize=16)

@@ -39,11 +39,15 @@ DECOY = _Mark.DECOY
 """What `decode_payload` returns for a report that is not to be counted."""
 
 Read = Callable[[Any], Any]
-"""Turns one element of the array into a bucket's part, or raises `_Impossible`."""
+"""Turns one element of the array into a bucket's part, or raises `_Impossible` or `_Foreign`."""
 
 
 class _Impossible(Exception):
     """No device that follows the protocol sends this element."""
+
+
+class _Foreign(Exception):
+    """A device sends this element only if its Unicode has other normal forms than ours."""
 
 
 def fleet_bucket(question: Question, value: Any) -> Bucket | None:
@@ -76,7 +80,7 @@ def encode_bucket(question: Question, bucket: Bucket | None, size: int) -> bytes
     """A bucket made by `fleet_bucket`, padded to `size` bytes.
 
     Guarantee: `decode_payload` reads it back as this very bucket. Whatever a server asks, what an honest device sends
-    is never malformed: how many reports were is public, and must not say what devices hold.
+    is never malformed: how many reports were must not say what devices hold.
     Edge cases: None, where a decoy is to be sent: for no bucket, one too long, text that has no UTF-8 form, or a bucket
     that would not be read back.
     """
@@ -113,6 +117,8 @@ def decode_payload(content: bytes, question: Question) -> Any:
 
     Guarantee: a bucket that comes back is one that `fleet_bucket` can give for this question; equal buckets come back
     equal, however their JSON was spelled. `InvalidFormat`, without a word of the content, otherwise.
+    Edge cases: text that a device with another Unicode took for normal is normalised here, and is `DECOY` where its
+    normal form is no bucket of the question: it is not malformed, since an honest device may have sent it.
     """
     try:
         parts = msgspec.json.decode(content)
@@ -122,6 +128,8 @@ def decode_payload(content: bytes, question: Question) -> Any:
             return values if len(values) > 1 else values[0]
         if isinstance(parts, dict) and set(parts) == {"decoy"} and _HEX.fullmatch(parts["decoy"]):
             return DECOY
+    except _Foreign:
+        return DECOY
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, _Impossible):
         pass
     raise InvalidFormat("A report holds what its question cannot have.")
@@ -186,9 +194,9 @@ def _readers(question: Hashable) -> tuple[Read, ...]:
 
 
 def _text(part: Any) -> str:
-    if type(part) is not str or END in part or not unicodedata.is_normalized("NFC", part):
+    if type(part) is not str or END in part:
         raise _Impossible
-    return part
+    return unicodedata.normalize("NFC", part)
 
 
 def _boolean(part: Any) -> bool:
@@ -231,8 +239,13 @@ def _prefix_of(question: Prefixes) -> Read:
     def read(part: Any) -> str:
         # A prefix is whole (`length` characters) or ends in the mark; either way it is its own bucket.
         whole = type(part) is str and (len(part) == question.length or part.endswith(END))
-        if not whole or question.bucket(_text(part.removesuffix(END))) != part:
+        if not whole:
             raise _Impossible
-        return str(part)
+        bare = part.removesuffix(END)
+        text = _text(bare)
+        prefix = text + part[len(bare) :]
+        if question.bucket(text) != prefix:
+            raise _Impossible if text == bare else _Foreign
+        return str(prefix)
 
     return read

@@ -150,8 +150,9 @@ def _add_aggregator(
     services.aggregator = aggregator
     services.checks["aggregator"] = store.rounds_to_delete
     gauge = services.metrics.gauge
-    gauge("thresher_malformed_reports", "Malformed reports dropped.", lambda: aggregator.totals().malformed)
-    gauge("thresher_duplicate_reports", "Repeated reports dropped.", lambda: aggregator.totals().duplicates)
+    totals = aggregator.totals  # what was in the reports is nobody's business but the operator's
+    gauge("thresher_malformed_reports", "Malformed reports dropped.", lambda: totals().malformed, operators=True)
+    gauge("thresher_duplicate_reports", "Repeated reports dropped.", lambda: totals().duplicates, operators=True)
     gauge("thresher_releases", "Releases drawn since the start.", lambda: aggregator.totals().releases)
 
 

@@ -37,7 +37,7 @@ def _ready(call: Call) -> tuple[int, Readiness]:
 
 
 def _metrics(call: Call) -> bytes:
-    return call.services.metrics.text()
+    return call.services.metrics.text(operator=call.identity is not None)
 
 
 def _openapi(call: Call) -> bytes:
@@ -48,8 +48,8 @@ ROUTES = (
     Route("GET", "/healthz", "health", "The process answers.", (), None, _health, answer=Health),
     Route("GET", "/readyz", "readiness", "The server can do its work.", (), None, _ready, answer=Readiness),
     Route(
-        "GET", "/metrics", "metrics", "Numbers as Prometheus text; none comes from data.", (), None, _metrics,
-        answers=CONTENT_TYPE.decode(),
+        "GET", "/metrics", "metrics", "Numbers as Prometheus text; none comes from data. Operators see more.",
+        (), None, _metrics, also=("operator",), answers=CONTENT_TYPE.decode(),
     ),
     Route("GET", "/openapi.json", "openapi", "This document.", (), None, _openapi, answer=dict),
 )  # fmt: skip

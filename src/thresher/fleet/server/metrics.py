@@ -20,14 +20,14 @@ class Metrics:
     """Counters, histograms of sizes, and gauges that are read when asked.
 
     Guarantee: labels are route templates, methods, statuses and fixed words of this package; all are given by code,
-    none by a request.
+    none by a request. Numbers that are for operators are on the page only for them.
     """
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, str, int]] = Counter()
         self._counters: Counter[tuple[str, Label]] = Counter()
         self._sizes: dict[str, tuple[list[int], list[int]]] = {}
-        self._gauges: dict[str, tuple[str, Reading]] = {}
+        self._gauges: dict[str, tuple[str, Reading, bool]] = {}
         self._lock = threading.Lock()
 
     def request(self, method: str, route: str, status: int) -> None:
@@ -46,12 +46,12 @@ class Metrics:
             buckets[bisect_left(SIZES, number)] += 1
             total[0] += number
 
-    def gauge(self, name: str, words: str, reading: Reading) -> None:
-        """A number that is read whenever the metrics are asked for."""
-        self._gauges[name] = (words, reading)
+    def gauge(self, name: str, words: str, reading: Reading, *, operators: bool = False) -> None:
+        """A number that is read whenever the metrics are asked for; with `operators`, by an operator only."""
+        self._gauges[name] = (words, reading, operators)
 
-    def text(self) -> bytes:
-        """The whole page."""
+    def text(self, *, operator: bool = False) -> bytes:
+        """The page that everybody sees, or the one that an operator sees."""
         lines: list[str] = []
         lines += _head("thresher_requests_total", "counter", "Requests answered, by route and status.")
         for (method, route, status), number in sorted(self.requests.items()):
@@ -65,7 +65,9 @@ class Metrics:
             sizes = {kind: (list(buckets), total[0]) for kind, (buckets, total) in sorted(self._sizes.items())}
         lines += _counters(counters)
         lines += _histograms(sizes)
-        for name, (words, reading) in sorted(self._gauges.items()):
+        for name, (words, reading, operators) in sorted(self._gauges.items()):
+            if operators and not operator:
+                continue
             try:
                 value = reading()
             except Exception:  # noqa: S112 - a role that is down has no number; the page must not go down with it

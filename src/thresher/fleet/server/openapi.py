@@ -52,7 +52,7 @@ def document(routes: Iterable[Route]) -> bytes:
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, shape_of)
-    used = [kind for kind in KINDS if any(kind in route.opens for route in routes)]
+    used = [kind for kind in KINDS if any(kind in (*route.opens, *route.also) for route in routes)]
     content = {
         "openapi": "3.1.0",
         "info": {
@@ -93,7 +93,7 @@ def _operation(route: Route, shape_of: dict[type, dict[str, Any]]) -> dict[str, 
         "operationId": route.name,
         "summary": route.summary,
         "tags": [_tag(route)],
-        "security": [{kind: []} for kind in route.opens],
+        "security": [*([{}] if route.also else []), *({kind: []} for kind in (*route.opens, *route.also))],
         "responses": _responses(route, shape_of),
     }
     names = re.findall(r"{(\w+)}", route.path)
@@ -121,7 +121,7 @@ def _responses(route: Route, shape_of: dict[type, dict[str, Any]]) -> dict[str, 
         answer = {"description": words.partition("\n")[0], "content": {media: {"schema": shape}}}
         responses = {str(route.status): answer}
     statuses = set(route.problems) | {503}
-    if route.opens:
+    if route.opens or route.also:
         statuses |= {401, 403, 429}
     if route.method in ("POST", "PUT"):
         statuses |= {408, 413}

@@ -52,7 +52,8 @@ class Call:
 class Route:
     """One row of the table.
 
-    `opens` are the kinds of token that open it, none for a public route. `role` is the server role that serves it, None
+    `opens` are the kinds of token that open it, none for a public route; a public route may show more to those with a
+    token of the kinds `also`. `role` is the server role that serves it, None
     for all. A handler is a plain function that may block; it runs in a thread. With `answers=EVENTS` it is an
     asynchronous generator of events instead.
     """
@@ -71,6 +72,7 @@ class Route:
     status: int = 200
     largest_body: int = 64 * KIB
     problems: tuple[int, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 class Endpoint:
@@ -113,12 +115,15 @@ class Endpoint:
         services = self._services
         identity, token = None, ""
         headers = scope["headers"]
-        if route.opens:
+        opens = route.opens
+        if route.also and any(name == b"authorization" for name, _ in headers):
+            opens = route.also  # a wrong token is refused, and not taken for none
+        if opens:
             token = bearer(headers)
-            kind = check_kind(token, route.opens)
+            kind = check_kind(token, opens)
             # Before the look-up, so that one caller cannot keep a store busy.
             self._buckets["peer" if "-to-" in kind else kind].take(token_hash(token))
-            identity = await asyncio.to_thread(services.tokens.identify, token, route.opens)
+            identity = await asyncio.to_thread(services.tokens.identify, token, opens)
         body: Any = None
         if route.method in ("POST", "PUT"):
             body = await read_body(headers, receive, route.largest_body, services.limits.body_seconds)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 import threading
 import time
@@ -132,7 +131,7 @@ class Simulation:
                 return
             token = await self._enrolled(body)
             if device < devices:
-                holds = functools.partial(self.population.attributes, device)
+                holds = self.population.attributes(device)  # plain values, which are read at once
                 core = DeviceCore(holds, self._policy, _FORGETFUL, clock=self._clock)
                 core.enrolled(messages.Enrolled(token=token))
                 self._cores[device] = core
