@@ -16,7 +16,8 @@
     ├── QueryEnded                a query was cancelled or could not go on
     └── MissingExtra              an optional dependency is not installed                   (also an ImportError)
 
-Messages name settings and columns, never a person's value.
+Messages name settings and columns, never a person's value. The table below says with which HTTP status and which exit
+code each leaves; the server, the console and the command read it there.
 """
 
 from __future__ import annotations
@@ -140,6 +141,44 @@ class MissingExtra(ThresherError, ImportError):
     """An optional dependency is not installed."""
 
     code = "missing-extra"
+
+
+# One table for every door. A class that is not here has what its base has; a test asks for every class of the tree.
+_DOORS: dict[type[ThresherError], tuple[int, int]] = {
+    #                   HTTP  exit
+    ThresherError:      (500, 1),
+    InvalidSetting:     (422, 2),
+    Unreachable:        (422, 3),
+    BudgetExceeded:     (402, 4),
+    LedgerUnavailable:  (503, 1),
+    NotReleased:        (404, 1),
+    VerificationFailed: (422, 5),
+    InvalidFormat:      (400, 2),
+    Unauthorised:       (401, 1),
+    NotFound:           (404, 1),
+    Conflict:           (409, 1),
+    StoreUnavailable:   (503, 1),
+    ServerUnavailable:  (503, 1),
+    QueryEnded:         (409, 1),
+    MissingExtra:       (501, 6),
+}  # fmt: skip
+
+
+def http_status(error: ThresherError) -> int:
+    """The HTTP status with which an error leaves a server, its console included.
+
+    402 and not 409 for the budget: a client can tell "ask for less" from "that name is taken" by the status alone.
+    """
+    return _doors(type(error))[0]
+
+
+def exit_code(error: ThresherError) -> int:
+    """The exit code with which an error ends the command."""
+    return _doors(type(error))[1]
+
+
+def _doors(kind: type[ThresherError]) -> tuple[int, int]:
+    return next(_DOORS[base] for base in kind.__mro__ if base in _DOORS)
 
 
 def require(module: str, extra: str) -> ModuleType:

@@ -4,18 +4,51 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from thresher.errors import InvalidSetting
+
 _CHUNK = 1 << 20
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def file_target(path: Path, *, setting: str = "path") -> Path:
+    """Where a file is to be written: `path` itself, or the place that it links to.
+
+    Raises: `InvalidSetting` where something stands that is not a regular file. Moving a file there would put it in the
+    place of a device, and opening a pipe would wait for its reader.
+    """
+    try:
+        target = path.resolve()
+        kind = stat.S_IFMT(target.stat().st_mode)
+    except FileNotFoundError:
+        return target
+    except (OSError, RuntimeError):
+        raise InvalidSetting(
+            setting, f"{str(path)!r} cannot be reached", hint="Check the path and its links."
+        ) from None
+    if kind != stat.S_IFREG:
+        what = _KINDS.get(kind, "no file")
+        raise InvalidSetting(setting, f"{str(path)!r} is {what}", hint="Give the name of a new or a regular file.")
+    return target
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file, readable by its owner only, under another name and move it into place.
 
     Guarantee: a crash leaves the old file or the new one, whole; the new one is durable when this returns.
+    Edge cases: a link stays, and what it points to is written. Only a regular file is replaced.
     """
+    path = file_target(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -231,16 +231,6 @@ def test_progress_never_passes_one():
     assert progress(SimpleNamespace(state="running", rounds=[], rounds_planned=5)) == 0.0
 
 
-def test_errors_have_a_status():
-    from thresher import errors
-    from thresher.console.visits import status_of
-
-    assert status_of(errors.NotFound("x")) == 404
-    assert status_of(errors.BudgetExceeded("x")) == 409
-    assert status_of(errors.StoreUnavailable("x")) == 503
-    assert status_of(ThresherError("x")) == 500
-
-
 def test_only_the_latest_plan_of_a_session_is_made():
     planning = asking.Planning()
     first, other = planning.draw("a"), planning.draw("b")

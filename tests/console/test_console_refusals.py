@@ -13,8 +13,9 @@ from console_server import people
 from playwright.sync_api import expect
 from starlette.applications import Starlette
 
-from thresher.console import Caller, routes
+from thresher.console import Caller, asking, routes
 from thresher.console.visits import HEADERS
+from thresher.errors import LedgerUnavailable
 
 PAGE = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 CANARY = "a value that nobody may see"
@@ -84,7 +85,7 @@ def test_an_unknown_address_is_a_page_with_the_way_back(visit, server):
 
 def test_a_wrong_field_of_an_operators_form_leads_back_to_it(visit, server):
     visitor = visit(server)
-    visitor.allowed = {400}
+    visitor.allowed = {422}
     page = visitor.sign_in(server.operator)
     visitor.go("/operate")
     page.fill("#key-name", "phones")
@@ -207,3 +208,26 @@ def test_where_roles_are_split_the_page_says_where_the_rest_is_done(visit, start
         answer = http.post("/operate/rotate-key", data={"csrf": csrf})
         assert answer.status_code == 404
         assert "Not all roles run here" in answer.text
+
+
+def test_pages_do_not_say_where_things_are_on_the_server(server, monkeypatch):
+    """As programs do not get to know it: the path of a ledger that is in use by others, for example."""
+
+    def breaks(*arguments):
+        raise LedgerUnavailable(f"The ledger /somewhere/{CANARY} cannot be read.", hint=CANARY)
+
+    with client(server, headers=PAGE) as http:
+        csrf = sign_in(http, server.analyst)
+        monkeypatch.setattr(server.coordinator, "ledger_view", breaks)
+        monkeypatch.setattr(server.coordinator, "preview", breaks)
+        monkeypatch.setattr(server.coordinator, "submit", breaks)
+        form = {"csrf": csrf, "attribute": "country"}
+        agreed = asking.agreement(asking.filled(form))
+        for answer, status in (
+            (http.get("/ledger"), 503),
+            (http.get("/ledger", headers={"x-fragment": "1"}), 503),
+            (http.get("/ask?attribute=country"), 200),
+            (http.post(f"/ask?agreed={agreed}", data=form), 503),
+        ):
+            assert answer.status_code == status
+            assert "The server cannot do this now" in answer.text and CANARY not in answer.text

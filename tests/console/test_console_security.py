@@ -191,7 +191,7 @@ def test_large_and_malformed_forms_are_refused(server, analyst):
     many = b"&".join(b"a%d=1" % number for number in range(1000))
     assert http.post("/ask", content=many, headers=FORM).status_code == 403
     answer = http.post("/ask", data={"csrf": csrf, "attribute": "country", "epsilon": "nan"})
-    assert answer.status_code == 400
+    assert answer.status_code == 422
     assert "Epsilon must be a number." in answer.text
 
 

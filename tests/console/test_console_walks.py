@@ -125,7 +125,7 @@ def test_an_attribute_is_needed_and_not_now_spends_nothing(visit, server):
 def test_budget_refusal(visit, start):
     server = start(people(1000), epsilon=1.5)
     visitor = visit(server)
-    visitor.allowed = {409}
+    visitor.allowed = {402}
     visitor.sign_in(server.analyst)
     page = visitor.ask("histogram", "country")
     page.wait_for_url("**/queries/*")

@@ -16,8 +16,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from thresher.cli import audit as command
-from thresher.cli.app import EXIT_CODES
-from thresher.errors import InvalidSetting, VerificationFailed
+from thresher.errors import InvalidSetting, VerificationFailed, exit_code
 from thresher.lab.audit import ABSENT, AuditReport, Population, audit, neighbouring_pairs, paths
 from thresher.lab.audit.attacks import Bounds, _telling_outcomes, clopper_pearson
 from thresher.mechanism import Release, coins, sample_and_threshold, thin, threshold
@@ -303,5 +302,5 @@ def test_the_command_prints_json(run):
 def test_the_command_fails_on_a_violation(run, monkeypatch):
     monkeypatch.setattr(paths, "from_counts", released_sample_size)
     shown = run("--path", "counts")
-    assert isinstance(shown.exception, VerificationFailed) and EXIT_CODES[VerificationFailed] == 5
+    assert isinstance(shown.exception, VerificationFailed) and exit_code(shown.exception) == 5
     assert "VIOLATION" in shown.stdout

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from thresher.errors import InvalidSetting, require
+from thresher.files import file_target
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
 BLUE, ORANGE, GREEN, RED, GREY, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#8A8A8A", "#222222"
@@ -43,7 +44,7 @@ def show(chart: Any, path: str | Path | None) -> Any:
     """The chart itself, for a notebook; or write it to a .png, .svg or .html file."""
     if path is None:
         return chart
-    file = Path(path)
+    file = file_target(Path(path), setting="plot")
     check_format(file)
     if file.suffix.lower() == ".html":
         chart.save(str(file), inline=True)

@@ -13,24 +13,7 @@ from rich.console import Console
 
 from thresher._version import __version__
 from thresher.cli import audit, devices, fleet, lab, ledger, planning, privacy, serving, tables
-from thresher.errors import (
-    BudgetExceeded,
-    InvalidFormat,
-    InvalidSetting,
-    MissingExtra,
-    ThresherError,
-    Unreachable,
-    VerificationFailed,
-)
-
-EXIT_CODES: dict[type[ThresherError], int] = {
-    InvalidSetting: 2,
-    InvalidFormat: 2,
-    Unreachable: 3,
-    BudgetExceeded: 4,
-    VerificationFailed: 5,
-    MissingExtra: 6,
-}
+from thresher.errors import ThresherError, exit_code
 
 app = typer.Typer(
     name="thresher",
@@ -78,4 +61,4 @@ def main() -> None:
         console.print(error.message, markup=False)
         if error.hint:
             console.print(error.hint, style="dim", markup=False)
-        sys.exit(next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1))
+        sys.exit(exit_code(error))

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from thresher.charts.rendering import check_format
 from thresher.errors import InvalidSetting
+from thresher.files import file_target
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,11 +36,10 @@ def check_files(plot: Path | None, output: Path | None = None) -> None:
     for setting, path in (("plot", plot), ("output", output)):
         if path is None:
             continue
-        if path.is_dir():
-            raise InvalidSetting(setting, f"{str(path)!r} is a directory", hint="Give the name of a file.")
-        if not os.access(path.parent, os.W_OK):
-            problem = "cannot be written to" if path.parent.is_dir() else "does not exist"
-            raise InvalidSetting(setting, f"cannot be written: the directory {str(path.parent)!r} {problem}")
+        folder = file_target(path, setting=setting).parent
+        if not os.access(folder, os.W_OK):
+            problem = "cannot be written to" if folder.is_dir() else "does not exist"
+            raise InvalidSetting(setting, f"cannot be written: the directory {str(folder)!r} {problem}")
     if plot is not None:
         check_format(plot)
 

@@ -18,9 +18,9 @@ from thresher.console.visits import (
     refusal,
     same_site,
     set_cookie,
-    status_of,
 )
 from thresher.errors import ThresherError
+from thresher.fleet.server.problem import problem_of
 
 _LONGEST_TOKEN = 500
 
@@ -63,7 +63,8 @@ async def _sign_in(office: Office, request: Request) -> Response:
     try:
         caller = await run_in_threadpool(office.door.caller, token[: _LONGEST_TOKEN + 1])
     except ThresherError as error:
-        return _form(office, request, after, wrong=str(error), status=status_of(error))
+        problem = problem_of(error)
+        return _form(office, request, after, wrong=f"{problem.detail} {problem.hint}".strip(), status=problem.status)
     if caller is None or len(token) > _LONGEST_TOKEN:
         return _form(
             office,

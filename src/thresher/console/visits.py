@@ -20,21 +20,10 @@ from thresher.console.asking import Planning
 from thresher.console.desk import Caller, Desk, Doorkeeper, Operations
 from thresher.console.rendering import environment
 from thresher.console.sessions import LoginForms, Session, Sessions
-from thresher.errors import (
-    BudgetExceeded,
-    Conflict,
-    InvalidFormat,
-    InvalidSetting,
-    LedgerUnavailable,
-    NotFound,
-    QueryEnded,
-    ServerUnavailable,
-    StoreUnavailable,
-    ThresherError,
-    Unreachable,
-)
+from thresher.errors import NotFound, ThresherError
 from thresher.fleet.clock import Clock
 from thresher.fleet.server.limits import Rate, Streams, TokenBuckets, read_body
+from thresher.fleet.server.problem import problem_of
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -52,18 +41,6 @@ HEADERS = {
 }
 LARGEST_FORM = 256 << 10
 _LOGINS = Rate(5, 200)
-_STATUS: tuple[tuple[type[ThresherError], int], ...] = (
-    (NotFound, 404),
-    (BudgetExceeded, 409),
-    (Conflict, 409),
-    (QueryEnded, 409),
-    (InvalidSetting, 400),
-    (InvalidFormat, 400),
-    (Unreachable, 400),
-    (LedgerUnavailable, 503),
-    (StoreUnavailable, 503),
-    (ServerUnavailable, 503),
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,7 +132,7 @@ async def enter(office: Office, request: Request, *, operator: bool = False, tou
         try:
             caller = await run_in_threadpool(office.door.caller, session.token)
         except ThresherError as error:
-            return HTMLResponse(_alert(office, error), status_of(error))
+            return _alert(office, error)
     if session is None or caller is None:
         return to_login(request, ended=bool(identifier))
     form: dict[str, str] = {}
@@ -191,32 +168,29 @@ def _handled(handler: Handler, visit: Visit) -> Response:
         return handler(visit)
     except ThresherError as error:
         if is_fragment(visit.request):
-            return HTMLResponse(_alert(visit.office, error), status_of(error))
+            return _alert(visit.office, error)
         title = "Not found" if isinstance(error, NotFound) else "That did not work"
-        path = visit.request.url.path
+        path, problem = visit.request.url.path, problem_of(error)
         return visit.page(
             "problem.html",
-            status=status_of(error),
+            status=problem.status,
             title=title,
-            detail=error.message,
-            hint=error.hint,
+            detail=problem.detail,
+            hint=problem.hint,
             back=path.rpartition("/")[0] if visit.request.method == "POST" else "",  # the page that the form is on
         )
 
 
-def _alert(office: Office, error: ThresherError) -> str:
-    return office.templates.get_template("alert.html").render(detail=error.message, hint=error.hint)
+def _alert(office: Office, error: ThresherError) -> Response:
+    problem = problem_of(error)
+    alert = office.templates.get_template("alert.html").render(detail=problem.detail, hint=problem.hint)
+    return HTMLResponse(alert, problem.status)
 
 
 def refusal(office: Office, status: int, detail: str, hint: str, *, title: str = "Turned away") -> Response:
     """A page for a request that is turned away before it is anybody's."""
     template = office.templates.get_template("refused.html")
     return HTMLResponse(template.render(title=title, detail=detail, hint=hint), status)
-
-
-def status_of(error: ThresherError) -> int:
-    """The HTTP status that an error has."""
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
 async def read_form(request: Request, seconds: float) -> dict[str, str] | None:

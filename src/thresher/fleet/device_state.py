@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from thresher.errors import Conflict, InvalidFormat, StoreUnavailable
-from thresher.files import write_whole
+from thresher.files import file_target, write_whole
 from thresher.fleet.policy import Spend
 
 Status = Literal["sealed", "taken", "refused", "closed", "conflict", "rejected"]
@@ -93,6 +93,7 @@ class FileState:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        file_target(self.path, setting="state")  # a device would be replaced, and a pipe waited for
         self._seen = self._found()
 
     def load(self) -> DeviceState:

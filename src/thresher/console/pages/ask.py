@@ -7,9 +7,10 @@ from typing import Any
 from starlette.responses import Response
 
 from thresher.console import asking, pictures
-from thresher.console.visits import Visit, is_fragment, status_of
+from thresher.console.visits import Visit, is_fragment
 from thresher.errors import Conflict, ThresherError
 from thresher.fleet.messages import PlanPreview
+from thresher.fleet.server.problem import problem_of
 from thresher.privacy.guarantee import Guarantee
 from thresher.questions import from_dict
 
@@ -51,13 +52,14 @@ def ask(visit: Visit) -> Response:
 def _page(visit: Visit, fields: dict[str, str], error: ThresherError | None = None) -> Response:
     known = {column for query in visit.office.desk.queries() for column in columns(query.query)}
     content = _plan(visit, fields)
+    refused = None if error is None else problem_of(error)
     return visit.page(
         "ask.html",
-        status=200 if error is None else status_of(error),
+        status=200 if refused is None else refused.status,
         fields=fields,
         attributes=sorted({*visit.office.attributes, *known}),
         defaults=asking.DEFAULTS,
-        refused=error,
+        refused=refused,
         **content,
     )
 
@@ -81,7 +83,7 @@ def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
         preview: PlanPreview = visit.office.desk.preview(asking.to_request(fields))
     except ThresherError as error:
         problem = asking.as_on_the_form(error)
-        return {**empty, "problem": problem, "wrong": asking.field_of(problem, fields)}
+        return {**empty, "problem": problem_of(problem), "wrong": asking.field_of(problem, fields)}
     analyst, contact = (
         Guarantee(stated.epsilon, stated.delta, stated.adjacency, stated.rounds)
         for stated in (preview.guarantees.analyst, preview.guarantees.contact_list)

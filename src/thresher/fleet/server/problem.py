@@ -1,16 +1,9 @@
 """Errors on the wire: one shape, application/problem+json, made from the `code` of what was raised.
 
-| raised | status | | raised | status |
-|---|---|---|---|---|
-| InvalidFormat | 400 | | Conflict, QueryEnded | 409 |
-| Unauthorised | 401 | | a round that has closed | 410 |
-| BudgetExceeded | 402 | | a body that is too large | 413 |
-| a token of another role | 403 | | InvalidSetting, Unreachable | 422 |
-| NotFound, NotReleased | 404 | | too many requests | 429 |
-| a body that is too slow | 408 | | headers that are too long | 431 |
-| | | | Store-, Ledger-, ServerUnavailable | 503 |
+Statuses stand in the table of `thresher.errors`. Those that only exist on the wire are 403 (a token of another role),
+405, 408 (a body that is too slow), 410 (a round that has closed), 413 (a body that is too large), 429 (too many
+requests) and 431 (headers that are too long).
 
-402 and not 409 for the budget: a client can tell "ask for less" from "that name is taken" by the status alone.
 Anything that is not ours is a 500 with an opaque number; the log gets that number and the exception's type, because a
 message or a traceback could hold what a person sent.
 """
@@ -22,23 +15,7 @@ import math
 import secrets
 from collections.abc import Mapping
 
-from thresher.errors import (
-    BudgetExceeded,
-    Conflict,
-    InvalidFormat,
-    InvalidSetting,
-    LedgerUnavailable,
-    MissingExtra,
-    NotFound,
-    NotReleased,
-    QueryEnded,
-    ServerUnavailable,
-    StoreUnavailable,
-    ThresherError,
-    Unauthorised,
-    Unreachable,
-    VerificationFailed,
-)
+from thresher.errors import LedgerUnavailable, ServerUnavailable, StoreUnavailable, ThresherError, http_status
 from thresher.fleet.messages import Problem, encode
 
 log = logging.getLogger("thresher.server")
@@ -47,22 +24,6 @@ MEDIA_TYPE = b"application/problem+json"
 RETRY_SECONDS = 1
 """What `Retry-After` says when nobody knows better: the same sealed bytes can safely be sent again at any time."""
 
-_STATUS: tuple[tuple[type[ThresherError], int], ...] = (
-    (InvalidSetting, 422),
-    (Unreachable, 422),
-    (BudgetExceeded, 402),
-    (LedgerUnavailable, 503),
-    (NotReleased, 404),
-    (VerificationFailed, 422),
-    (InvalidFormat, 400),
-    (Unauthorised, 401),
-    (NotFound, 404),
-    (Conflict, 409),
-    (StoreUnavailable, 503),
-    (ServerUnavailable, 503),
-    (QueryEnded, 409),
-    (MissingExtra, 501),
-)
 _TITLES = {
     400: "Not a valid message",
     401: "Not authorised",
@@ -101,10 +62,8 @@ class Refused(ThresherError):
 
 
 def status_of(error: ThresherError) -> int:
-    """The HTTP status of an error of ours; 500 if it has none."""
-    if isinstance(error, Refused):
-        return error.status
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    """The HTTP status of an error of ours."""
+    return error.status if isinstance(error, Refused) else http_status(error)
 
 
 def problem_of(error: BaseException) -> Problem:
