@@ -31,6 +31,9 @@ Bucket: TypeAlias = Any
 
 Every = Literal["day", "week", "month"]
 
+MOST_BINS = 1_000_000
+"""Equal bins that are made from a number or a width; a fleet takes as many as fit its messages."""
+
 END = "\x00"
 """Marks, at the end of a prefix, that the text ends there. NUL cannot be typed and is removed from values."""
 

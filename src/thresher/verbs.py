@@ -43,7 +43,7 @@ from thresher.privacy import Adjacency, Plan
 from thresher.privacy import plan as make_plan
 from thresher.privacy.settings import check_count, check_rounds
 from thresher.privacy.units import Unit
-from thresher.questions import Bins, Dates, Every, Joint, Values
+from thresher.questions import MOST_BINS, Bins, Dates, Every, Joint, Values
 
 LEVELS = 10
 STEPS = 10
@@ -242,14 +242,14 @@ def _edges(
     low, high = check_bounds(lower, upper)
     if bins is not None:
         number = check_count(bins, setting="bins", example=20)
-        if not 1 <= number <= 1_000_000:
-            raise InvalidSetting("bins", "must be from 1 to 1,000,000")
+        if not 1 <= number <= MOST_BINS:
+            raise InvalidSetting("bins", f"must be from 1 to {MOST_BINS:,}")
         return tuple(low + (high - low) * index / number for index in range(number + 1))
     if isinstance(width, bool) or not isinstance(width, Real):
         raise InvalidSetting("bin_width", f"must be a number, not {type(width).__name__}")
     size = float(width)
-    if not 0 < size < math.inf or (high - low) / size > 1_000_000:
-        raise InvalidSetting("bin_width", "must be above 0 and give at most 1,000,000 bins")
+    if not 0 < size < math.inf or (high - low) / size > MOST_BINS:
+        raise InvalidSetting("bin_width", f"must be above 0 and give at most {MOST_BINS:,} bins")
     number = math.ceil((high - low) / size - 1e-9)
     return (*(low + size * index for index in range(number)), max(high, low + size * number))
 

@@ -46,13 +46,13 @@ class Inside:
 
 @contextlib.contextmanager
 def inside(path: Path, *roles: str, pages=(), **settings):
-    """A server with a data directory at `path`."""
+    """A server with a data directory at `path`; `pages` are routes, or make them from the server's parts."""
     roles = roles or ROLES
     with (
         DataDirectory(path, roles) as directory,
         assembled(Settings(data_dir=path, roles=roles, **settings), directory) as services,
     ):
-        app = build_app(services, pages)
+        app = build_app(services, pages(services) if callable(pages) else pages)
         try:
             yield Inside(app, services, directory)
         finally:

@@ -159,7 +159,7 @@ def test_errors_are_those_that_were_raised_there(fleet, server):
     for wrong in ("thresher-analyst-wrong", server.enrolment_key):
         with pytest.raises(Unauthorised), Fleet(server.url, wrong) as stranger:
             stranger.queries()
-    with pytest.raises(InvalidSetting, match=r"^seconds is"):
+    with pytest.raises(InvalidSetting, match=r"^seconds must be"):
         fleet.with_rounds(bucket_size=64, seconds=-1)
     with pytest.raises(InvalidSetting, match=r"^sampled_by is"):
         fleet.with_rounds(sampled_by="nobody")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from dataclasses import replace
@@ -97,7 +98,40 @@ def test_values_out_of_range_are_refused(field, values):
 @pytest.mark.parametrize("size", [0, messages.LARGEST_BUCKET + 1025])
 def test_reports_of_no_or_too_many_bytes_are_refused(size):
     with pytest.raises(InvalidFormat):
-        decode(Report, encode(Report(sealed=bytes(size))))
+        decode(Report, json.dumps({"sealed": base64.b64encode(bytes(size)).decode()}))
+    with pytest.raises(InvalidSetting, match="sealed"):
+        Report(sealed=bytes(size))
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "field"),
+    [
+        (RoundSettings, {"bucket_size": 40}, "bucket_size"),
+        (RoundSettings, {"bucket_size": 64.5}, "bucket_size"),
+        (RoundSettings, {"seconds": math.nan}, "seconds"),
+        (RoundSettings, {"completions": True}, "completions"),
+        (RoundSettings, {"sampled_by": "nobody"}, "sampled_by"),
+        (QueryRequest, {"name": "a b", "query": {}}, "name"),
+        (QueryRequest, {"name": "a", "query": []}, "query"),
+        (CheckedIn, {"rounds": [], "come_back": math.inf}, "come_back"),
+        (CheckedIn, {"rounds": [1], "come_back": 1.0}, "rounds"),
+        (messages.GuaranteeStated, {"epsilon": math.nan, "delta": 0.0, "adjacency": "replace", "rounds": 1}, "epsilon"),
+    ],
+)
+def test_what_could_not_be_read_back_cannot_be_made(kind, content, field):
+    with pytest.raises(InvalidSetting, match=f"^{field}"):
+        kind(**content)
+
+
+def test_a_change_is_checked_like_the_first_making():
+    with pytest.raises(InvalidSetting, match="bucket_size must be from 48 to 4,096"):
+        msgspec.structs.replace(CONFIGURATION, bucket_size=40)
+
+
+def test_what_was_made_is_what_is_read_also_where_a_whole_number_stands_for_a_float():
+    made = msgspec.structs.replace(CONFIGURATION, deadline=1_800_000_000)
+    assert type(made.deadline) is float
+    assert canonical(decode(RoundConfiguration, encode(made))) == canonical(made)
 
 
 BODIES = [b"", b"{", b"[]", b"null", b"\xff", b'{"sealed":"?"}', b"[" * 100_000, b'{"sealed":1e999}']

@@ -111,7 +111,8 @@ def list_queries(
     for status in queries:
         done = sum(round.state == "released" for round in status.rounds)
         console.print(Text.assemble((status.id, "bold"), f"  {status.state:9}  {status.what}"))
-        cost = f"{done} of {status.rounds_planned} rounds, epsilon {status.guarantees.analyst.epsilon:g}"
+        stated = "" if status.guarantees is None else f", epsilon {status.guarantees.analyst.epsilon:g}"
+        cost = f"{done} of {status.rounds_planned} rounds{stated}"
         console.print(Text(f"  {cost}, asked {_time(status.created)} by {status.by}", style="dim"))
 
 

@@ -66,13 +66,14 @@ def serve(
         require(module, "server")
     if spark is not None:
         require("pyspark", "spark")
+    from thresher.fleet.checking import limits
     from thresher.fleet.messages import RoundSettings
     from thresher.fleet.server.assembling import Settings
     from thresher.fleet.server.limits import Limits
     from thresher.fleet.server.running import serve as run
 
-    if round_seconds is not None and not 0 < round_seconds <= 366 * 86_400:
-        raise InvalidSetting("round-seconds", "must be above 0 and at most a year")
+    if round_seconds is not None and not (allowed := limits(RoundSettings, "seconds")).allow(round_seconds):
+        raise InvalidSetting("round-seconds", str(allowed))
     roles = tuple(dict.fromkeys(role or ["all"]))
     if data_dir is None and not demo:
         raise InvalidSetting("data-dir", "is missing", hint="For example --data-dir fleet, or try --demo.")

@@ -12,7 +12,7 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Literal, cast, get_args
+from typing import Literal, TypeVar, cast, get_args
 
 from thresher.analytics.queries import (
     HeavyHittersQuery,
@@ -22,11 +22,12 @@ from thresher.analytics.queries import (
     RangesQuery,
 )
 from thresher.errors import InvalidSetting, ThresherError
+from thresher.fleet.checking import limits
 from thresher.fleet.messages import QueryRequest, RoundSettings
-from thresher.fleet.rates import SampledBy
+from thresher.fleet.rates import MOST_ROUNDS, SampledBy
 from thresher.privacy import plan as make_plan
 from thresher.privacy.plans import Plan
-from thresher.questions import Bins, Dates, Every, Values
+from thresher.questions import MOST_BINS, Bins, Dates, Every, Values
 
 DEFAULTS: dict[str, str] = {
     "verb": "histogram",
@@ -86,7 +87,6 @@ _FIELDS = {
 }
 _PARTS = {"from": "lower", "to": "upper", "levels": "levels"}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
-_MOST_BINS = 10_000
 _MOST_SESSIONS = 1000
 
 
@@ -152,8 +152,6 @@ def to_request(fields: Mapping[str, str]) -> QueryRequest:
     Guarantee: plans for the total epsilon and delta over all rounds, against replacing one value.
     """
     name = fields["name"] or new_name()
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}", name):
-        raise InvalidSetting("name", "must be letters, digits and . _ : - only, at most 100")
     query, settings = to_query(fields), _settings(fields)
     least, contacted = query.plan.sampling_rate, settings.contact_rate
     if contacted is not None and contacted < least:
@@ -173,8 +171,6 @@ def to_query(fields: Mapping[str, str]) -> Query:
         raise InvalidSetting("verb", "must be histogram, heavy hitters, quantiles or ranges")
     if not fields["attribute"]:
         raise InvalidSetting("attribute", "is missing", hint="Name what devices should answer about.")
-    if len(fields["attribute"]) > 200:
-        raise InvalidSetting("attribute", "must have at most 200 characters")
     query = makers[verb](fields)
     _ = query.first_question  # what cannot be asked is refused here, before it is shown as a plan
     return query
@@ -189,8 +185,8 @@ def _histogram(fields: Mapping[str, str]) -> Query:
     if kind == "bins":
         low, high = _number(fields, "bins_lower", "from"), _number(fields, "bins_upper", "to")
         number = whole(fields, "bins_number", "number of bins")
-        if not 1 <= number <= _MOST_BINS:
-            raise InvalidSetting("number of bins", f"must be from 1 to {_MOST_BINS:,}")
+        if not 1 <= number <= MOST_BINS:
+            raise InvalidSetting("number of bins", f"must be from 1 to {MOST_BINS:,}")
         question = Bins(columns[0], tuple(low + (high - low) * index / number for index in range(number + 1)))
     if kind == "dates":
         question = Dates(columns[0], cast(Every, _choice(fields, "every", get_args(Every))))
@@ -211,8 +207,8 @@ def _heavy_hitters(fields: Mapping[str, str]) -> Query:
 def _quantiles(fields: Mapping[str, str]) -> Query:
     method = cast(Literal["search", "hierarchy"], _choice(fields, "quantiles_method", ("search", "hierarchy")))
     wanted = tuple(as_number(part, "quantiles") for part in re.split(r"[,;\s]+", fields["probabilities"]) if part)
-    if not 1 <= len(wanted) <= 50:
-        raise InvalidSetting("quantiles", "must be from 1 to 50 numbers between 0 and 1", hint="For example 0.5, 0.95.")
+    if not wanted:
+        raise InvalidSetting("quantiles", "must be at least one number between 0 and 1", hint="For example 0.5, 0.95.")
     rounds = (
         whole(fields, "quantiles_steps", "steps") * len(wanted)
         if method == "search"
@@ -229,19 +225,15 @@ def _ranges(fields: Mapping[str, str]) -> Query:
 
 
 def _settings(fields: Mapping[str, str]) -> RoundSettings:
-    contact = _number(fields, "contact", "devices contacted") / 100
-    if not 0 < contact <= 1:
-        raise InvalidSetting("devices contacted", "must be above 0 % and at most 100 %")
-    minutes = _number(fields, "minutes", "minutes") if fields["minutes"] else None
-    completions = whole(fields, "completions", "enough answers") if fields["completions"] else None
-    size = whole(fields, "bucket_size", "longest answer") if fields["bucket_size"] else None
-    for setting, value, least, most in (
-        ("minutes", minutes, 1 / 60, 366 * 1440),
-        ("enough answers", completions, 1, 1 << 40),
-        ("longest answer", size, 32, 4096),
-    ):
-        if value is not None and not least <= value <= most:
-            raise InvalidSetting(setting, f"must be from {least:.3g} to {most:,}")
+    """What is allowed is what the wire allows, in the units of the form."""
+    contact = _allowed(_number(fields, "contact", "devices contacted"), "contact_rate", "devices contacted", 100) / 100
+    minutes = completions = size = None
+    if fields["minutes"]:
+        minutes = _allowed(_number(fields, "minutes", "minutes"), "seconds", "minutes", 1 / 60)
+    if fields["completions"]:
+        completions = _allowed(whole(fields, "completions", "enough answers"), "completions", "enough answers")
+    if fields["bucket_size"]:
+        size = _allowed(whole(fields, "bucket_size", "longest answer"), "bucket_size", "longest answer")
     return RoundSettings(
         contact_rate=None if contact == 1 else contact,
         sampled_by=cast(SampledBy, _choice(fields, "sampled_by", get_args(SampledBy))),
@@ -251,9 +243,20 @@ def _settings(fields: Mapping[str, str]) -> RoundSettings:
     )
 
 
+N = TypeVar("N", int, float)
+
+
+def _allowed(value: N, field: str, setting: str, factor: float = 1) -> N:
+    """A number that a round's setting may be; `factor` turns the wire's unit into the form's."""
+    within = limits(RoundSettings, field)
+    if not (within if factor == 1 else within.times(factor)).allow(value):
+        raise InvalidSetting(setting, str(within if factor == 1 else within.times(factor)))
+    return value
+
+
 def _plan(fields: Mapping[str, str], rounds: int) -> Plan:
-    if not 1 <= rounds <= 500:
-        raise InvalidSetting("rounds", "must be from 1 to 500 in all")
+    if not 1 <= rounds <= MOST_ROUNDS:
+        raise InvalidSetting("rounds", f"must be from 1 to {MOST_ROUNDS:,} in all")
     return planned(_number(fields, "epsilon", "epsilon"), _number(fields, "delta", "delta"), rounds)
 
 

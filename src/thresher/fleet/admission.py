@@ -12,15 +12,16 @@ import msgspec
 from thresher.analytics import HeavyHittersQuery, HistogramQuery, Query, query_from_dict
 from thresher.analytics.queries import with_plan
 from thresher.errors import InvalidSetting
+from thresher.fleet import sealing
 from thresher.fleet.messages import (
     LARGEST_CONFIGURATION,
     Guarantees,
-    GuaranteeStated,
     QueryRequest,
+    RoundConfiguration,
     RoundSettings,
     canonical,
 )
-from thresher.fleet.rates import Rates, SampledBy, contact_list_guarantee, share
+from thresher.fleet.rates import Rates, SampledBy, share
 from thresher.mechanism.release import NUMBERS
 from thresher.privacy.plans import Plan
 from thresher.questions import END, Bins, Dates, Joint, Prefixes, Question, Values
@@ -30,6 +31,7 @@ DEFAULTS = RoundSettings(contact_rate=1.0, sampled_by="device", bucket_size=64, 
 MOST_COLUMNS = 32
 LONGEST_COLUMN = 200
 _LENGTH_AND_BRACKETS = 4
+_NAMES = 1024  # more than names, a key's id and a time take in a configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +69,40 @@ def admit(request: QueryRequest, defaults: RoundSettings = DEFAULTS) -> Admitted
     check_bucket_size(query, settings.bucket_size or 0)
     rates, exact = share(plan, settings.contact_rate or 1.0, sampled_by(settings))
     exact.verify()
-    query = _as_counted(with_plan(query, exact))
+    query = _read_back(_as_counted(with_plan(query, exact)))
+    first = _first_round(query, rates, settings)
     return Admitted(
         query=query,
         rates=rates,
         settings=settings,
-        guarantees=Guarantees(
-            analyst=GuaranteeStated.of(exact.guarantee),
-            contact_list=GuaranteeStated.of(contact_list_guarantee(exact, rates)),
-        ),
+        guarantees=first.guarantees,
         request_hash=hashlib.sha256(canonical(request)).hexdigest(),
     )
+
+
+def _read_back(query: Query) -> Query:
+    """The query as the store will give it back: what is charged for is what can be read."""
+    return query_from_dict(json.loads(canonical(query.to_dict())))
+
+
+def _first_round(query: Query, rates: Rates, settings: RoundSettings) -> RoundConfiguration:
+    """The first round's configuration, but for names, time and key: it can be made, and is not too large."""
+    first = RoundConfiguration.of(
+        fleet="fleet",
+        query="query",
+        index=0,
+        round="round",
+        question=query.first_question,
+        plan=query.plan,
+        rates=rates,
+        bucket_size=settings.bucket_size or 0,
+        deadline=settings.seconds or 0.0,
+        key_id="key",
+        public_key=bytes(sealing.KEY_BYTES),
+    )
+    if not len(canonical(first)) <= LARGEST_CONFIGURATION - _NAMES:
+        raise InvalidSetting("query", "is too large to be sent to devices", hint="Use fewer bins.")
+    return first
 
 
 def filled(settings: RoundSettings, defaults: RoundSettings) -> RoundSettings:

@@ -158,33 +158,9 @@ class Fleet(QueryTaker):
 
     def _round_settings(self) -> RoundSettings:
         """The settings, checked as the server will check them."""
-        import json
+        from thresher.fleet.messages import RoundSettings
 
-        from thresher.errors import InvalidFormat
-        from thresher.fleet.messages import RoundSettings, decode
-
-        try:
-            return decode(RoundSettings, json.dumps(self._settings))
-        except (InvalidFormat, TypeError, ValueError):
-            raise InvalidSetting(
-                self._wrong_setting(),
-                "is of the wrong kind or out of range",
-                hint='For example seconds=3600, contact_rate=0.5, sampled_by="device", bucket_size=64.',
-            ) from None
-
-    def _wrong_setting(self) -> str:
-        """The name of the first setting that the server would refuse."""
-        import json
-
-        from thresher.errors import InvalidFormat
-        from thresher.fleet.messages import RoundSettings, decode
-
-        for name, value in self._settings.items():
-            try:
-                decode(RoundSettings, json.dumps({name: value}))
-            except (InvalidFormat, TypeError, ValueError):
-                return name
-        return "rounds"
+        return RoundSettings(**self._settings)
 
 
 class QueryHandle:

@@ -6,14 +6,15 @@ and hands a closed round's reports to the aggregator in shuffled batches without
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
-from thresher.errors import Unauthorised
+from thresher.errors import InvalidFormat, Unauthorised
 from thresher.fleet.clock import Clock
-from thresher.fleet.messages import LARGEST_ANSWER, Enrolled, RoundConfiguration, canonical, configuration_hash
+from thresher.fleet.messages import LARGEST_ANSWER, Enrolled, RoundConfiguration, canonical, configuration_hash, decode
 from thresher.fleet.rates import ONE
 from thresher.fleet.sealing import OVERHEAD
 from thresher.fleet.store import CollectorStore, EnrolmentKey, NewDevice, NewReport, Outcome, Overview, Progress
@@ -23,6 +24,8 @@ from thresher.mechanism.randomness import Randomness, SecureRandomness
 
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")
+
+_log = logging.getLogger("thresher.collector")
 
 _DEVICE_BYTES = 8
 _REMEMBERED_DEVICES = 200_000
@@ -63,6 +66,7 @@ class Collector:
         # Neither ever changes once stored, so what is remembered is never wrong.
         self._devices: _Remembered[bytes, str] = _Remembered(_REMEMBERED_DEVICES)
         self._configurations: _Remembered[str, bytes] = _Remembered(_REMEMBERED_ROUNDS)
+        self._shown: _Remembered[str, bytes] = _Remembered(_REMEMBERED_ROUNDS)
 
     def recover(self) -> None:
         """Finish what a crash left: deletions that were begun. Call it at every start."""
@@ -150,12 +154,27 @@ class Collector:
         listed: list[bytes] = []
         left = LARGEST_ANSWER - _AROUND
         for round in rounds:
-            configuration = self.configuration(round)
+            configuration = self._readable(round)
+            if configuration is None:
+                continue
             left -= len(configuration) + 1
             if left < 0:
                 break
             listed.append(configuration)
         return b'{"rounds":[%b],"come_back":%b}' % (b",".join(listed), repr(float(come_back)).encode())
+
+    def _readable(self, round: str) -> bytes | None:
+        """A round's configuration, or None if devices could not read it: one such must not hide the others."""
+        known = self._shown.get(round)
+        if known is None:
+            known = self.configuration(round)
+            try:
+                decode(RoundConfiguration, known)
+            except InvalidFormat:
+                _log.warning("the configuration of round %s cannot be read; no device is shown it", round)
+                known = b""
+            self._shown.put(round, known)
+        return known or None
 
     def accept(self, reports: Sequence[NewReport]) -> list[Outcome]:
         """Take reports, in one commit; what became of each. After a round's deadline none is taken."""

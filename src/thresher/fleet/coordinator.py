@@ -14,9 +14,19 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
-from thresher.errors import BudgetExceeded, Conflict, NotFound, QueryEnded, ThresherError, VerificationFailed
+from thresher.errors import (
+    BudgetExceeded,
+    Conflict,
+    InvalidFormat,
+    InvalidSetting,
+    NotFound,
+    QueryEnded,
+    ThresherError,
+    VerificationFailed,
+)
 from thresher.fleet import previews, views
 from thresher.fleet.admission import DEFAULTS, Admitted, admit, filled
 from thresher.fleet.clock import Clock
@@ -29,6 +39,7 @@ from thresher.fleet.messages import (
     QueryStatus,
     RoundSettings,
     canonical,
+    check_name,
 )
 from thresher.fleet.ports import AggregatorPort, CollectorPort
 from thresher.fleet.replay import Pending
@@ -99,7 +110,7 @@ class Coordinator:
         self._most_open = most_open
         self._new_id = new_id
         self._runner = RoundRunner(store, clock, collector, aggregator, fleet)
-        self._fleet = fleet
+        self._fleet = check_name("fleet", fleet)
         # Held while a query is taken and charged, so that no charge slips between the look and the entry.
         self._charging = threading.RLock()
         self._stepping = threading.Lock()
@@ -131,7 +142,7 @@ class Coordinator:
                 _check_ledger(self._ledger, self._store)
                 self._check_room(queries)
                 stored = self._create(request, admitted, by)
-            if views.prepared(stored).request != admitted.request_hash:
+            if not views.same_request(stored, admitted.request_hash):
                 raise Conflict("Another query is stored under this name.", hint="Choose another name.")
             if stored.state == "refused":
                 raise BudgetExceeded(stored.problem or "The budget was exceeded.", hint="Nothing was charged.")
@@ -199,13 +210,17 @@ class Coordinator:
         return views.fleet_view(self._fleet, self._collector, self._aggregator)
 
     def keys_in_use(self) -> set[str]:
-        """The keys that rounds without a release are sealed to; others may be retired."""
-        return {
-            self._runner.configuration(round).key_id
-            for query in self._store.queries()
-            for round in self._store.rounds(query.id)
-            if round.state not in ("released", "dropped")
-        }
+        """The keys that rounds without a release are sealed to; others may be retired.
+
+        Edge cases: a round whose configuration cannot be read keeps no key: nobody could release it.
+        """
+        keys = set()
+        for query in self._store.queries():
+            for round in self._store.rounds(query.id):
+                if round.state not in ("released", "dropped"):
+                    with suppress(CannotGoOn):
+                        keys.add(self._runner.configuration(round).key_id)
+        return keys
 
     # What the loop does.
 
@@ -320,7 +335,11 @@ class Coordinator:
         if query.state != "received":
             return
         try:
-            charge_plan(self._ledger, views.query_of(query).plan, query.what, DEVICE, reference=query.id)
+            plan = views.query_of(query).plan
+        except (InvalidFormat, InvalidSetting):
+            raise CannotGoOn("unreadable") from None
+        try:
+            charge_plan(self._ledger, plan, query.what, DEVICE, reference=query.id)
         except BudgetExceeded as error:
             self._store.set_state(
                 query.id, "refused", expected=_RECEIVED, ended=self._clock.now(), problem=error.message

@@ -1,22 +1,23 @@
 """Every message of the fleet protocol, as it is on the wire. See docs/protocol.md.
 
-One definition serves the server, the Python clients and the OpenAPI document. Reading is strict: unknown, missing,
-oversized or mistyped fields are refused, and the error says which field, never its content.
+One definition serves the server, the Python clients and the OpenAPI document. Making a message and reading one are
+equally strict: unknown, missing, oversized or mistyped fields are refused, and the error says which field, never its
+content.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from thresher import questions
-from thresher.errors import InvalidFormat, ThresherError
+from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
 from thresher.fleet import recomputation
+from thresher.fleet.checking import Checked, field_of, read_json
 from thresher.fleet.rates import ONE, Rates, SampledBy, check_bounded, contact_list_guarantee
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
@@ -30,7 +31,16 @@ LARGEST_CONFIGURATION = 4 << 20
 LARGEST_ANSWER = 4 * LARGEST_CONFIGURATION
 """What a device reads of an answer at most."""
 
-Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$(?!\n)")]
+_NAMES = "letters, digits and . _ : - only, a letter or digit first, at most 100"
+Name = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=100,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$(?!\n)",
+        description=_NAMES,
+    ),
+]
 """An identifier: letters, digits and . _ : - only, so that it is safe in a path, a log or a page.
 
 `$` alone would let a line break through at the end.
@@ -43,8 +53,8 @@ BucketSize = Annotated[int, Meta(ge=SMALLEST_BUCKET, le=LARGEST_BUCKET)]
 Version = Literal[1]
 
 
-class Message(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of all messages."""
+class Message(Checked, frozen=True, kw_only=True):
+    """Base of all messages: whatever can be made can be read back."""
 
 
 class GuaranteeStated(Message, frozen=True, kw_only=True):
@@ -234,7 +244,7 @@ class QueryStatus(Message, frozen=True, kw_only=True):
 
     id: Name
     name: Name
-    verb: Literal["histogram", "heavy_hitters", "quantiles", "ranges"]
+    verb: Text
     what: str
     by: str
     state: QueryState
@@ -242,10 +252,12 @@ class QueryStatus(Message, frozen=True, kw_only=True):
     ended: float | None
     problem: str | None
     query: dict[str, Any]
+    """Empty for a stored query that cannot be read; `problem` says so."""
     settings: RoundSettings
     rounds_planned: int
     rounds: list[RoundStatus]
-    guarantees: Guarantees
+    guarantees: Guarantees | None
+    """None where what was stored cannot be read."""
 
 
 class Releases(Message, frozen=True, kw_only=True):
@@ -340,8 +352,19 @@ def configuration_hash(configuration: RoundConfiguration) -> bytes:
 
 
 def encode(message: Message) -> bytes:
-    """A message as JSON."""
-    return msgspec.json.encode(message)
+    """A message as JSON. `InvalidSetting` where a query holds what JSON cannot."""
+    try:
+        return msgspec.json.encode(message)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raise InvalidSetting("query", "holds a value that cannot be sent", hint="Use text, numbers or dates.") from None
+
+
+def check_name(setting: str, text: str) -> str:
+    """A text that may be the name of something in a message."""
+    try:
+        return msgspec.convert(text, Name)
+    except msgspec.ValidationError:
+        raise InvalidSetting(setting, f"must be {_NAMES}") from None
 
 
 T = TypeVar("T")
@@ -350,10 +373,10 @@ T = TypeVar("T")
 def decode(kind: type[T], body: bytes | str) -> T:
     """Read a message. `InvalidFormat` names the field that is wrong, never its content."""
     try:
-        return msgspec.json.decode(body, type=kind)
+        return read_json(kind, body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        field = re.search(r"at `\$\.?([A-Za-z0-9_.\[\]]{1,100})`", str(error))
-        where = f" Check the field {field[1]}." if field else ""
+        field = field_of(error)
+        where = f" Check the field {field}." if field else ""
         raise InvalidFormat(f"This is not a {kind.__name__} message of version {VERSION}.{where}") from None
 
 

@@ -20,6 +20,8 @@ from thresher.privacy.settings import dyadic
 SampledBy = Literal["device", "aggregator"]
 ONE = 1 << 32
 """The numerator of a rate of 1."""
+MOST_ROUNDS = 1_000
+"""Of one query in a fleet."""
 _CONTACT_BITS = 20
 
 
@@ -50,9 +52,10 @@ class Rates:
 
 def check_bounded(plan: Plan) -> None:
     """Refuse plans that no query needs and whose guarantee takes long to recompute: every device does that."""
-    if not (plan.threshold <= 100_000 and plan.epsilon >= 1e-4 and plan.rounds <= 1_000):
+    if not (plan.threshold <= 100_000 and plan.epsilon >= 1e-4 and plan.rounds <= MOST_ROUNDS):
         raise InvalidSetting(
-            "plan", "must have a threshold of at most 100,000, an epsilon of at least 1e-4, at most 1,000 rounds"
+            "plan",
+            f"must have a threshold of at most 100,000, an epsilon of at least 1e-4, at most {MOST_ROUNDS:,} rounds",
         )
 
 

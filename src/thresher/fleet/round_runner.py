@@ -5,11 +5,14 @@ Every move ends with a write to the store; what comes before it may be done agai
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import (
+    InvalidFormat,
+    InvalidSetting,
     LedgerUnavailable,
     NotFound,
     ServerUnavailable,
@@ -82,8 +85,8 @@ class RoundRunner:
     def replay(self, query: StoredQuery, rounds: Sequence[StoredRound]) -> Any:
         """The answer from the stored releases; `Pending` where it needs another round."""
         texts = self._store.releases(query.id)
-        asked = [self.configuration(round).question for round in rounds[: len(texts)]]
         try:
+            asked = [_question(round) for round in rounds[: len(texts)]]
             return replay(views.query_of(query), [Release.from_json(text) for text in texts], asked)
         except (Pending, *UNAVAILABLE):
             raise
@@ -91,8 +94,11 @@ class RoundRunner:
             raise CannotGoOn(error.code if isinstance(error, ThresherError) else "internal") from None
 
     def configuration(self, round: StoredRound) -> RoundConfiguration:
-        """A stored round's configuration."""
-        return decode(RoundConfiguration, round.configuration)
+        """A stored round's configuration; `CannotGoOn` if it cannot be read."""
+        try:
+            return decode(RoundConfiguration, round.configuration)
+        except InvalidFormat:
+            raise CannotGoOn("unreadable") from None
 
     def drop(self, query: str) -> None:
         """End what a stopped query has open, and delete its reports unread."""
@@ -115,7 +121,10 @@ class RoundRunner:
         """Fix the next round's configuration."""
         key = self._aggregator.public_key()
         self._collector.overview()  # a collector that is down would let the round's time run out before it opens
-        plan, settings = views.query_of(query).plan, views.settings_of(query)
+        try:
+            plan, settings = views.query_of(query).plan, views.settings_of(query)
+        except (InvalidFormat, InvalidSetting):
+            raise CannotGoOn("unreadable") from None
         now = self._clock.now()
         name = f"{query.id}-r{index}"
         configuration = RoundConfiguration.of(
@@ -182,6 +191,11 @@ class RoundRunner:
         self._aggregator.forget(round.round)
         if self._running(query):
             self._store.store_release(round.round, text, self._clock.now())
+
+
+def _question(round: StoredRound) -> Any:
+    """What a round asked; of a configuration that another version wrote, this can still be read."""
+    return json.loads(round.configuration)["question"]
 
 
 def _numbers(progress: ProgressPort) -> dict[str, int]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+import msgspec
 
 from thresher.analytics import Query, query_from_dict
-from thresher.analytics.queries import Verb
-from thresher.errors import ThresherError
+from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
 from thresher.fleet.messages import (
     Charge,
     FleetView,
     Guarantees,
     LedgerView,
     Message,
+    QueryState,
     QueryStatus,
     RoundSettings,
     RoundStatus,
@@ -39,35 +42,103 @@ def prepared(query: StoredQuery) -> Prepared:
     return decode(Prepared, query.prepared)
 
 
+def same_request(query: StoredQuery, request_hash: str) -> bool:
+    """Whether a stored query came from this request; one that cannot be read is another."""
+    try:
+        return prepared(query).request == request_hash
+    except InvalidFormat:
+        return False
+
+
 def query_of(query: StoredQuery) -> Query:
-    """A stored query as a value."""
-    return query_from_dict(json.loads(query.query))
+    """A stored query as a value; `InvalidFormat` or `InvalidSetting` if it cannot be read."""
+    return query_from_dict(_content(query))
 
 
 def settings_of(query: StoredQuery) -> RoundSettings:
-    """The settings of a stored query's rounds, all filled in."""
+    """The settings of a stored query's rounds, all filled in; `InvalidFormat` if they cannot be read."""
     return decode(RoundSettings, query.settings)
 
 
 def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str, ProgressPort]) -> QueryStatus:
-    """Where a query stands. `live` has newer numbers of rounds that are open."""
-    content = json.loads(query.query)
+    """Where a query stands. `live` has newer numbers of rounds that are open.
+
+    Guarantee: never fails for what the store holds. Parts that cannot be read, because another version wrote them or
+    because they are damaged, are left empty and named in `problem`.
+    """
+    lost: list[str] = []
+    content = _read(lost, "question", lambda: _described(query)) or {}
+    settings = _read(lost, "settings", lambda: settings_of(query)) or RoundSettings()
+    fixed = _read(lost, "guarantees", lambda: prepared(query))
+    shown = [
+        found
+        for round in rounds
+        if (found := _read(lost, "rounds", partial(_round_status, round, live.get(round.round)))) is not None
+    ]
+    state: QueryState = query.state
+    if state not in get_args(QueryState):
+        lost.append("state")
+        state = "failed"
+    said = [] if query.problem is None else [query.problem]
+    if lost:
+        said.append(f"What is stored of this query cannot be read: its {' and '.join(dict.fromkeys(lost))}.")
     return QueryStatus(
         id=query.id,
         name=query.name,
-        verb=cast(Verb, query.verb),
+        verb=query.verb,
         what=query.what,
         by=query.by,
-        state=query.state,
+        state=state,
         created=query.created,
         ended=query.ended,
-        problem=query.problem,
+        problem=" ".join(said) or None,
         query=content,
-        settings=settings_of(query),
-        rounds_planned=content["plan"]["rounds"],
-        rounds=[_round_status(round, live.get(round.round)) for round in rounds],
-        guarantees=prepared(query).guarantees,
+        settings=settings,
+        rounds_planned=content["plan"]["rounds"] if content else 0,
+        rounds=shown,
+        guarantees=fixed.guarantees if fixed is not None else None,
     )
+
+
+T = TypeVar("T")
+
+
+def _read(lost: list[str], name: str, reading: Callable[[], T]) -> T | None:
+    try:
+        return reading()
+    except (InvalidFormat, InvalidSetting):
+        lost.append(name)
+        return None
+
+
+def _content(query: StoredQuery) -> dict[str, Any]:
+    try:
+        content = json.loads(query.query)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise InvalidFormat("This stored query cannot be read.")
+    return content
+
+
+class _Plan(msgspec.Struct):
+    """What pages and lists show of a plan."""
+
+    epsilon: float
+    delta: float
+    sampling_rate: float
+    threshold: int
+    rounds: int
+
+
+def _described(query: StoredQuery) -> dict[str, Any]:
+    """A stored query as plain values; whether it can be run is not looked at here, since lists have many."""
+    content = _content(query)
+    try:
+        msgspec.convert(content.get("plan"), _Plan)
+    except msgspec.ValidationError:
+        raise InvalidFormat("This stored query cannot be read.") from None
+    return content
 
 
 def _round_status(round: StoredRound, live: ProgressPort | None) -> RoundStatus:

@@ -105,5 +105,5 @@ def columns(query: dict[str, object]) -> list[str]:
         return [str(query["column"])]
     try:
         return list(from_dict(query["question"]).columns)  # type: ignore[arg-type]
-    except (ThresherError, KeyError, TypeError):
+    except (ThresherError, KeyError, TypeError, ValueError, AttributeError):
         return []

@@ -51,7 +51,8 @@ def show(visit: Visit) -> Response:
         return visit.go(f"/queries/{status.id}?watch=1")
     found = _answered(visit, status)
     answer = found.answer
-    guarantees = [Guarantee(**_fields(each)) for each in (status.guarantees.analyst, status.guarantees.contact_list)]
+    stated = status.guarantees
+    guarantees = [Guarantee(**_fields(each)) for each in (stated.analyst, stated.contact_list)] if stated else []
     return visit.page(
         "read.html",
         query=status,
@@ -65,7 +66,7 @@ def show(visit: Visit) -> Response:
         line=python_line(found.query, str(visit.request.base_url).rstrip("/"), status.settings),
         certificates=[release.certificate() for release in found.releases],
         guarantees=guarantees,
-        same=guarantees[0] == guarantees[1],
+        same=len(set(guarantees)) <= 1,
         downloads=list(KINDS),
         verified=_verified(found) if "verify" in visit.asked else None,
         private=answer.private,

@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from thresher.analytics.queries import query_from_dict
 from thresher.console import pictures
 from thresher.console.pages.ask import columns
 from thresher.console.pages.home import progress
@@ -43,7 +44,7 @@ def _content(office: Office, status: QueryStatus) -> dict[str, Any]:
     current = next((each for each in reversed(status.rounds) if each.state != "released"), None)
     return {
         "query": status,
-        "plan": status.query["plan"],
+        "plan": status.query.get("plan"),
         "current": current,
         "done": sum(each.state == "released" for each in status.rounds),
         "progress": progress(status),
@@ -56,8 +57,12 @@ def _content(office: Office, status: QueryStatus) -> dict[str, Any]:
 
 
 def in_short(status: QueryStatus) -> list[tuple[str, str]]:
-    """What a query asks, beside its verb: a name and a text each."""
+    """What a query asks, beside its verb: a name and a text each; nothing for one that cannot be read."""
     query = status.query
+    try:
+        query_from_dict(query)
+    except ThresherError:
+        return []
     facts = [("Attribute", ", ".join(columns(query)))]
     question = query.get("question", {})
     if "edges" in question:

@@ -19,7 +19,7 @@ from thresher.fleet.collector import Collector
 from thresher.fleet.coordinator import Coordinator
 from thresher.fleet.drawing import Drawing, LocalDrawing
 from thresher.fleet.keys import KeyRing
-from thresher.fleet.messages import RoundConfiguration, RoundSettings
+from thresher.fleet.messages import RoundConfiguration, RoundSettings, check_name
 from thresher.fleet.ports import AggregatorPort, CollectorPort, PublicKeyPort
 from thresher.fleet.server.auth import (
     COLLECTOR_TO_AGGREGATOR,
@@ -87,6 +87,7 @@ class Settings:
             raise InvalidSetting("tls-cert", "and tls-key go together")
         for proxy in self.proxies:
             _check_network(proxy)
+        check_name("fleet", self.fleet)
         if not 0 <= self.port <= 65535:
             raise InvalidSetting("port", "must be from 0 to 65535")
         if not 0 < self.come_back <= 86_400:
