@@ -84,8 +84,9 @@ class Fuzzer:
 
     def fuzz(self, operation: Any, mode: GenerationMode, cases: int) -> None:
         """Cases that the document allows, or does not. Nothing can be wrong with a request that has no parts."""
-        kinds = [kind for entry in operation.definition.raw.get("security", []) for kind in entry]
-        if mode is GenerationMode.NEGATIVE and not kinds:
+        security = operation.definition.raw.get("security", [])
+        kinds = [kind for entry in security for kind in entry]
+        if mode is GenerationMode.NEGATIVE and (not kinds or {} in security):
             return
         number = 0
 
