@@ -9,8 +9,8 @@ whole of what is read; engines use them in SQL, with the same result.
     booleans        true, false, in any case
     dates, times    ISO 8601: 2024-01-31, 2024-01-31T20:00, 2024-01-31 20:00:00.123456, with Z, +02, +0200 or +02:00
 
-Blanks around them are ignored. Text of more than 100 characters is none of them. Dates and times are those of the years
-1 to 9999. A time with an offset is taken to UTC; one without is taken as it stands.
+Blanks around them are ignored. Text of more than 100 characters, blanks included, is none of them. Dates and times are
+those of the years 1 to 9999. A time with an offset is taken to UTC; one without is taken as it stands.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ LONGEST = 100
 """Text of more characters than this is read as text only."""
 
 BLANKS = " \t\r\n"
-WHOLE = r"[+-]?[0-9]+(\.0*)?"
-FLOAT = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+WHOLE = r"[+-]?[0-9]+(?:\.0*)?"
+FLOAT = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 BOOLEAN = r"[tT][rR][uU][eE]|[fF][aA][lL][sS][eE]"
 DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
-OFFSET = r"Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?"
-TIME = rf"{DAY}([T ]{CLOCK}({OFFSET})?)?"
+CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
+OFFSET = r"Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?"
+TIME = rf"({DAY})(?:[T ]({CLOCK})({OFFSET})?)?"
+"""Its groups are the day, the clock and the offset."""
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
@@ -105,4 +106,4 @@ def read_date(text: str) -> dt.date | None:
 def _matching(pattern: str, text: str) -> str | None:
     """The text without the blanks around it, if all of it matches."""
     bare = text.strip(BLANKS)
-    return bare if len(bare) <= LONGEST and re.fullmatch(pattern, bare) else None
+    return bare if len(text) <= LONGEST and re.fullmatch(pattern, bare) else None

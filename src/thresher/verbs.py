@@ -59,6 +59,7 @@ def histogram(
     delta: float | None = None,
     plan: Plan | None = None,
     unit: str | None = None,
+    types: Mapping[str, str] | None = None,
     adjacency: Adjacency = "replace",
     bins: Sequence[float] | int | Mapping[str, Sequence[float]] | None = None,
     bin_width: float | None = None,
@@ -81,7 +82,7 @@ def histogram(
     question = histogram_question(column, bins, bin_width, lower, upper, dates)
     chosen = _plan(plan, epsilon, delta, adjacency, 1)
     query = HistogramQuery(question, chosen, _listed(domain))
-    answer: Histogram = _answer(query, data, unit, ledger, progress, wait)
+    answer: Histogram = _answer(query, data, unit, types, ledger, progress, wait)
     return answer
 
 
@@ -93,6 +94,7 @@ def heavy_hitters(
     delta: float | None = None,
     plan: Plan | None = None,
     unit: str | None = None,
+    types: Mapping[str, str] | None = None,
     adjacency: Adjacency = "replace",
     method: HeavyHittersMethod = "one-shot",
     levels: int | None = None,
@@ -111,7 +113,7 @@ def heavy_hitters(
     rounds = 1 if method == "one-shot" else check_rounds(_rounds(plan, levels, LEVELS, "levels"), setting="levels")
     chosen = _plan(plan, epsilon, delta, adjacency, rounds)
     query = HeavyHittersQuery(column, chosen, method, step)
-    answer: HeavyHitters = _answer(query, data, unit, ledger, progress, wait)
+    answer: HeavyHitters = _answer(query, data, unit, types, ledger, progress, wait)
     return answer
 
 
@@ -126,6 +128,7 @@ def quantiles(
     delta: float | None = None,
     plan: Plan | None = None,
     unit: str | None = None,
+    types: Mapping[str, str] | None = None,
     adjacency: Adjacency = "replace",
     method: QuantilesMethod = "search",
     steps: int | None = None,
@@ -149,7 +152,7 @@ def quantiles(
         needed = check_rounds(_rounds(None, levels, HIERARCHY_LEVELS, "levels"), setting="levels")
     chosen = _plan(plan, epsilon, delta, adjacency, needed)
     query = QuantilesQuery(column, tuple(wanted), chosen, lower, upper, method, branching)
-    answer: Quantiles = _answer(query, data, unit, ledger, progress, wait)
+    answer: Quantiles = _answer(query, data, unit, types, ledger, progress, wait)
     return answer
 
 
@@ -163,6 +166,7 @@ def ranges(
     delta: float | None = None,
     plan: Plan | None = None,
     unit: str | None = None,
+    types: Mapping[str, str] | None = None,
     adjacency: Adjacency = "replace",
     branching: int = BRANCHING,
     levels: int | None = None,
@@ -179,7 +183,7 @@ def ranges(
     rounds = check_rounds(_rounds(plan, levels, HIERARCHY_LEVELS, "levels"), setting="levels")
     chosen = _plan(plan, epsilon, delta, adjacency, rounds)
     query = RangesQuery(column, chosen, lower, upper, branching)
-    answer: Ranges = _answer(query, data, unit, ledger, progress, wait)
+    answer: Ranges = _answer(query, data, unit, types, ledger, progress, wait)
     return answer
 
 
@@ -288,17 +292,23 @@ def _listed(domain: Iterable[Any] | None) -> Any:
 
 
 def _answer(
-    query: Query, data: Any, unit: str | None, ledger: Ledger | None, progress: Progress | None, wait: bool
+    query: Query,
+    data: Any,
+    unit: str | None,
+    types: Mapping[str, str] | None,
+    ledger: Ledger | None,
+    progress: Progress | None,
+    wait: bool,
 ) -> Any:
     """Submit the query to a fleet, or run it here on whatever holds the data."""
     if isinstance(data, QueryTaker):
-        for setting, given in (("unit", unit), ("ledger", ledger)):
+        for setting, given in (("unit", unit), ("types", types), ("ledger", ledger)):
             if given is not None:
                 raise InvalidSetting(setting, "is for tables; a fleet keeps its own", hint="Leave it out.")
         return data.submit(query, wait=wait, progress=progress)
     if not wait:
         raise InvalidSetting("wait", "is for fleets; a table answers at once", hint="Leave it out.")
-    with _population(data, unit, query, ledger, progress) as population:
+    with _population(data, unit, types, query, ledger, progress) as population:
         if isinstance(population, Table):
             population.check(query.first_question)
             if isinstance(query, HistogramQuery) and isinstance(query.domain, tuple):
@@ -308,9 +318,17 @@ def _answer(
 
 @contextmanager
 def _population(
-    data: Any, unit: str | None, query: Query, ledger: Ledger | None, progress: Progress | None
+    data: Any,
+    unit: str | None,
+    types: Mapping[str, str] | None,
+    query: Query,
+    ledger: Ledger | None,
+    progress: Progress | None,
 ) -> Iterator[Population]:
     """The data as a population whose first draw is preceded by the ledger's charge.
+
+    The ledger says first, before the data is opened, whether the charge fits: whether a query fails for its cost must
+    not depend on what the data holds.
 
     A table that is opened here is closed again, whatever happens; one that the caller opened stays open.
     """
@@ -325,10 +343,14 @@ def _population(
         if ledger is not None:
             charge_plan(ledger, query.plan, query.describe(), whose)
 
+    if ledger is not None:
+        ledger.check(query.plan, whose)
     if isinstance(data, Population):
         if unit is not None:
             raise InvalidSetting("unit", "is for tables; here every member is a unit already", hint="Leave it out.")
+        if types is not None:
+            raise InvalidSetting("types", "is for data that is opened here", hint="Give it to the table itself.")
         yield data.charged(charge) if isinstance(data, Table) else analytics.Charged(data, charge)
         return
-    with Table(data, unit, before_draw=charge, progress=progress) as table:
+    with Table(data, unit, types=types, before_draw=charge, progress=progress) as table:
         yield table

@@ -16,6 +16,21 @@ Maker = Callable[[pa.Table], Any]
 """What turns an Arrow table into an engine's frame, or into a file."""
 
 
+DECLARED = {
+    pa.string(): "text",
+    pa.int64(): "whole numbers",
+    pa.float64(): "floats",
+    pa.bool_(): "booleans",
+    pa.date32(): "dates",
+    pa.timestamp("us"): "times",
+}
+
+
+def opened(make: Maker, data: pa.Table, **settings: Any) -> Table:
+    """A table of this data, with its types declared: files and columns of objects have none of their own."""
+    return Table(make(data), types={field.name: DECLARED[field.type] for field in data.schema}, **settings)
+
+
 def expected(table: pa.Table, question: Question) -> dict[Any, int]:
     columns = [table[name].to_pylist() for name in question.columns]
     values = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))

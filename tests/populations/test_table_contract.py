@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from table_cases import Maker, counted, expected
+from table_cases import Maker, counted, expected, opened
 
 import thresher as th
 from thresher.populations import Table
@@ -91,14 +91,14 @@ def plan() -> th.Plan:
 
 def test_every_question_counts_what_single_values_say(source: Maker) -> None:
     table = people()
-    population = Table(source(table))
+    population = opened(source, table)
     for question in QUESTIONS:
         assert counted(population, question) == expected(table, question), question
 
 
 def test_released_buckets_have_the_same_types_everywhere(source: Maker, plan: th.Plan) -> None:
     table = pa.concat_tables([people()] * 8)
-    population = Table(source(table))
+    population = opened(source, table)
     for name, kind in TYPES.items():
         release = population.ask(Values((name,)), plan)
         assert release.columns == (name,)
@@ -118,7 +118,7 @@ def test_counts_below_the_threshold_stay_in_the_engine(source: Maker) -> None:
 
 def test_each_unit_is_counted_once_with_a_value_it_holds(source: Maker) -> None:
     table = people()
-    population = Table(source(table), unit="user id")
+    population = opened(source, table, unit="user id")
     for question in (Values(("word",)), Values(("share", "flag"))):
         holding = [
             (row["user id"], question.bucket(value))
@@ -137,7 +137,7 @@ def test_each_unit_is_counted_once_with_a_value_it_holds(source: Maker) -> None:
 def test_several_columns_of_a_unit_come_from_one_row(source: Maker) -> None:
     table = pa.table({"unit": [1, 1, 1, 1] * 50, "a": [1, 2, 3, 4] * 50, "b": [10, 20, 30, 40] * 50})
     many = pa.concat_tables([table.set_column(0, "unit", pa.array([unit] * 200)) for unit in range(40)])
-    found = counted(Table(source(many), unit="unit"), Values(("a", "b")))
+    found = counted(opened(source, many, unit="unit"), Values(("a", "b")))
     assert sum(found.values()) == 40
     assert all(b == 10 * a for a, b in found)
 
@@ -211,9 +211,17 @@ def test_distinct_values_beyond_the_limit_are_counted_in_the_engine(engine: Make
 
 
 @pytest.mark.parametrize(
-    "data", [[1, 2, 2, None], np.array([1.0, 2.0, 2.0, np.nan]), (1, 2, 2), range(3), pa.array([1, 2])]
+    ("data", "two"),
+    [
+        ([1, 2, 2, None], "2"),
+        (np.array([1.0, 2.0, 2.0, np.nan]), 2.0),
+        ((1, 2, 2), "2"),
+        (range(3), 2),
+        (pa.array([1, 2]), 2),
+        (np.array([1, 2, 2], object), "2"),
+    ],
 )
-def test_one_column_data_is_called_value(data: Any) -> None:
+def test_one_column_data_is_called_value(data: Any, two: Any) -> None:
     found = counted(Table(data), Values(("value",)))
-    assert found[2] == sum(1 for value in (data.tolist() if hasattr(data, "tolist") else data) if value == 2)
+    assert found[two] == sum(1 for value in (data.tolist() if hasattr(data, "tolist") else data) if value == 2)
     assert all(count > 0 and bucket == bucket for bucket, count in found.items())

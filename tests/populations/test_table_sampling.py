@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
-from table_cases import Maker, counted
+from table_cases import Maker, counted, opened
 
 import thresher as th
 from thresher.populations import Table, table
@@ -74,7 +74,7 @@ def test_a_unit_contributes_each_of_its_rows_equally_often(source: Maker) -> Non
     # 3,000 units with three rows of value 0 and one row each of 1 and 2: rows are chosen, not distinct values.
     units, rows = 3000, [0, 0, 1, 2, 0]
     data = pa.table({"unit": [unit for unit in range(units) for _ in rows], "x": rows * units})
-    found = counted(Table(source(data), unit="unit"), Values(("x",)))
+    found = counted(opened(source, data, unit="unit"), Values(("x",)))
     observed = [found[value] for value in (0, 1, 2)]
     assert stats.chisquare(observed, np.array([3, 1, 1]) / 5 * units).pvalue > ALPHA
     assert stats.chisquare(observed, np.array([1, 1, 1]) / 3 * units).pvalue < ALPHA  # the test can fail

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ from thresher.populations.columns import value_names
 from thresher.populations.duckdb_engine import chosen, cleaned, connect, disconnect
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind, kind_of_arrow
+from thresher.populations.objects import spelled
+from thresher.populations.reading import read_column
 from thresher.populations.rows import LazyRows
 
 if TYPE_CHECKING:
@@ -26,20 +28,43 @@ class ArrowEngine:
     """Columns that are already in memory.
 
     `read` gives one column as an Arrow array; it is called once for each column that is asked about, so that the
-    others are never touched.
+    others are never touched. `untyped` says of which columns it gives text because they have no public type.
     """
 
     name = "DuckDB"
 
-    def __init__(self, names: Sequence[str], read: Callable[[str], Any], *, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        read: Callable[[str], Any],
+        *,
+        untyped: Callable[[str], bool] = lambda _: False,
+        threads: int | None = None,
+        connection: Any = None,
+    ) -> None:
         self._names = list(names)
         self._read = read
-        self._connection = connect(threads)
+        self._untyped = untyped
+        self._threads = threads
+        self._connection = connect(threads) if connection is None else connection
         self._columns: dict[str, pa.ChunkedArray] = {}
 
-    def names(self) -> list[str]:
+    def names(self) -> list[str] | None:
         """The columns' names."""
         return self._names
+
+    def untyped(self, column: str) -> bool:
+        """Whether a column holds Python objects."""
+        return self._untyped(column)
+
+    def reading(self, kinds: Mapping[str, Kind]) -> ArrowEngine:
+        """The same rows, with these columns of text read as these kinds, in memory."""
+
+        def read(name: str) -> pa.ChunkedArray:
+            column = self.column(name)
+            return read_column(column, kinds[name], self._threads) if name in kinds else column
+
+        return ArrowEngine(self._names, read, threads=self._threads, connection=self._connection)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """A column as Arrow, of a type that DuckDB reads."""
@@ -49,7 +74,7 @@ class ArrowEngine:
 
     def kind(self, column: str) -> Kind | None:
         """What a column holds."""
-        return kind_of_arrow(self.column(column).type)
+        return "text" if self._untyped(column) else kind_of_arrow(self.column(column).type)
 
     def rows(self, wanted: Sequence[str]) -> LazyRows:
         """These columns, each row a unit."""
@@ -108,13 +133,23 @@ class PolarsFrameEngine(ArrowEngine):
     """A Polars frame in memory. Its text stays in Polars' own layout, which DuckDB reads and Arrow cannot filter."""
 
     def __init__(self, frame: Any) -> None:
+        import polars as pl
+
+        def is_object(name: str) -> bool:
+            return bool(frame.schema[name] == pl.Object)
+
+        def read(name: str) -> Any:
+            return spelled(frame[name].to_list()) if is_object(name) else _in_place(frame.select(name)).column(0)
+
         self._frame = frame
-        super().__init__(frame.columns, lambda name: _in_place(frame.select(name)).column(0))
+        super().__init__(frame.columns, read, untyped=is_object)
 
     def _masked(self, wanted: Sequence[str], mask: NDArray[np.bool_]) -> pa.Table:
         import polars as pl
         import pyarrow as pa
 
+        if any(self.untyped(name) for name in wanted):
+            return super()._masked(wanted, mask)
         kept = _in_place(self._frame.select(wanted).filter(pl.Series(mask)))
         return pa.table([readable(column) for column in kept.columns], names=value_names(len(wanted)))
 

@@ -166,8 +166,12 @@ def nothing(question: Question) -> pa.Table:
     """The keys and counts of a question that nobody answers."""
     import pyarrow as pa
 
-    names = [f"{KEY}{index}" for index in range(len(keys(question)))]
-    kinds = [pa.bool_() if isinstance(question, Prefixes) and name == f"{KEY}1" else pa.string() for name in names]
+    stored = {Bins: pa.float64(), Dates: pa.date32(), Cells: pa.int64(), Below: pa.bool_()}
+    parts = question.parts if isinstance(question, Joint) else (question,) * len(question.columns)
+    kinds = [stored.get(type(part), pa.string()) for part in parts]
+    if isinstance(question, Prefixes):
+        kinds.append(pa.bool_())
+    names = [f"{KEY}{index}" for index in range(len(kinds))]
     return pa.schema([*zip(names, kinds, strict=True), (COUNT, pa.int64())]).empty_table()
 
 

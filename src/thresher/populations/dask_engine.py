@@ -6,7 +6,8 @@ that cannot be released before anything reaches the caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thresher.populations.arrow_engine import ArrowEngine, readable
@@ -14,6 +15,9 @@ from thresher.populations.columns import COUNT, KEY, canonical, keys, value_name
 from thresher.populations.duckdb_engine import chosen, collect, connected
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind, kind_of_arrow
+from thresher.populations.objects import spelled
+from thresher.populations.pandas_columns import holds_objects, pandas_column
+from thresher.populations.reading import read_column
 from thresher.questions import Question
 
 if TYPE_CHECKING:
@@ -59,19 +63,28 @@ class DaskEngine:
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         self._types: dict[str, pa.DataType] = {}
+        self._read: Mapping[str, Kind] = {}
 
-    def names(self) -> list[str]:
+    def names(self) -> list[str] | None:
         """The columns' names."""
         return [name for name in self._frame.columns if isinstance(name, str)]
 
     def kind(self, column: str) -> Kind | None:
-        """What a column holds.
+        """What a column holds, from what Dask knows without its rows."""
+        return self._read.get(column) or kind_of_arrow(self._type(column))
 
-        Where Dask knows no more than "objects" or "categories", partitions are read until one has a value.
-        """
-        return kind_of_arrow(self._type(column))
+    def untyped(self, column: str) -> bool:
+        """Whether Dask knows no more of a column than "objects", or "categories" that it has not seen."""
+        return _is_untyped(self._frame, column)
+
+    def reading(self, kinds: Mapping[str, Kind]) -> DaskEngine:
+        """The same rows, with these columns of text read as these kinds, by the workers."""
+        engine = copy.copy(self)
+        engine._read = dict(kinds)
+        return engine
 
     def _type(self, column: str) -> pa.DataType:
+        """How a column's partitions are stored before anything is read."""
         if column not in self._types:
             self._types[column] = guarded(self.name, lambda: _arrow_type(self._frame, column))
         return self._types[column]
@@ -103,9 +116,10 @@ class DaskEngine:
 
         read = _task(_partition)
         schema = pa.schema([(name, self._type(column)) for name, column in zip(names, wanted, strict=True)])
+        kinds = [self._read.get(column) for column in wanted]
         # One column may be wanted twice, as a value and as the unit.
         distinct = list(dict.fromkeys(wanted))
-        return [read(part, list(wanted), schema) for part in self._frame[distinct].to_delayed()]
+        return [read(part, list(wanted), schema, kinds) for part in self._frame[distinct].to_delayed()]
 
 
 def _task(function: Callable[..., Any], results: int | None = None) -> Callable[..., Any]:
@@ -124,24 +138,34 @@ def _deal(parts: Sequence[Any], by: str) -> list[list[Any]]:
     return [[part[share] for part in dealt] for share in range(number)]
 
 
+def _is_untyped(frame: Any, column: str) -> bool:
+    dtype = frame._meta[column].dtype
+    return holds_objects(dtype) or (hasattr(dtype, "categories") and not frame[column].cat.known)
+
+
 def _arrow_type(frame: Any, column: str) -> pa.DataType:
     import pyarrow as pa
 
-    if str(frame.dtypes[column]) not in ("object", "category"):
-        return readable(pa.Array.from_pandas(frame._meta[column])).type
-    for partition in frame[[column]].to_delayed():
-        found = readable(pa.Array.from_pandas(partition.compute()[column]))
-        if len(found) > found.null_count:
-            return found.type.value_type if pa.types.is_dictionary(found.type) else found.type
-    return pa.null()
+    if _is_untyped(frame, column):
+        return pa.large_string()
+    found = readable(pandas_column(frame._meta[column])).type
+    return found.value_type if pa.types.is_dictionary(found) else found
 
 
-def _partition(frame: Any, wanted: list[str], schema: pa.Schema) -> pa.Table:
+def _partition(frame: Any, wanted: list[str], schema: pa.Schema, kinds: list[Kind | None]) -> pa.Table:
     """A partition's columns as Arrow, of the same types in every partition."""
     import pyarrow as pa
 
-    columns = [readable(pa.Array.from_pandas(frame[column])) for column in wanted]
-    return pa.table([column.cast(kind) for column, kind in zip(columns, schema.types, strict=True)], schema=schema)
+    columns = [
+        spelled(frame[column]) if pa.types.is_large_string(kind) else readable(pandas_column(frame[column]))
+        for column, kind in zip(wanted, schema.types, strict=True)
+    ]
+    stored = [column.cast(kind) for column, kind in zip(columns, schema.types, strict=True)]
+    read = [
+        column if kind is None else read_column(column, kind, threads=1)
+        for column, kind in zip(stored, kinds, strict=True)
+    ]
+    return pa.table(read, names=schema.names)
 
 
 def _counted(table: pa.Table, question: Question, names: list[str]) -> pa.Table:

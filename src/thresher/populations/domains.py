@@ -12,32 +12,34 @@ import numpy as np
 from thresher.errors import InvalidSetting
 from thresher.populations.kinds import Kind
 from thresher.questions import Bins, Dates, Joint, Question, normal
-
-_TRUTH = {"true": True, "false": False}
+from thresher.spelling import as_text, read_boolean, read_date, read_float, read_time, read_whole
 
 _READ: dict[Kind, Callable[[str], Any]] = {
     "text": str,
-    "whole numbers": int,
-    "floats": float,
+    "whole numbers": read_whole,
+    "floats": read_float,
     "decimals": str,
-    "booleans": lambda text: _TRUTH[text.lower()],
-    "dates": dt.date.fromisoformat,
-    "times": dt.datetime.fromisoformat,
+    "booleans": read_boolean,
+    "dates": read_date,
+    "times": read_time,
 }
 
 
-def as_counted(domain: Sequence[Any], question: Question, kinds: Sequence[Kind | None]) -> tuple[Any, ...]:
+def as_counted(
+    domain: Sequence[Any], question: Question, kinds: Sequence[Kind | None], untyped: Sequence[bool]
+) -> tuple[Any, ...]:
     """The domain's buckets as values of the question's columns, which hold these `kinds`.
 
-    Text is read as what the column holds ("20" is 20 where there are whole numbers), as lines of a file are text.
+    Text is read as what the column holds ("20" is 20 where there are whole numbers), as lines of a file are text. Where
+    a column is text because it is untyped, 20 is "20", as in its rows.
     Edge cases: what does not fit a column is refused. Without that it would be shown as "below threshold", however
     many hold what was meant. Buckets with too few or too many parts are left for the histogram's own check.
     """
     counted = [_counted_kind(question, position, kind) for position, kind in enumerate(kinds)]
     if len(counted) == 1:
-        return tuple(_value(value, counted[0], question.columns[0]) for value in domain)
+        return tuple(_value(value, counted[0], question.columns[0], untyped[0]) for value in domain)
     return tuple(
-        tuple(map(_value, bucket, counted, question.columns))
+        tuple(map(_value, bucket, counted, question.columns, untyped))
         if isinstance(bucket, tuple | list) and len(bucket) == len(counted)
         else bucket
         for bucket in domain
@@ -51,14 +53,16 @@ def _counted_kind(question: Question, position: int, kind: Kind | None) -> Kind 
     return "dates" if isinstance(part, Dates) else kind
 
 
-def _value(value: Any, kind: Kind | None, column: str) -> Any:
+def _value(value: Any, kind: Kind | None, column: str, untyped: bool) -> Any:
     if kind is None or kind == "nothing" or normal(value) is None:
         return value
+    if kind == "text" and untyped and (text := as_text(value)) is not None:
+        return text
     if isinstance(value, str):
-        try:
-            return _READ[kind](value)
-        except (ValueError, KeyError):
-            raise _misfit(kind, column) from None
+        read = _READ[kind](value)
+        if read is None:
+            raise _misfit(kind, column)
+        return read
     if kind in ("whole numbers", "floats") and isinstance(value, Real):
         return _number(float(value), value, kind, column)
     if not _fits(value, kind):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,7 @@ from thresher.analytics.rounds import Progress
 from thresher.populations.columns import VALUE, WEIGHT, canonical, value_names
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind
+from thresher.populations.reading import text_as
 from thresher.populations.rows import LazyRows
 from thresher.populations.watching import watched
 from thresher.questions import Values
@@ -30,19 +32,27 @@ _DIRECTORIES: weakref.WeakKeyDictionary[Any, Callable[[], object]] = weakref.Wea
 _CLEAN: dict[Kind, str] = {
     # NUL goes first: nfc_normalize stops at one.
     "text": "nfc_normalize(replace(CAST({0} AS VARCHAR), chr(0), ''))",
-    "whole numbers": "CAST({0} AS BIGINT)",
+    "whole numbers": "TRY_CAST({0} AS BIGINT)",
     "floats": "CASE WHEN {0} = 0 THEN CAST(0 AS DOUBLE) ELSE CAST({0} AS DOUBLE) END",
     "decimals": "CAST({0} AS VARCHAR)",
     "booleans": "{0}",
-    "dates": "CAST({0} AS DATE)",
-    "times": "CAST({0} AS TIMESTAMP)",
+    "dates": "TRY_CAST({0} AS DATE)",
+    "times": "TRY_CAST({0} AS TIMESTAMP)",
 }
+
+_HELD: dict[Kind, str] = {
+    # One person's whole number of more than 64 bits, or time that no calendar has, must not stop the count.
+    "whole numbers": "TRY_CAST({0} AS BIGINT) IS NOT NULL",
+    "floats": "{0} IS NOT NULL AND NOT isnan({0})",
+    "dates": "TRY_CAST({0} AS DATE) BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'",
+    "times": "TRY_CAST({0} AS TIMESTAMP) BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'",
+}
+"""What a row must hold to have a value of a kind; of all others, anything."""
 
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("varchar", "enum", "uuid"), "text"),
     **dict.fromkeys(("tinyint", "smallint", "integer", "bigint", "utinyint", "usmallint", "uinteger"), "whole numbers"),
-    # What DuckDB makes of sums, and of JSON numbers that have both signs; one beyond 64 bits stops the count.
-    "hugeint": "whole numbers",
+    "hugeint": "whole numbers",  # what DuckDB makes of sums
     **dict.fromkeys(("float", "double"), "floats"),
     "decimal": "decimals",
     "boolean": "booleans",
@@ -52,10 +62,11 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-def connect(threads: int | None = None) -> Any:
+def connect(threads: int | None = None, *, ordered: bool = False) -> Any:
     """A DuckDB of our own: in memory, wall clock UTC, and what does not fit in memory in a private directory.
 
-    The directory is removed by `disconnect`, or else with the connection, or when Python ends.
+    The directory is removed by `disconnect`, or else with the connection, or when Python ends. With `ordered`, rows
+    keep their order.
     """
     import duckdb
 
@@ -64,7 +75,8 @@ def connect(threads: int | None = None) -> Any:
     _DIRECTORIES[connection] = weakref.finalize(connection, shutil.rmtree, directory, ignore_errors=True)
     connection.execute("SET TimeZone = 'UTC'")
     # Counting does not need the order of rows, and keeping it costs memory.
-    connection.execute("SET preserve_insertion_order = false")
+    if not ordered:
+        connection.execute("SET preserve_insertion_order = false")
     if threads is not None:
         connection.execute(f"SET threads = {int(threads)}")
     return connection
@@ -79,9 +91,9 @@ def disconnect(connection: Any) -> None:
 
 
 @contextmanager
-def connected(threads: int | None = None) -> Iterator[Any]:
+def connected(threads: int | None = None, *, ordered: bool = False) -> Iterator[Any]:
     """A DuckDB of our own for a while."""
-    connection = connect(threads)
+    connection = connect(threads, ordered=ordered)
     try:
         yield connection
     finally:
@@ -117,7 +129,8 @@ def cleaned(relation: Any, kinds: Sequence[Kind], collect: Callable[[Any], pa.Ta
 def chosen(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None) -> Any:
     """One row for each value of the column u, with v0, v1, … of a row that is chosen at random."""
     names = value_names(len(kinds))
-    drawn = relation.filter(_held(["u", *names], [unit_kind, *kinds])).project("*, random() AS r")
+    known = "u IS NOT NULL AND NOT isnan(u)" if unit_kind == "floats" else "u IS NOT NULL"
+    drawn = relation.filter(f"{known} AND {_held(names, kinds)}").project("*, random() AS r")
     if len(names) == 1:
         return drawn.aggregate(f"arg_min({VALUE}0, r) AS {VALUE}0", "u")
     packed = ", ".join(f"{name} := {name}" for name in names)
@@ -138,17 +151,16 @@ def counted_once(rows: LazyRows, wanted: Sequence[str]) -> LazyRows:
     return weighted_rows(canonical(rows.counts(Values(tuple(wanted)))))
 
 
-def _held(names: Sequence[str], kinds: Sequence[Kind | None]) -> str:
+def _held(names: Sequence[str], kinds: Sequence[Kind]) -> str:
     """That a row has a value in all these columns."""
-    tests = [f"{name} IS NOT NULL" for name in names]
-    numbers = [f"NOT isnan({name})" for name, kind in zip(names, kinds, strict=True) if kind == "floats"]
-    return " AND ".join([*tests, *numbers])
+    tests = zip(names, kinds, strict=True)
+    return " AND ".join(f"({_HELD.get(kind, '{0} IS NOT NULL').format(name)})" for name, kind in tests)
 
 
 class RelationEngine:
     """A DuckDB relation: a file that we opened, or whatever a caller's own connection reads.
 
-    `progress` is told how far the file is read.
+    `progress` is told how far the file is read. `reading` gives the same engine with some text read as other kinds.
     """
 
     name = "DuckDB"
@@ -158,14 +170,27 @@ class RelationEngine:
         self._own = connection
         self._progress = progress if connection is not None else None
         self._numbers = itertools.count()
+        self._read: Mapping[str, Kind] = {}
 
-    def names(self) -> list[str]:
+    def names(self) -> list[str] | None:
         """The columns' names."""
         return list(self._relation.columns)
 
+    def untyped(self, column: str) -> bool:
+        """A relation's types are public."""
+        return False
+
+    def reading(self, kinds: Mapping[str, Kind]) -> RelationEngine:
+        """The same rows, with these columns of text read as these kinds."""
+        engine = copy.copy(self)
+        engine._read = dict(kinds)
+        return engine
+
     def kind(self, column: str) -> Kind | None:
         """What a column holds, from the relation's types."""
-        dtype = self._relation.types[self.names().index(column)]
+        if column in self._read:
+            return self._read[column]
+        dtype = self._relation.types[list(self._relation.columns).index(column)]
         # JSON is text underneath, but one value has many spellings.
         return None if str(dtype) == "JSON" else _KINDS.get(dtype.id)
 
@@ -200,13 +225,31 @@ class RelationEngine:
         return self._watched(lambda: collect(relation))
 
     def _watched(self, action: Callable[[], T]) -> T:
-        return watched(self._own, action, self._progress)
+        return watched(self._own, action, self._progress, self._share)
+
+    @property
+    def _share(self) -> Callable[[], float] | None:
+        """What says how much of a file is read, from 0 to 1, where DuckDB does not."""
+        return None
 
     def _kinds(self, wanted: Sequence[str]) -> list[Kind]:
         return [kind for column in wanted if (kind := self.kind(column)) is not None]
 
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
-        listed = [f"{quoted(column)} AS {VALUE}{index}" for index, column in enumerate(wanted)]
+        """The wanted columns as v0, v1, … and the unit's as u, each in the form in which it is counted."""
+        named = dict(zip(value_names(len(wanted)), wanted, strict=True))
         if unit is not None:
-            listed.append(f"{quoted(unit)} AS u")
-        return self._relation.project(", ".join(listed))
+            named["u"] = unit
+        listed = [
+            f"CAST({quoted(column)} AS VARCHAR) AS {name}" if column in self._read else f"{quoted(column)} AS {name}"
+            for name, column in named.items()
+        ]
+        return self._as_read(self._relation.project(", ".join(listed)), named)
+
+    def _as_read(self, relation: Any, named: Mapping[str, str]) -> Any:
+        """A relation with columns called v0, v1, … and u, with the text among them read."""
+        if not any(column in self._read for column in named.values()):
+            return relation
+        return relation.project(
+            ", ".join(f"{text_as(self._read.get(column, 'text'), name)} AS {name}" for name, column in named.items())
+        )

@@ -1,18 +1,21 @@
-"""Files and globs, read by DuckDB: CSV, TSV, JSON lines and Parquet, compressed or not."""
+"""Files and globs: CSV, TSV, JSON lines and Parquet, compressed or not, counted by DuckDB."""
 
 from __future__ import annotations
 
-import csv
 import glob
-import gzip
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from thresher.analytics.rounds import Progress
 from thresher.errors import InvalidSetting
+from thresher.populations import json_files
+from thresher.populations.columns import value_names
+from thresher.populations.csv_files import CsvFiles
 from thresher.populations.duckdb_engine import RelationEngine, connect, disconnect
 from thresher.populations.guarding import guarded
-from thresher.populations.kinds import check_distinct
+from thresher.populations.kinds import Kind, check_distinct
+from thresher.populations.record_stream import RecordStream
 
 _FORMATS = {
     ".parquet": "parquet",
@@ -24,7 +27,6 @@ _FORMATS = {
     ".json": "json",
 }
 _COMPRESSIONS = (".gz", ".zst")
-_DELIMITERS = (",", ";", "\t", "|")
 
 
 def open_files(location: str | Path, progress: Progress | None = None) -> RelationEngine:
@@ -33,16 +35,18 @@ def open_files(location: str | Path, progress: Progress | None = None) -> Relati
     A CSV file has a header line; its delimiter is the first of comma, semicolon, tab and bar that the header holds.
     `progress` is told how far they are read.
     """
-    files = _matching(location)
+    files = matching(location)
+    kind = file_format(files)
     connection = connect()
     try:
-        return RelationEngine(guarded("DuckDB", lambda: _relation(connection, files)), connection, progress)
+        return guarded("DuckDB", lambda: _ENGINES[kind](files, connection, progress))
     except BaseException:
         disconnect(connection)
         raise
 
 
-def _matching(location: str | Path) -> list[str]:
+def matching(location: str | Path) -> list[str]:
+    """The files that a path, a glob or a directory of Parquet files stands for."""
     text = str(location)
     path = Path(text)
     if path.is_dir():
@@ -59,6 +63,14 @@ def _matching(location: str | Path) -> list[str]:
     return found
 
 
+def file_format(files: Sequence[str]) -> str:
+    """The one format that these files have by their names: "parquet", "csv", "tsv" or "json"."""
+    formats = {_format(file) for file in files}
+    if len(formats) > 1:
+        raise InvalidSetting("data", "mixes files of several kinds", hint="Give files of one kind.")
+    return formats.pop()
+
+
 def _format(file: str) -> str:
     suffixes = [suffix.lower() for suffix in Path(file).suffixes]
     if suffixes and suffixes[-1] in _COMPRESSIONS:
@@ -73,40 +85,96 @@ def _format(file: str) -> str:
     return known
 
 
-def _relation(connection: Any, files: list[str]) -> Any:
-    formats = {_format(file) for file in files}
-    if len(formats) > 1:
-        raise InvalidSetting("data", "mixes files of several kinds", hint="Give files of one kind.")
-    (kind,) = formats
-    # DuckDB would expand these characters a second time.
-    literal = [glob.escape(file) for file in files]
-    if kind == "parquet":
-        import pyarrow.parquet as pq
+class UntypedFiles(RelationEngine):
+    """Files whose columns are text; each subclass says how columns are found."""
 
-        check_distinct(pq.read_schema(files[0]).names)
-        return connection.read_parquet(literal)
-    if kind == "json":
-        return connection.read_json(literal)
-    header = _header(files[0])
-    held = [delimiter for delimiter in _DELIMITERS if header is not None and delimiter in header]
-    delimiter = "\t" if kind == "tsv" else (held or [","])[0]
-    if header is not None:
-        check_distinct(next(csv.reader([header], delimiter=delimiter), []))
-    return connection.read_csv(
-        literal,
-        header=True,
-        delimiter=delimiter,
-        quotechar='"',
-        escapechar='"',
-        null_padding=False,
-        strict_mode=True,
-        skiprows=0,
-    )
+    def __init__(self, connection: Any, progress: Progress | None) -> None:
+        super().__init__(None, connection, progress)
+        self._streams: list[RecordStream] = []
+
+    def untyped(self, column: str) -> bool:
+        """A text file has no types."""
+        return True
+
+    def kind(self, column: str) -> Kind | None:
+        """Text, or what it is read as."""
+        return self._read.get(column, "text")
+
+    def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
+        named = dict(zip(value_names(len(wanted)), wanted, strict=True))
+        if unit is not None:
+            named["u"] = unit
+        return self._as_read(self._texts(named), named)
+
+    def _texts(self, named: Mapping[str, str]) -> Any:
+        """A relation with a column of text for each name, from the column that it stands for."""
+        raise NotImplementedError
+
+    def _streamed(self, stream: RecordStream) -> Any:
+        self._streams.append(stream)
+        return self._own.from_arrow(stream)
+
+    @property
+    def _share(self) -> Callable[[], float] | None:
+        return lambda: self._streams[-1].share if self._streams else -1.0
 
 
-def _header(file: str) -> str | None:
-    """The first line of a CSV file, or None where only DuckDB can read it."""
-    if file.endswith(".zst"):
+class CsvEngine(UntypedFiles):
+    """CSV and TSV files. Columns are those of the header, which is public."""
+
+    def __init__(self, files: CsvFiles, connection: Any, progress: Progress | None) -> None:
+        super().__init__(connection, progress)
+        self._files = files
+
+    def names(self) -> list[str] | None:
+        """The header."""
+        return self._files.names
+
+    def _texts(self, named: Mapping[str, str]) -> Any:
+        places = {column: f"c{place}" for place, column in enumerate(dict.fromkeys(named.values()))}
+        relation = self._streamed(self._files.stream(places))
+        return relation.project(", ".join(f"{places[column]} AS {name}" for name, column in named.items()))
+
+
+class JsonEngine(UntypedFiles):
+    """JSON lines, or files that are one JSON array each. Only rows could say which keys there are: nobody asks them."""
+
+    def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
+        super().__init__(connection, progress)
+        self._files = list(files)
+
+    def names(self) -> list[str] | None:
+        """Not known."""
         return None
-    with gzip.open(file, "rb") if file.endswith(".gz") else Path(file).open("rb") as stream:
-        return stream.readline(1 << 20).decode("utf-8-sig", errors="replace").rstrip("\r\n")
+
+    def _texts(self, named: Mapping[str, str]) -> Any:
+        values = ", ".join(f"{json_files.value_of(column)} AS {name}" for name, column in named.items())
+        texts = ", ".join(f"{json_files.text_of(name)} AS {name}" for name in named)
+        return self._lines().project(values).project(texts)
+
+    def _lines(self) -> Any:
+        if not any(
+            file.lower().removesuffix(".gz").endswith(".json") and json_files.is_array(file) for file in self._files
+        ):
+            return self._streamed(json_files.line_stream(self._files))
+        files = ", ".join("'" + glob.escape(file).replace("'", "''") + "'" for file in self._files)
+        return self._own.sql(
+            f"SELECT CAST(json AS VARCHAR) AS {json_files.LINE} FROM "  # noqa: S608 - names of files, quoted
+            f"read_json_objects([{files}], format = 'auto', maximum_object_size = {json_files.LARGEST_OBJECT})"
+        )
+
+
+def _parquet(files: Sequence[str], connection: Any, progress: Progress | None) -> RelationEngine:
+    import pyarrow.parquet as pq
+
+    check_distinct(pq.read_schema(files[0]).names)
+    # DuckDB would expand the characters of a glob a second time.
+    return RelationEngine(connection.read_parquet([glob.escape(file) for file in files]), connection, progress)
+
+
+_ENGINES: dict[str, Callable[[Sequence[str], Any, Progress | None], RelationEngine]] = {
+    "parquet": _parquet,
+    "csv": lambda files, connection, progress: CsvEngine(CsvFiles(files, tabs=False), connection, progress),
+    "tsv": lambda files, connection, progress: CsvEngine(CsvFiles(files, tabs=True), connection, progress),
+    "json": JsonEngine,
+}

@@ -11,17 +11,17 @@ T = TypeVar("T")
 
 
 def guarded(engine: str, action: Callable[[], T]) -> T:
-    """Run something in an engine; whatever it raises becomes an error without the engine's words.
+    """Run something in an engine; whatever it raises becomes one and the same error.
 
-    Guarantee: that of `withheld`.
+    Guarantee: that of `withheld`. Not even the kind of the engine's error is told, since it depends on values.
     """
     return withheld(
         action,
-        lambda kind: InvalidSetting(
+        lambda _: InvalidSetting(
             "data",
-            f"could not be read: {engine} stopped with {kind}",
-            hint="Its message is withheld, since it may quote people's values. Look for rows that do not fit their "
-            "column's type, broken text encoding, or a damaged file.",
+            f"could not be read by {engine}",
+            hint="Its message is withheld, since it may quote people's values. Look for a damaged file, a file that is "
+            "not what its name says, or an engine that has stopped.",
         ),
     )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from thresher.errors import InvalidSetting
 from thresher.populations.columns import value_names
 from thresher.populations.duckdb_engine import counted_once
 from thresher.populations.guarding import guarded
-from thresher.populations.kinds import Kind, kind_of_narwhals
+from thresher.populations.kinds import Kind, kind_of_narwhals, not_read
 from thresher.populations.rows import LazyRows
 
 if TYPE_CHECKING:
@@ -40,6 +40,14 @@ class IbisEngine:
         if dtype.is_null():
             return "nothing"
         return "text" if dtype.is_uuid() else kind_of_narwhals(self._schema[column])
+
+    def untyped(self, column: str) -> bool:
+        """The schema is public."""
+        return False
+
+    def reading(self, kinds: Mapping[str, Kind]) -> NoReturn:
+        """Not here: the caller can cast where the data is."""
+        raise not_read(kinds, "an Ibis table")
 
     def rows(self, wanted: Sequence[str]) -> LazyRows:
         """These columns, each row a unit."""

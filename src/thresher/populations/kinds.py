@@ -10,12 +10,19 @@ Before anything is counted, a column is cleaned in its engine, so that every eng
     dates
     times           microseconds on the wall clock of the column's time zone
     nothing         a column that has no type, because it has no value; no unit has an answer
+
+Dates and times are those of the years 1 to 9999; others, and whole numbers of more than 64 bits, are no value.
+
+A kind comes from a schema that is public: that of an Arrow table, a Parquet file, a database, a typed frame. Where
+there is none (CSV, JSON lines, lists, columns of Python objects) a column is *untyped*: it holds text, whatever its
+rows say, unless the caller declares its type, and questions about numbers, dates and times read each value by itself
+(see `reading`).
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from thresher.errors import InvalidSetting
@@ -28,6 +35,8 @@ if TYPE_CHECKING:
 Kind = Literal["text", "whole numbers", "floats", "decimals", "booleans", "dates", "times", "nothing"]
 
 _ALL: tuple[Kind, ...] = ("text", "whole numbers", "floats", "decimals", "booleans", "dates", "times")
+DECLARABLE: tuple[Kind, ...] = ("text", "whole numbers", "floats", "booleans", "dates", "times")
+"""What text can be declared to hold with `types=`."""
 _NUMBERS: tuple[Kind, ...] = ("whole numbers", "floats", "decimals")
 
 
@@ -79,8 +88,52 @@ def check_distinct(names: Sequence[str]) -> None:
         raise InvalidSetting("data", f"has two columns called {twice[0]!r}", hint="Rename one of them.")
 
 
-def check_name(column: str, names: Sequence[str], *, setting: str = "column") -> None:
-    """Require that exactly one column has this name. Names of columns may be shown, values never."""
+def check_types(types: Any) -> dict[str, Kind]:
+    """The declared types of columns, as a mapping from their names."""
+    if types is None:
+        return {}
+    if not isinstance(types, Mapping) or not all(isinstance(name, str) for name in types):
+        raise InvalidSetting(
+            "types", "must map columns to their types", hint="For example types={'age': 'whole numbers'}."
+        )
+    for name, kind in types.items():
+        if kind not in DECLARABLE:
+            raise InvalidSetting("types", f"of {name!r} must be {_listed(DECLARABLE)}")
+    return dict(types)
+
+
+def check_declared(column: str, declared: Kind, kind: Kind | None) -> None:
+    """Require that a column of this kind can be read as the declared one: text as anything, the rest as itself."""
+    if kind not in ("text", "nothing", declared):
+        raise InvalidSetting(
+            "types",
+            f"of {column!r} cannot be declared: the data's own schema gives it another type",
+            hint="Only text is read as something else. Cast the column in the data.",
+        )
+
+
+def not_read(kinds: Mapping[str, Kind], where: str) -> InvalidSetting:
+    """The error for declared types where text cannot be read as anything else."""
+    return InvalidSetting(
+        "types",
+        f"cannot be declared on {where}: {', '.join(map(repr, kinds))}",
+        hint="Cast the column in the data; its schema is public.",
+    )
+
+
+def counted_as(question: Question, column: str) -> Kind:
+    """What an untyped column is read as for a question: text, unless numbers or dates are needed."""
+    readable = _readable(question, column)
+    return "text" if "text" in readable else "floats" if "floats" in readable else "times"
+
+
+def check_name(column: str, names: Sequence[str] | None, *, setting: str = "column") -> None:
+    """Require that exactly one column has this name. Names of columns may be shown, values never.
+
+    Edge cases: any name will do where None says that columns are not known (JSON lines).
+    """
+    if names is None:
+        return
     if names.count(column) > 1:
         raise InvalidSetting(setting, f"{column!r} is the name of two columns", hint="Rename one of them.")
     if column in names:
@@ -103,7 +156,13 @@ def check_kind(column: str, kind: Kind | None, question: Question) -> None:
         )
     readable = _readable(question, column)
     if kind not in (*readable, "nothing"):
-        raise InvalidSetting("column", f"{column!r} holds {kind}, and this question reads {_listed(readable)}")
+        raise InvalidSetting(
+            "column",
+            f"{column!r} holds {kind}, and this question reads {_listed(readable)}",
+            hint=f"Declare what its text says, for example types={{{column!r}: {_example(readable)!r}}}."
+            if kind == "text"
+            else "",
+        )
 
 
 def _readable(question: Question, column: str) -> tuple[Kind, ...]:
@@ -117,6 +176,10 @@ def _readable(question: Question, column: str) -> tuple[Kind, ...]:
     if isinstance(question, Prefixes):
         return ("text",)
     return _NUMBERS
+
+
+def _example(kinds: tuple[Kind, ...]) -> Kind:
+    return "floats" if "floats" in kinds else kinds[0]
 
 
 def _listed(kinds: tuple[Kind, ...]) -> str:

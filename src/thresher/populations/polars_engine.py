@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from thresher.populations.columns import WEIGHT, value_names
 from thresher.populations.guarding import guarded
-from thresher.populations.kinds import Kind, kind_of_narwhals
+from thresher.populations.kinds import Kind, kind_of_narwhals, not_read
 from thresher.populations.rows import LazyRows
 
 if TYPE_CHECKING:
@@ -36,6 +36,14 @@ class PolarsEngine:
         if self._frame.collect_schema()[column] == pl.Null:
             return "nothing"
         return kind_of_narwhals(self._schema[column])
+
+    def untyped(self, column: str) -> bool:
+        """The schema is public."""
+        return False
+
+    def reading(self, kinds: Mapping[str, Kind]) -> NoReturn:
+        """Not here: the caller can cast where the data is."""
+        raise not_read(kinds, "a lazy Polars frame")
 
     def rows(self, wanted: Sequence[str]) -> LazyRows:
         """These columns, each row a unit."""

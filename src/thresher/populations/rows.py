@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -35,12 +35,23 @@ class Engine(Protocol):
         """What the engine is called in messages."""
         ...
 
-    def names(self) -> list[str]:
-        """The columns' names."""
+    def names(self) -> list[str] | None:
+        """The columns' names, or None where only rows could tell (JSON lines)."""
         ...
 
     def kind(self, column: str) -> Kind | None:
-        """What a column holds, or None if it cannot be counted. Reads no rows where the engine knows its types."""
+        """What a column holds, or None if it cannot be counted. Never depends on rows."""
+        ...
+
+    def untyped(self, column: str) -> bool:
+        """Whether a column has no public type: then it is text, and read value by value where a question needs more."""
+        ...
+
+    def reading(self, kinds: Mapping[str, Kind]) -> Engine:
+        """The same rows, with these columns of text read as these kinds; what cannot be read is null.
+
+        It shares what this engine holds, and is not closed by itself. `InvalidSetting` where the engine cannot.
+        """
         ...
 
     def rows(self, wanted: Sequence[str]) -> Rows:

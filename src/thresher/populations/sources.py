@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from thresher.analytics.rounds import Progress
 from thresher.errors import InvalidSetting
 from thresher.populations.arrow_engine import ArrowEngine, PolarsFrameEngine
 from thresher.populations.guarding import guarded
+from thresher.populations.objects import spelled
+from thresher.populations.pandas_columns import holds_objects, pandas_column
 from thresher.populations.rows import Engine
 
 ONE_COLUMN = "value"
@@ -48,13 +51,24 @@ def _one_column(data: Any) -> Engine:
             "data", "must be an array of one dimension", hint="Give a data frame if there are several columns."
         )
 
-    def read(_: str) -> Any:
-        plain_array = isinstance(data, np.ndarray) and data.dtype != object
-        if plain_array and not data.dtype.isnative:  # Arrow reads this machine's order of bytes only
-            return pa.array(data.astype(data.dtype.newbyteorder("=")))
-        return pa.array(data) if plain_array else pa.array(list(data), from_pandas=True)
+    if isinstance(data, np.ndarray) and data.dtype != object:
+        array = (
+            data if data.dtype.isnative else data.astype(data.dtype.newbyteorder("="))
+        )  # Arrow reads this order only
+        return ArrowEngine([ONE_COLUMN], lambda _: _typed(lambda: pa.array(array), array.dtype.kind in "UT", array))
+    if isinstance(data, range):
+        return ArrowEngine([ONE_COLUMN], lambda _: pa.array(np.arange(data.start, data.stop, data.step)))
+    return ArrowEngine([ONE_COLUMN], lambda _: spelled(data), untyped=lambda _: True)
 
-    return ArrowEngine([ONE_COLUMN], read)
+
+def _typed(convert: Callable[[], Any], is_text: bool, values: Any) -> Any:
+    """A column of a public type as Arrow. Text that UTF-8 cannot write is no value, and must not stop the rest."""
+    try:
+        return convert()
+    except UnicodeError:
+        if not is_text:
+            raise
+    return spelled(values.tolist())
 
 
 def _frame(data: Any) -> Engine:
@@ -80,13 +94,13 @@ def _frame(data: Any) -> Engine:
 
 def _pandas(data: Any) -> Engine:
     """pandas itself instead of narwhals, which refuses frames that have a name twice, even in other columns."""
-    import pyarrow as pa
-
     if data.ndim == 1:
         name = data.name if isinstance(data.name, str) else ONE_COLUMN
-        return ArrowEngine([name], lambda _: pa.Array.from_pandas(data))
+        return ArrowEngine([name], lambda _: pandas_column(data), untyped=lambda _: holds_objects(data.dtype))
     names = [name for name in data.columns if isinstance(name, str)]
-    return ArrowEngine(names, lambda name: pa.Array.from_pandas(data[name]))
+    return ArrowEngine(
+        names, lambda name: pandas_column(data[name]), untyped=lambda name: holds_objects(data[name].dtype)
+    )
 
 
 def _eager(frame: Any) -> Engine:

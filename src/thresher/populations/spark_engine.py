@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from thresher.mechanism import SecureRandomness, thin, threshold
 from thresher.populations.columns import COUNT, WEIGHT, value_names
 from thresher.populations.guarding import guarded
-from thresher.populations.kinds import Kind, kind_of_narwhals
+from thresher.populations.kinds import Kind, kind_of_narwhals, not_read
 from thresher.populations.rows import LazyRows
 from thresher.privacy.plans import Plan
 from thresher.questions import Question
@@ -71,6 +71,14 @@ class SparkEngine:
         if self._frame.schema[column].dataType.typeName() == "void":
             return "nothing"
         return kind_of_narwhals(self._schema[column])
+
+    def untyped(self, column: str) -> bool:
+        """The schema is public."""
+        return False
+
+    def reading(self, kinds: Mapping[str, Kind]) -> NoReturn:
+        """Not here: the caller can cast where the data is."""
+        raise not_read(kinds, "a Spark frame")
 
     def rows(self, wanted: Sequence[str]) -> SparkRows:
         """These columns, each row a unit."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +20,7 @@ from thresher.populations.arrow_engine import ArrowEngine
 from thresher.populations.columns import buckets, canonical, nothing
 from thresher.populations.domains import as_counted
 from thresher.populations.duckdb_engine import weighted_rows
-from thresher.populations.rows import Rows
+from thresher.populations.rows import Engine, Rows
 from thresher.populations.sources import open_data
 from thresher.populations.spark_engine import SparkRows
 from thresher.privacy.plans import Plan
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 SAMPLING_RATE_LIMIT = 0.4
 """Up to this rate, rows in memory are sampled before they are counted; above it, counts are thinned."""
+
+Readings = tuple[tuple[str, kinds.Kind | None], ...]
+"""Columns, each with the kind as which it is read."""
 
 _ASKED_REPEATEDLY = (Prefixes, Cells, Below)
 
@@ -49,6 +52,10 @@ class Table(Population):
     column is called "value". It must not change while the table is in use, and must be readable more than once. On
     Spark, workers must run an interpreter like this one, with Thresher (set PYSPARK_PYTHON before the session starts),
     if more than `driver_limit` buckets survive.
+
+    `types` declares what text says, as `{"age": "whole numbers"}`, for data that has no types of its own (CSV, JSON
+    lines, lists, columns of Python objects): such columns are text otherwise, whatever their rows hold. Each value is
+    read by itself, and one that cannot be read is no value.
 
     Nulls and NaN are "no value". Times that know their zone are counted on that zone's wall clock (in files: UTC; on
     Spark: the session's zone).
@@ -74,6 +81,7 @@ class Table(Population):
         *,
         randomness: Randomness | None = None,
         before_draw: Callable[[], object] | None = None,
+        types: Mapping[str, str] | None = None,
         progress: Progress | None = None,
         cache_limit: int = 5_000_000,
         driver_limit: int = 5_000_000,
@@ -86,15 +94,26 @@ class Table(Population):
         self._before_draw = before_draw
         self._cache_limit = check_count(cache_limit, setting="cache_limit")
         self._driver_limit = check_count(driver_limit, setting="driver_limit")
+        self._types = kinds.check_types(types)
         self._engine = open_data(data, progress)
-        self._chosen: dict[tuple[str, ...], Rows] = {}
-        self._cached: dict[tuple[str, ...], Rows | None] = {}
-        if unit is not None:
-            try:
-                kinds.check_name(unit, self._engine.names(), setting="unit")
-            except BaseException:
-                self.close()
-                raise
+        self._engines: dict[Readings, Engine] = {}
+        self._chosen: dict[Readings, Rows] = {}
+        self._cached: dict[Readings, Rows | None] = {}
+        try:
+            self._check_settings()
+        except BaseException:
+            self.close()
+            raise
+
+    def _check_settings(self) -> None:
+        names = self._engine.names()
+        if self._unit is not None:
+            kinds.check_name(self._unit, names, setting="unit")
+        for column, kind in self._types.items():
+            kinds.check_name(column, names, setting="types")
+            kinds.check_declared(column, kind, self._engine.kind(column))
+        if any(kind != self._engine.kind(column) for column, kind in self._types.items()):
+            self._engine.reading(self._types)  # refuses what it cannot read
 
     def charged(self, before_draw: Callable[[], object]) -> Table:
         """This very table, with something to call before the next draw: engine and counts are shared, not copied."""
@@ -113,12 +132,19 @@ class Table(Population):
                     f"{column!r} has the name of a column of every release",
                     hint=f"Rename it: {', '.join(NUMBERS)} are taken.",
                 )
-            kinds.check_kind(column, self._engine.kind(column), question)
+            kinds.check_kind(column, self._kind(column, question), question)
+
+    def _kind(self, column: str, question: Question) -> kinds.Kind | None:
+        """What a column is counted as for a question."""
+        if column in self._types:
+            return self._types[column]
+        return kinds.counted_as(question, column) if self._engine.untyped(column) else self._engine.kind(column)
 
     def read_domain(self, question: Question, domain: Sequence[Any]) -> tuple[Any, ...]:
         """A public domain as the question's buckets on this table; what does not fit its columns is refused."""
         self.check(question)
-        return as_counted(domain, question, [self._engine.kind(column) for column in question.columns])
+        held = [self._kind(column, question) for column in question.columns]
+        return as_counted(domain, question, held, [self._engine.untyped(column) for column in question.columns])
 
     def ask(self, question: Question, plan: Plan) -> Release:
         """One round: a fresh sample's answer to the question.
@@ -178,23 +204,41 @@ class Table(Population):
     def _holds_nothing(self, question: Question) -> bool:
         return any(self._engine.kind(column) == "nothing" for column in question.columns)
 
+    def _readings(self, question: Question) -> Readings:
+        """The question's columns, each with what it is read as."""
+        return tuple((column, self._kind(column, question)) for column in question.columns)
+
+    def _reader(self, readings: Readings) -> Engine:
+        """The engine that gives columns so read."""
+        if readings not in self._engines:
+            declared = {column: self._types[column] for column in (self._unit,) if column in self._types}
+            read = {
+                column: kind
+                for column, kind in {**declared, **dict(readings)}.items()
+                if kind is not None and kind != self._engine.kind(column)
+            }
+            self._engines[readings] = self._engine.reading(read) if read else self._engine
+        return self._engines[readings]
+
     def _rows(self, question: Question) -> Rows:
         """What to count: a column's distinct values if they are at hand, else the rows."""
-        wanted = question.columns
-        if wanted not in self._cached and isinstance(question, _ASKED_REPEATEDLY):
-            self._cached[wanted] = self._distinct(wanted)
-        return self._cached.get(wanted) or self._units(wanted)
+        readings = self._readings(question)
+        if readings not in self._cached and isinstance(question, _ASKED_REPEATEDLY):
+            self._cached[readings] = self._distinct(readings)
+        return self._cached.get(readings) or self._units(readings)
 
-    def _units(self, wanted: tuple[str, ...]) -> Rows:
+    def _units(self, readings: Readings) -> Rows:
+        wanted = tuple(column for column, _ in readings)
         if self._unit is None:
-            return self._engine.rows(wanted)
-        if wanted not in self._chosen:
-            self._chosen[wanted] = self._engine.chosen(wanted, self._unit)
-        return self._chosen[wanted]
+            return self._reader(readings).rows(wanted)
+        if readings not in self._chosen:
+            self._chosen[readings] = self._reader(readings).chosen(wanted, self._unit)
+        return self._chosen[readings]
 
-    def _distinct(self, wanted: tuple[str, ...]) -> Rows | None:
+    def _distinct(self, readings: Readings) -> Rows | None:
         """Distinct values with their counts, in memory; None if there are too many."""
-        counted = self._units(wanted).counts(Values(wanted), most=self._cache_limit)
+        values = Values(tuple(column for column, _ in readings))
+        counted = self._units(readings).counts(values, most=self._cache_limit)
         if counted.num_rows > self._cache_limit:
             return None
         return weighted_rows(canonical(counted))
@@ -205,12 +249,12 @@ class Table(Population):
             and self._unit is None
             and plan.sampling_rate <= SAMPLING_RATE_LIMIT
             and not isinstance(question, _ASKED_REPEATEDLY)
-            and question.columns not in self._cached
+            and self._readings(question) not in self._cached
         )
 
     def _sampled(self, question: Question, plan: Plan) -> pa.Table:
         """Keys and counts of a sample of the rows that reach the threshold."""
-        engine = cast(ArrowEngine, self._engine)
+        engine = cast(ArrowEngine, self._reader(self._readings(question)))
         number = engine.number_of_rows(question.columns)
         self._about_to_draw()
         mask = coins(number, plan.sampling_rate, self._randomness)

@@ -1,0 +1,82 @@
+"""JSON lines: each line is an object of one unit, and a column is what the caller calls so.
+
+Rows decide which keys a file has, so nobody is told: a key that no line has gives no unit a value. A value is text, as
+`thresher.spelling.as_text` writes it (42 is "42", true is "true"); null, lists and objects are no value. A line that is
+not JSON in UTF-8 has no values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from thresher.populations.record_stream import RecordStream, blocks, opened, whole_records
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LINE = "line"
+LARGEST_OBJECT = 1 << 27
+_MARK = b"\xef\xbb\xbf"
+
+
+def is_array(file: str) -> bool:
+    """Whether a file is one JSON array of objects in place of lines."""
+    with opened(file) as (stream, _):
+        return bool(stream.read(1 << 16).removeprefix(_MARK).lstrip().startswith(b"["))
+
+
+def line_stream(files: Sequence[str]) -> RecordStream:
+    """The lines of some files, as the only column."""
+    import pyarrow as pa
+
+    def chunks(file: str, stream: Any) -> Iterator[bytes]:
+        first = stream.read(len(_MARK))
+        start = [] if first == _MARK else [first]
+        return whole_records((block for part in (start, blocks(stream)) for block in part if block), quotes=False)
+
+    return RecordStream(files, pa.schema([(LINE, pa.string())]), chunks, lambda _, chunk: _lines(chunk))
+
+
+def _lines(chunk: bytes) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends = pa.py_buffer(b"".join(place.to_bytes(8, "little") for place in (0, len(chunk))))
+    whole = pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, pa.py_buffer(chunk)])
+    split = pc.list_flatten(pc.split_pattern(whole, b"\n"))
+    try:
+        lines = split.cast(pa.string())
+    except pa.ArrowInvalid:
+        lines = pa.array([_text(line) for line in split.to_pylist()], pa.string())
+    return pa.table({LINE: lines})
+
+
+def _text(line: bytes) -> str | None:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def value_of(column: str) -> str:
+    """SQL for the JSON under a key of `line`; null where there is none."""
+    pointer = "/" + column.replace("~", "~0").replace("/", "~1")
+    literal = "'" + pointer.replace("'", "''") + "'"
+    return f"CASE WHEN json_valid({LINE}) THEN json_extract({LINE}, {literal}) END"
+
+
+def text_of(value: str) -> str:
+    """SQL for JSON as text; `value` is the name of a column.
+
+    A number with a fraction or an exponent is written as Python writes the double it is.
+    """
+    text = f"CAST({value} AS VARCHAR)"
+    double = f"TRY_CAST({text} AS DOUBLE)"
+    return (
+        f"CASE WHEN {text}[1] = '\"' THEN json_extract_string({value}, '$') "
+        f"WHEN {text}[1] IN ('{{', '[', 'n') THEN NULL "
+        f"WHEN regexp_matches({text}, '[.eENI]') AND {text} NOT IN ('true', 'false') THEN "
+        f"CASE WHEN isfinite({double}) THEN CAST({double} AS VARCHAR) END "
+        f"WHEN {text} = '-0' THEN '0' ELSE {text} END"
+    )

@@ -1,0 +1,54 @@
+"""Python objects as text, each by itself: lists, arrays and columns of objects have no type that is public."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from thresher.spelling import as_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BATCH = 1 << 14
+
+
+def spelled(values: Iterable[Any]) -> pa.ChunkedArray:
+    """Values as text by `as_text`, a row each; null for what has no text.
+
+    Guarantee: never raises for a value, and no value changes what becomes of another.
+    Edge cases: text that UTF-8 cannot write is no value.
+    """
+    import pyarrow as pa
+
+    source = iter(values)
+    batches = []
+    while batch := list(islice(source, _BATCH)):
+        batches.append(_batch(batch))
+    return pa.chunked_array(batches, pa.large_string())
+
+
+def _batch(values: Sequence[Any]) -> pa.Array:
+    """Texts and whole numbers alone are written at once; anything else one by one."""
+    import pyarrow as pa
+
+    held = set(map(type, values)) - {type(None)}
+    try:
+        if held == {str}:
+            return pa.array(values, pa.large_string())
+        if held == {int}:
+            return pa.array(values, pa.int64()).cast(pa.large_string())
+    except (ValueError, OverflowError, pa.ArrowException):
+        pass
+    return pa.array([_text(value) for value in values], pa.large_string())
+
+
+def _text(value: Any) -> str | None:
+    try:
+        text = as_text(value)
+        if text is not None:
+            text.encode()
+        return text
+    except Exception:  # whatever an object does that is asked what it is: it has no value then
+        return None
