@@ -119,7 +119,7 @@ def once(reports: int) -> dict[str, float]:
         with (DATA / "reports").open("rb") as file:
             for number in range(reports // BATCH):
                 aggregator.add_batch("round", number, file.read(BATCH * RECORD))
-        response = Response(asked=reports, contacted=reports, completed=reports, kept_rate=config.rates.kept)
+        response = Response(asked=reports, contacted=reports, completed=reports, rates=config.rates)
         start, own = time.perf_counter(), time.process_time()
         aggregator.release(config, reports // BATCH, response)
         seconds, busy = time.perf_counter() - start, time.process_time() - own

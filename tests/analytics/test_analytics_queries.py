@@ -19,6 +19,7 @@ from thresher.analytics import (
 )
 from thresher.analytics.queries import with_plan
 from thresher.errors import InvalidFormat, InvalidSetting
+from thresher.fleet.rates import share
 from thresher.fleet.replay import Pending, Replayed
 from thresher.mechanism import Response
 from thresher.mechanism.release import Release
@@ -208,7 +209,8 @@ class PartlyAnswering(th.Population):
         completed = self.random.random(len(self.numbers)) < next(self.completing)
         people = NumbersPopulation(self.numbers[completed])
         release = people.ask(question, plan)
-        response = Response(len(self.numbers), len(self.numbers), int(completed.sum()), plan.sampling_rate)
+        rates, _ = share(plan)
+        response = Response(len(self.numbers), len(self.numbers), int(completed.sum()), rates)
         return Release.of(
             release.table.select(list(release.columns)),
             release.counts,

@@ -68,4 +68,4 @@ def opening(config: RoundConfiguration, key: PrivateKey) -> Opening:
 
 
 def response(config: RoundConfiguration, completed: int) -> Response:
-    return Response(asked=completed, contacted=completed, completed=completed, kept_rate=config.rates.kept)
+    return Response(asked=completed, contacted=completed, completed=completed, rates=config.rates)

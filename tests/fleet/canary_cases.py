@@ -163,7 +163,7 @@ def right_bodies(server: RunningServer) -> dict[str, Any]:
             return self
 
     configuration = configuration_json(Key(), "r1")
-    response = {"asked": 0, "contacted": 0, "completed": 0, "kept_rate": configuration["plan"]["sampling_rate"]}
+    response = {"asked": 0, "contacted": 0, "completed": 0}
     return {
         "enrol": {"version": 1},
         "check_in": {"version": 1},

@@ -74,6 +74,28 @@ def test_a_round_from_batches_to_release(aggregator: Aggregator) -> None:
     assert release.response == response(config, 23)
 
 
+def test_a_collector_that_forwards_one_report_many_times_gains_nothing(aggregator: Aggregator) -> None:
+    """One person's report, as often as the threshold and in several batches, is one report; a copy that differs in any
+    byte of the seal does not open. Otherwise one person alone would be released."""
+    config = configuration(aggregator.public_key(), sampled_by="device")
+    [target] = sealed(config, ["secret"])
+    changed = [
+        target[:place] + bytes([target[place] ^ bit]) + target[place + 1 :]
+        for place in range(len(target))
+        for bit in (1, 0x80)  # the top bit of an X25519 key is not part of the number that it stands for
+    ]
+    copies = [target] * 25
+    assert len(Release.from_json(run(aggregator, config, copies + changed))) == 0
+    totals = aggregator.totals()
+    assert (totals.duplicates, totals.malformed) == (len(copies) - 1, len(changed))
+    # The control: as many reports that were sealed one by one are released.
+    other = configuration(aggregator.public_key(), sampled_by="device", round="round-2")
+    assert Release.from_json(run(aggregator, other, sealed(other, ["secret"] * 25))).counts.tolist() == [25]
+    # Nor do they count in another round.
+    third = configuration(aggregator.public_key(), sampled_by="device", round="round-3")
+    assert len(Release.from_json(run(aggregator, third, sealed(other, ["secret"] * 25)))) == 0
+
+
 def test_a_release_is_drawn_once(aggregator: Aggregator, store: AggregatorStore, keys: KeyRing) -> None:
     config = configuration(aggregator.public_key(), sampled_by="aggregator", threshold=1)
     reports = sealed(config, [f"w{number % 50}" for number in range(300)])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from thresher.fleet import device_core, recomputation
 from thresher.fleet.device import TRAFFIC, WORK
 from thresher.fleet.device_effort import PLANS, ROUNDS, SECONDS, Allowance, Effort
-from thresher.fleet.messages import Guarantees, GuaranteeStated, RoundConfiguration
+from thresher.fleet.messages import GuaranteesStated, GuaranteeStated, RoundConfiguration
 from thresher.fleet.policy import Policy
 from thresher.privacy.plans import Plan
 from thresher.questions import Values
@@ -143,5 +143,5 @@ def test_an_ordinary_device_never_rests():
 
 def test_stated_guarantees_come_back_as_values():
     of = configuration(question=Values(("word",)), key=KEY)
-    assert isinstance(of.guarantees, Guarantees)
+    assert isinstance(of.guarantees, GuaranteesStated)
     assert GuaranteeStated.of(of.guarantees.contact_list.stated) == of.guarantees.contact_list

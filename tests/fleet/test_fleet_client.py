@@ -234,7 +234,9 @@ def test_commands_for_people_and_machines(server, devices, tmp_path):
     assert json.loads(invoke(server, "watch", query, "--json").output)["answer"] == document["answer"]
     shown = invoke(server, "show", query).output
     assert "histogram of word: done" in shown
-    assert "each device is a unit" in shown
+    assert "Each device is a unit" in shown
+    for whom in ("sees the release", "knows who was contacted", "can add devices or reports"):
+        assert f"{whom}: (1, 1e-06)-differential privacy" in shown
     listed = invoke(server, "list").output
     assert re.search(rf"^{query}  done       histogram of word$", listed, re.MULTILINE)
     assert max(len(line) for line in listed.splitlines()) <= 80

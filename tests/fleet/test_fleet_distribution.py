@@ -71,7 +71,7 @@ def through_a_fleet(directory: Path, contact_rate: float, sampled_by: SampledBy)
                 device.report_answered(round, 200)
         assert set(collector.accept(reports)) <= {Outcome.ACCEPTED}
         closed = collector.close(configuration.round)
-        response = Response(closed.asked, closed.contacted, closed.completed, rates.kept)
+        response = Response(closed.asked, closed.contacted, closed.completed, rates)
         batches = collector.forward(configuration.round)
         release = Release.from_json(aggregator.release(configuration, batches, response))
         assert release.private

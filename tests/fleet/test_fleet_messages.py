@@ -32,9 +32,11 @@ from thresher.fleet.messages import (
     decode,
     encode,
 )
-from thresher.fleet.rates import ONE, Rates, contact_list_guarantee, share
+from thresher.fleet.policy import terms_of
+from thresher.fleet.rates import share
 from thresher.privacy.guarantee import delta
 from thresher.privacy.plans import Plan
+from thresher.privacy.rates import ONE, Rates, contact_list_guarantee, injected_guarantee
 from thresher.questions import Bins, Joint, Prefixes, Values
 
 CONFIGURATION = configuration()
@@ -79,7 +81,7 @@ def test_every_field_of_a_configuration_is_needed_and_typed(field):
 @pytest.mark.parametrize(
     ("field", "values"),
     [
-        ("version", [0, 2, "1", True]),
+        ("version", [0, 3, "1", True]),
         ("index", [-1, 100_001]),
         ("contact_rate", [0, ONE + 1, 0.5]),
         ("bucket_size", [47, 4097]),
@@ -158,6 +160,18 @@ def test_an_error_names_the_field_and_never_its_content():
 # The hash
 
 GOLDEN = (
+    '{"aggregator_rate":268435456,"bucket_size":64,"contact_rate":4294967296,"deadline":1003600.0,'
+    '"device_rate":4294967296,"fleet":"fleet","guarantees":{"analyst":{"adjacency":"replace","delta":1e-08,'
+    '"epsilon":1.0,"rounds":3},"contact_list":{"adjacency":"replace","delta":1e-08,"epsilon":1.0,"rounds":3},'
+    '"injected":{"adjacency":"replace","delta":1e-08,"epsilon":1.0,"rounds":3}},'
+    '"index":0,"key_id":"key-1","plan":{"adjacency":"replace","delta":1e-08,"epsilon":1.0,"format":"thresher-plan",'
+    '"rounds":3,"sampling_rate":0.0625,"threshold":12,"version":1},'
+    '"public_key":"8f40c5adb68f25624ae5b214ea767a6ec94d829d3d7b5e1ad1ba6f3e2138285f","query":"query-0",'
+    '"question":{"columns":["naïve"],"kind":"values"},"round":"round-0","version":2}'
+)
+GOLDEN_HASH = "bd08b67b834c4e9e854254f57f2ae73a70b586c85f0eec01307b4529a4cedd29"
+
+GOLDEN_1 = (
     '{"aggregator_rate":4294967296,"bucket_size":64,"contact_rate":4294967296,"deadline":1003600.0,'
     '"device_rate":268435456,"fleet":"fleet","guarantees":{"analyst":{"adjacency":"replace","delta":1e-08,'
     '"epsilon":1.0,"rounds":3},"contact_list":{"adjacency":"replace","delta":1e-08,"epsilon":1.0,"rounds":3}},'
@@ -166,21 +180,37 @@ GOLDEN = (
     '"public_key":"8f40c5adb68f25624ae5b214ea767a6ec94d829d3d7b5e1ad1ba6f3e2138285f","query":"query-0",'
     '"question":{"columns":["naïve"],"kind":"values"},"round":"round-0","version":1}'
 )
-GOLDEN_HASH = "ded34bd3241c2daed01422bfe6c11d51d8778402b7d79ed49f049336e7206817"
+GOLDEN_HASH_1 = "ded34bd3241c2daed01422bfe6c11d51d8778402b7d79ed49f049336e7206817"
 
 
 def test_the_hash_of_a_configuration_never_moves():
     """Provenance: written by hand and hashed with the command sha256sum:
 
-        (printf 'thresher round 1\\0'; printf '%s' "$GOLDEN") | sha256sum
+        (printf 'thresher round 2\\0'; printf '%s' "$GOLDEN") | sha256sum
 
     If this fails, devices and servers of two versions do not understand each other: raise the protocol's version
     instead of changing the number.
     """
-    ours = configuration(question=Values(("naïve",)))
+    ours = configuration(question=Values(("naïve",)), sampled_by="aggregator")
     assert canonical(ours).decode() == GOLDEN
     assert configuration_hash(ours).hex() == GOLDEN_HASH
     assert configuration_hash(decode(RoundConfiguration, GOLDEN)).hex() == GOLDEN_HASH
+
+
+def test_a_round_that_version_one_opened_can_be_finished_and_not_answered():
+    """Its reports are sealed to a hash that has not moved. Devices want to know what holds against injected reports."""
+    before = decode(RoundConfiguration, GOLDEN_1)
+    assert canonical(before).decode() == GOLDEN_1
+    assert configuration_hash(before).hex() == GOLDEN_HASH_1
+    check_configuration(before)
+    with pytest.raises(InvalidFormat):
+        terms_of(before)
+    for half in (
+        msgspec.structs.replace(before, version=2),
+        msgspec.structs.replace(before, guarantees=configuration().guarantees),
+    ):
+        with pytest.raises(InvalidFormat):
+            check_configuration(half)
 
 
 def test_the_hash_does_not_depend_on_how_the_message_was_written():
@@ -355,3 +385,25 @@ def test_plans_that_take_long_to_recompute_are_refused_before_anything_is_comput
     monkeypatch.setattr(Plan, "verify", lambda self: pytest.fail("it was recomputed"))
     with pytest.raises(InvalidSetting, match="plan"):
         share(plan)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.floats(0.05, 1), st.sampled_from(["device", "aggregator"]), st.integers(1, 3))
+def test_who_can_add_reports_faces_the_aggregators_coin_alone(contact_rate, sampled_by, rounds):
+    rates, plan = share(Plan(1 / 32, 12, 1.0, 1e-8, "replace", rounds), contact_rate, sampled_by)
+    known, adding = contact_list_guarantee(plan, rates), injected_guarantee(plan, rates)
+    assert adding.delta >= known.delta >= plan.delta
+    if sampled_by == "device":
+        assert adding.delta == 1
+    else:
+        alone = delta(sampling_rate=rates.aggregator / ONE, threshold=12, epsilon=1.0, rounds=rounds)
+        assert adding.delta == max(alone, plan.delta)
+    assert (adding.epsilon, adding.rounds) == (1.0, rounds)
+
+
+def test_nothing_holds_against_who_can_add_reports_where_the_aggregator_tosses_no_coin():
+    for contact_rate, sampled_by in ((1.0, "device"), (0.5, "device"), (1 / 16, "aggregator")):
+        rates, plan = share(PLAN, contact_rate, sampled_by)
+        assert injected_guarantee(plan, rates).delta == 1
+    rates, plan = share(PLAN)  # the default
+    assert injected_guarantee(plan, rates) == plan.guarantee

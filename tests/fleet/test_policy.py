@@ -93,6 +93,23 @@ def test_hiding_from_the_contact_list_bounds_the_larger_delta():
     assert "delta" in refusal(Policy(max_delta=0.99), all_sampled)
 
 
+def test_counting_on_the_aggregators_coins_alone():
+    """Against whoever adds reports: refused where the aggregator tosses none, charged at its own rate elsewhere."""
+    under = Policy(coins="aggregator")
+    assert refusal(under, configuration(sampled_by="aggregator")) is None
+    assert refusal(Policy(), configuration()) is None
+    assert refusal(under, configuration()) == "its coins are not the aggregator's"
+    assert refusal(under, configuration(contact_rate=1 / 16, sampled_by="aggregator")) is not None
+    half = configuration(contact_rate=0.5, sampled_by="aggregator")
+    alone = delta(sampling_rate=2 / 16, threshold=12, epsilon=1.0, rounds=3)
+    assert alone > 1e-8  # otherwise this test shows nothing
+    strict = {"coins": "aggregator", "hide_from_contact_list": False}
+    assert "delta" in refusal(Policy(max_delta=alone * 0.99, **strict), half)
+    assert refusal(Policy(max_delta=alone, **strict), half) is None
+    assert Policy(**strict).cost(terms_of(half)) == (1.0, alone)
+    assert Policy(hide_from_contact_list=False).cost(terms_of(half)) == (1.0, 1e-8)
+
+
 # A query is charged once
 
 
@@ -240,6 +257,8 @@ def test_what_is_remembered_is_bounded():
         {"min_threshold": 0},
         {"attributes": "word"},
         {"pinned_key": b"short"},
+        {"coins": "device"},
+        {"coins": True},
     ],
 )
 def test_policies_that_make_no_sense_are_refused(settings):

@@ -383,7 +383,7 @@ def test_ports_over_http_say_what_the_roles_say(apart):
         batches.add_batch("another", 0, b"x" * 112)
     with pytest.raises(Conflict):
         batches.add_batch("another", 0, b"y" * 112)
-    empty = Response(0, 0, 0, configuration.rates.kept)
+    empty = Response(0, 0, 0, configuration.rates)
     with pytest.raises(Conflict):
         releases.release(configuration, 1, empty)  # more was announced than has come
     with pytest.raises(InvalidFormat):

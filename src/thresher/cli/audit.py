@@ -25,7 +25,11 @@ def audit(
     adjacency: options.Adjacency = "replace",
     rounds: options.Rounds = 1,
     path: Annotated[
-        str, typer.Option(help="What is attacked: counts, table, device, all of these, or fleet (over HTTP).")
+        str,
+        typer.Option(
+            help="What is attacked: counts, table, device, all of these; or fleet (over HTTP), or injected (a "
+            "collector that adds reports of its own to those of one person).",
+        ),
     ] = "all",
     trials: Annotated[int, typer.Option(help="Draws of either population for each measurement.")] = 2_000_000,
     confidence: Annotated[float, typer.Option(help="How sure a violation must be.")] = 0.999,

@@ -70,4 +70,6 @@ def show_comparison(comparison: Comparison, most: int = _MOST_LINES) -> None:
             f"more devices; {comparison.invented or 'none'} that nobody holds. " + said
         )
     console.print(said, soft_wrap=True)
-    console.print(comparison.guarantee.in_words(), style="dim", soft_wrap=True)
+    held = comparison.guarantees
+    for sentence in [comparison.guarantee.in_words()] if held is None else held.in_words():
+        console.print(sentence, style="dim", soft_wrap=True)

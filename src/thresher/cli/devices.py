@@ -47,6 +47,14 @@ def device(
     pinned_key: Annotated[
         str | None, typer.Option(help="The only key to seal for, in hexadecimal.", show_default=False)
     ] = None,
+    coins: Annotated[
+        str | None,
+        typer.Option(
+            help="any or aggregator: with aggregator, answer only what holds against whoever can add devices or "
+            "reports.",
+            show_default=False,
+        ),
+    ] = None,
     text: Annotated[bool, typer.Option("--text", help="Take every value as text, also numbers.")] = False,
     json: options.Json = False,
 ) -> None:
@@ -54,7 +62,7 @@ def device(
     from thresher.fleet.device import Device
     from thresher.fleet.policy import Policy
 
-    given = {"max_epsilon": max_epsilon, "max_delta": max_delta, "min_threshold": min_threshold}
+    given = {"max_epsilon": max_epsilon, "max_delta": max_delta, "min_threshold": min_threshold, "coins": coins}
     policy = Policy(
         **cast(Any, {name: value for name, value in given.items() if value is not None}),
         pinned_key=None if pinned_key is None else _hexadecimal(pinned_key),
@@ -108,7 +116,7 @@ def simulate(
     upper: Annotated[float, typer.Option(help="Public upper bound, for quantiles and ranges.")] = 4096.0,
     quantile: Annotated[list[float] | None, typer.Option(help="A quantile; repeat it.", show_default=False)] = None,
     contact_rate: Annotated[float, typer.Option(help="Which part of the devices a round is shown to.")] = 1.0,
-    sampled_by: Annotated[str, typer.Option(help="device or aggregator: whose coins.")] = "device",
+    sampled_by: Annotated[str, typer.Option(help="aggregator or device: whose coins.")] = "aggregator",
     seconds: Annotated[
         float | None, typer.Option(help="How long a round is open; without a query, how long to run.")
     ] = None,

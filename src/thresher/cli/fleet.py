@@ -250,6 +250,9 @@ def _show_status(status: QueryStatus) -> None:
     console.print(Text.assemble((status.id, "bold"), f"  {status.what}: ", (status.state, "bold")))
     if status.problem:
         console.print(Text(status.problem))
+    held = {} if status.guarantees is None else status.guarantees.values.against()
+    for whom, guarantee in held.items():
+        console.print(f"Against {whom}: {guarantee}.", style="dim", soft_wrap=True, markup=False)
     if not status.rounds:
         return
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
@@ -272,7 +275,7 @@ def _show_answer(answer: Any, verb: str, ranges: list[dict[str, Any]]) -> None:
     console.print(rows_table(shown, bars="estimate" if barred else None))
     if barred:
         console.print(OTHER, style="dim")
-    console.print(f"{answer.plan.guarantee}; each device is a unit.", style="dim", soft_wrap=True, markup=False)
+    console.print("Each device is a unit.", style="dim")
 
 
 def _show_preview(preview: PlanPreview, json: bool) -> None:

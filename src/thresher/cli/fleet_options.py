@@ -46,7 +46,14 @@ Completions = Annotated[
 ContactRate = Annotated[
     float | None, typer.Option(help="The part of the devices that a round is shown to.", show_default=False)
 ]
-SampledBy = Annotated[str | None, typer.Option(help="device or aggregator: who tosses the coins.", show_default=False)]
+SampledBy = Annotated[
+    str | None,
+    typer.Option(
+        help="Who tosses the coins: aggregator (by default), or device, where nothing is promised against whoever can "
+        "add devices or reports.",
+        show_default=False,
+    ),
+]
 BucketSize = Annotated[int | None, typer.Option(help="Bytes that an answer may have.", show_default=False)]
 
 

@@ -24,7 +24,7 @@ from thresher.analytics.queries import (
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.fleet.checking import limits
 from thresher.fleet.messages import QueryRequest, RoundSettings
-from thresher.fleet.rates import MOST_ROUNDS, SampledBy
+from thresher.fleet.rates import MOST_ROUNDS, SAMPLED_BY, SampledBy
 from thresher.privacy import plan as make_plan
 from thresher.privacy.plans import Plan
 from thresher.questions import MOST_BINS, Bins, Dates, Every, Values
@@ -54,7 +54,7 @@ DEFAULTS: dict[str, str] = {
     "epsilon": "1",
     "delta": "1e-8",
     "contact": "100",
-    "sampled_by": "device",
+    "sampled_by": SAMPLED_BY,
     "minutes": "",
     "completions": "",
     "bucket_size": "",

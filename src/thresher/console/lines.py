@@ -7,6 +7,7 @@ from typing import Any
 from thresher.analytics.queries import HeavyHittersQuery, HistogramQuery, QuantilesQuery, Query
 from thresher.console.asking import planned
 from thresher.fleet.messages import RoundSettings
+from thresher.fleet.rates import SAMPLED_BY
 from thresher.privacy.plans import Plan
 from thresher.questions import Bins, Dates, Joint
 
@@ -79,7 +80,7 @@ def _fleet_line(address: str, rounds: RoundSettings | None) -> str:
     settings: dict[str, Any] = {}
     if rounds is not None and rounds.contact_rate not in (None, 1.0):
         settings["contact_rate"] = rounds.contact_rate
-    if rounds is not None and rounds.sampled_by not in (None, "device"):
+    if rounds is not None and rounds.sampled_by not in (None, SAMPLED_BY):
         settings["sampled_by"] = rounds.sampled_by
     if not settings:
         return fleet

@@ -21,13 +21,14 @@ from thresher.fleet.messages import (
     RoundSettings,
     canonical,
 )
-from thresher.fleet.rates import Rates, SampledBy, share
+from thresher.fleet.rates import SAMPLED_BY, SampledBy, share
 from thresher.mechanism.release import NUMBERS
 from thresher.privacy.plans import Plan
+from thresher.privacy.rates import Rates
 from thresher.questions import END, Bins, Dates, Joint, Prefixes, Question, Values
 from thresher.spelling import as_text
 
-DEFAULTS = RoundSettings(contact_rate=1.0, sampled_by="device", bucket_size=64, seconds=3600.0)
+DEFAULTS = RoundSettings(contact_rate=1.0, sampled_by=SAMPLED_BY, bucket_size=64, seconds=3600.0)
 MOST_COLUMNS = 32
 LONGEST_COLUMN = 200
 _LENGTH_AND_BRACKETS = 4
@@ -70,12 +71,12 @@ def admit(request: QueryRequest, defaults: RoundSettings = DEFAULTS) -> Admitted
     rates, exact = share(plan, settings.contact_rate or 1.0, sampled_by(settings))
     exact.verify()
     query = _read_back(_as_counted(with_plan(query, exact)))
-    first = _first_round(query, rates, settings)
+    _first_round(query, rates, settings)  # which can be made
     return Admitted(
         query=query,
         rates=rates,
         settings=settings,
-        guarantees=first.guarantees,
+        guarantees=Guarantees.of(exact, rates),
         request_hash=hashlib.sha256(canonical(request)).hexdigest(),
     )
 
@@ -113,7 +114,7 @@ def filled(settings: RoundSettings, defaults: RoundSettings) -> RoundSettings:
 
 def sampled_by(settings: RoundSettings) -> SampledBy:
     """Who tosses the coins."""
-    return settings.sampled_by or "device"
+    return settings.sampled_by or SAMPLED_BY
 
 
 def rates_of(plan: Plan, settings: RoundSettings) -> Rates:

@@ -92,8 +92,8 @@ class Aggregator:
         together. Nothing is drawn then.
         """
         _, _, rates = check_configuration(configuration)
-        if response.kept_rate != rates.kept:
-            raise InvalidFormat("The response states another rate than the round's configuration.")
+        if response.rates != rates:
+            raise InvalidFormat("The response states other rates than the round's configuration.")
         with self._lock:
             self._store.open_round(configuration.round, configuration_hash(configuration))
             stored = self._store.release(configuration.round)

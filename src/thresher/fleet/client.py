@@ -73,8 +73,9 @@ class Fleet(QueryTaker):
         """The same fleet with other settings for the rounds of its queries; what is left out stays as it is.
 
         A round is open for `seconds`, or until `completions` devices have completed it. `contact_rate` is the part of
-        the devices that a round is shown to, `sampled_by` who tosses the coins, `bucket_size` how many bytes an answer
-        may have.
+        the devices that a round is shown to, `bucket_size` how many bytes an answer may have. `sampled_by` says who
+        tosses the coins: "aggregator", the server's default, or "device". With device coins the aggregator sees less,
+        and nothing is promised against whoever can add devices or reports: they can test what one person holds.
         """
         given = {
             "seconds": seconds,

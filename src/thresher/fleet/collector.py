@@ -15,12 +15,12 @@ from typing import Generic, Protocol, TypeVar
 from thresher.errors import InvalidFormat, Unauthorised
 from thresher.fleet.clock import Clock
 from thresher.fleet.messages import LARGEST_ANSWER, Enrolled, RoundConfiguration, canonical, configuration_hash, decode
-from thresher.fleet.rates import ONE
 from thresher.fleet.sealing import OVERHEAD
 from thresher.fleet.store import CollectorStore, EnrolmentKey, NewDevice, NewReport, Outcome, Overview, Progress
 from thresher.fleet.tokens import new_token, token_hash
 from thresher.mechanism.coins import coins
 from thresher.mechanism.randomness import Randomness, SecureRandomness
+from thresher.privacy.rates import ONE
 
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")

@@ -32,6 +32,7 @@ from thresher.fleet.admission import DEFAULTS, Admitted, admit, filled
 from thresher.fleet.clock import Clock
 from thresher.fleet.messages import (
     FleetView,
+    GuaranteesStated,
     LedgerView,
     PlanPreview,
     QueryRequest,
@@ -310,7 +311,7 @@ class Coordinator:
             )
 
     def _create(self, request: QueryRequest, admitted: Admitted, by: str) -> StoredQuery:
-        fixed = views.Prepared(guarantees=admitted.guarantees, request=admitted.request_hash)
+        fixed = views.Prepared(guarantees=GuaranteesStated.of(admitted.guarantees), request=admitted.request_hash)
         stored, _ = self._store.create_query(
             StoredQuery(
                 id=self._new_id(),

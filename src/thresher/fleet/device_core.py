@@ -22,10 +22,10 @@ from thresher.fleet.device_effort import Effort
 from thresher.fleet.device_state import DeviceState, MemoryState, Record, State
 from thresher.fleet.messages import CheckedIn, CheckIn, Enrol, Enrolled, Report, RoundConfiguration
 from thresher.fleet.policy import Policy, Spend, Terms, is_cheap, query_key, read_terms, verified
-from thresher.fleet.rates import ONE
 from thresher.fleet.reading import Attributes, Visit
 from thresher.mechanism.coins import coin
 from thresher.mechanism.randomness import Randomness, SecureRandomness
+from thresher.privacy.rates import ONE
 
 FIRST_WAIT = 0.5
 LARGEST_WAIT = 300.0

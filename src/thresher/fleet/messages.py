@@ -18,12 +18,17 @@ from thresher import questions
 from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
 from thresher.fleet import recomputation
 from thresher.fleet.checking import Checked, field_of, read_json
-from thresher.fleet.rates import ONE, Rates, SampledBy, check_bounded, contact_list_guarantee
+from thresher.fleet.rates import SampledBy, check_bounded
+from thresher.privacy import rates as against
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
+from thresher.privacy.rates import ONE, Rates
 from thresher.questions import Question
 
 VERSION: Literal[1] = 1
+"""Of the requests."""
+CONFIGURATION_VERSION: Literal[2] = 2
+"""Of a round's configuration. Version 1, of Thresher 0.1.0, did not state what holds against injected reports."""
 SMALLEST_BUCKET = 48
 """A padded plaintext has room for a decoy, at least."""
 LARGEST_BUCKET = 4096
@@ -79,16 +84,64 @@ class GuaranteeStated(Message, frozen=True, kw_only=True):
 
 
 class Guarantees(Message, frozen=True, kw_only=True):
-    """Against whoever sees the release, and against whoever also knows who was contacted."""
+    """Against whoever sees the release, whoever also knows who was contacted, and whoever can add reports."""
 
     analyst: GuaranteeStated
     contact_list: GuaranteeStated
+    injected: GuaranteeStated
+
+    @classmethod
+    def of(cls, plan: Plan, rates: Rates) -> Guarantees:
+        """What a plan guarantees whose coins are tossed at these rates."""
+        values = against.Guarantees.of(plan, rates)
+        return cls(
+            analyst=GuaranteeStated.of(values.analyst),
+            contact_list=GuaranteeStated.of(values.contact_list),
+            injected=GuaranteeStated.of(values.injected),
+        )
+
+    @property
+    def values(self) -> against.Guarantees:
+        """As `thresher.privacy` has them."""
+        return against.Guarantees(self.analyst.stated, self.contact_list.stated, self.injected.stated)
+
+
+class GuaranteesStated(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """The guarantees in a round's configuration.
+
+    Version 1 of a configuration did not state `injected`. It is read and written without, so the hash of such a
+    configuration, which reports are sealed to, stays the same.
+    """
+
+    analyst: GuaranteeStated
+    contact_list: GuaranteeStated
+    injected: GuaranteeStated | None = None
+
+    @classmethod
+    def of(cls, guarantees: Guarantees) -> GuaranteesStated:
+        """State all of them."""
+        return cls(analyst=guarantees.analyst, contact_list=guarantees.contact_list, injected=guarantees.injected)
+
+    @property
+    def values(self) -> against.Guarantees | None:
+        """As `thresher.privacy` has them; None where `injected` is not stated."""
+        if self.injected is None:
+            return None
+        return against.Guarantees(self.analyst.stated, self.contact_list.stated, self.injected.stated)
+
+    @property
+    def beyond_the_plan(self) -> tuple[Guarantee, Guarantee | None]:
+        """The contact list's and, if it is stated, that against injected reports; the analyst's is the plan's."""
+        return self.contact_list.stated, None if self.injected is None else self.injected.stated
 
 
 class RoundConfiguration(Message, frozen=True, kw_only=True):
-    """All that a device agrees to when it answers. Its hash is sealed into every report."""
+    """All that a device agrees to when it answers. Its hash is sealed into every report.
 
-    version: Version
+    Version 1 is read so that rounds that Thresher 0.1.0 opened can be finished; devices answer version 2 only.
+    """
+
+    version: Literal[1, 2]
     fleet: Name
     query: Name
     index: Annotated[int, Meta(ge=0, le=100_000)]
@@ -102,7 +155,7 @@ class RoundConfiguration(Message, frozen=True, kw_only=True):
     deadline: float
     key_id: Name
     public_key: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
-    guarantees: Guarantees
+    guarantees: GuaranteesStated
 
     @classmethod
     def of(
@@ -121,12 +174,8 @@ class RoundConfiguration(Message, frozen=True, kw_only=True):
         public_key: bytes,
     ) -> RoundConfiguration:
         """The configuration of a round whose plan is already that of its rates."""
-        stated = Guarantees(
-            analyst=GuaranteeStated.of(plan.guarantee),
-            contact_list=GuaranteeStated.of(contact_list_guarantee(plan, rates)),
-        )
         return cls(
-            version=VERSION,
+            version=CONFIGURATION_VERSION,
             fleet=fleet,
             query=query,
             index=index,
@@ -140,7 +189,7 @@ class RoundConfiguration(Message, frozen=True, kw_only=True):
             deadline=deadline,
             key_id=key_id,
             public_key=public_key.hex(),
-            guarantees=stated,
+            guarantees=GuaranteesStated.of(Guarantees.of(plan, rates)),
         )
 
     @property
@@ -348,7 +397,7 @@ def canonical(message: Any) -> bytes:
 
 def configuration_hash(configuration: RoundConfiguration) -> bytes:
     """What is bound into every sealed report of a round."""
-    return hashlib.sha256(b"thresher round 1\0" + canonical(configuration)).digest()
+    return hashlib.sha256(b"thresher round %d\0" % configuration.version + canonical(configuration)).digest()
 
 
 def encode(message: Message) -> bytes:
@@ -383,8 +432,8 @@ def decode(kind: type[T], body: bytes | str) -> T:
 def read_configuration(configuration: RoundConfiguration) -> tuple[Question, Plan, Rates]:
     """The question, plan and rates of a configuration whose parts fit together, as far as that costs next to nothing.
 
-    Guarantee: the rates' product is the plan's rate exactly, and the analyst's guarantee is the plan's. What the plan
-    states is not recomputed: `check_configuration` does. `InvalidFormat` otherwise.
+    Guarantee: the rates' product is the plan's rate exactly, the analyst's guarantee is the plan's, and `injected` is
+    stated from version 2 on. What is stated is not recomputed: `check_configuration` does. `InvalidFormat` otherwise.
     """
     try:
         question, plan, rates = configuration.asked, configuration.planned, configuration.rates
@@ -393,6 +442,7 @@ def read_configuration(configuration: RoundConfiguration) -> tuple[Question, Pla
             configuration.index < plan.rounds
             and rates.sampling_rate == plan.exact_rate
             and configuration.guarantees.analyst == GuaranteeStated.of(plan.guarantee)
+            and (configuration.version == 1) == (configuration.guarantees.injected is None)
         )
     except (ThresherError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError):
         raise InvalidFormat("This round's configuration does not hold together.") from None
@@ -404,10 +454,10 @@ def read_configuration(configuration: RoundConfiguration) -> tuple[Question, Pla
 def check_configuration(configuration: RoundConfiguration) -> tuple[Question, Plan, Rates]:
     """The question, plan and rates of a configuration that is consistent in itself.
 
-    Guarantee: that of `read_configuration`, and the plan's delta and both stated guarantees have been recomputed.
+    Guarantee: that of `read_configuration`, and the plan's delta and all stated guarantees have been recomputed.
     `InvalidFormat` otherwise.
     """
     question, plan, rates = read_configuration(configuration)
-    if not recomputation.holds(plan, rates, configuration.guarantees.contact_list.stated):
+    if not recomputation.holds(plan, rates, configuration.guarantees.beyond_the_plan):
         raise InvalidFormat("This round's configuration states rates or guarantees that do not follow from its plan.")
     return question, plan, rates

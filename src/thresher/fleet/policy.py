@@ -14,19 +14,20 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 
 import msgspec
 
 from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.fleet import recomputation, sealing
 from thresher.fleet.messages import RoundConfiguration, configuration_hash, read_configuration
-from thresher.fleet.rates import Rates
 from thresher.fleet.sealing import PublicKey
 from thresher.privacy.plans import Plan
+from thresher.privacy.rates import ONE, Guarantees, Rates
 from thresher.privacy.settings import check_delta, check_epsilon, check_threshold
 from thresher.questions import Question
 
+Coins = Literal["any", "aggregator"]
 _DAY = 86_400.0
 LONGEST_ROUND = 400 * _DAY
 """A server opens rounds for a year at most; what a device has sealed it keeps until the deadline."""
@@ -43,6 +44,7 @@ class Terms:
     question: Question
     plan: Plan
     rates: Rates
+    guarantees: Guarantees
     public: PublicKey
 
 
@@ -66,7 +68,9 @@ class Policy:
     the sum over the queries answered in any `period_days` days. `attributes` are those that may be asked for (None:
     all that the device holds), `pinned_key` is the only public key to seal for (32 bytes; None: the one that the server
     names). With `hide_from_contact_list`, all of these bound what holds against somebody who knows who was contacted: a
-    device then counts on no coin but its own and the aggregator's.
+    device then counts on no coin but its own and the aggregator's. With `coins="aggregator"` they bound what holds
+    against whoever can add devices or reports: a device then counts on no coin but the aggregator's, and answers no
+    round in which that tosses none. With "any" it also answers rounds of device coins.
     """
 
     max_epsilon: float = 4.0
@@ -78,6 +82,7 @@ class Policy:
     attributes: frozenset[str] | None = None
     pinned_key: bytes | None = None
     hide_from_contact_list: bool = True
+    coins: Coins = "any"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "period_epsilon", float(self.period_epsilon))
@@ -96,6 +101,8 @@ class Policy:
             object.__setattr__(self, "attributes", frozenset(self.attributes))
         if self.pinned_key is not None and len(self.pinned_key) != sealing.KEY_BYTES:
             raise InvalidSetting("pinned_key", f"must be {sealing.KEY_BYTES} bytes")
+        if self.coins not in get_args(Coins):
+            raise InvalidSetting("coins", "must be 'any' or 'aggregator'")
 
     @property
     def period(self) -> float:
@@ -104,10 +111,12 @@ class Policy:
 
     def cost(self, terms: Terms) -> tuple[float, float]:
         """The epsilon and delta that answering the query of this round is charged."""
-        if self.hide_from_contact_list:
-            stated = terms.configuration.guarantees.contact_list
-            return stated.epsilon, stated.delta
-        return terms.plan.epsilon, terms.plan.delta
+        holds = terms.guarantees.analyst
+        if self.coins == "aggregator":
+            holds = terms.guarantees.injected  # never below the one against who knows who was contacted
+        elif self.hide_from_contact_list:
+            holds = terms.guarantees.contact_list
+        return holds.epsilon, holds.delta
 
     def refusal(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
         """Why this round is not answered, or None if it may be.
@@ -123,6 +132,8 @@ class Policy:
             return "its key is not the pinned one"
         if self.attributes is not None and not self.attributes.issuperset(terms.question.columns):
             return "it asks for an attribute that is not allowed"
+        if self.coins == "aggregator" and terms.rates.aggregator == ONE:
+            return "its coins are not the aggregator's"
         if not plan.threshold >= self.min_threshold:
             return f"its threshold is below {self.min_threshold}"
         if not epsilon <= self.max_epsilon:
@@ -203,12 +214,12 @@ def read_terms(configuration: RoundConfiguration) -> Terms:
 
 def is_cheap(terms: Terms) -> bool:
     """Whether `verified` has its answer already."""
-    return recomputation.known(terms.plan, terms.rates, terms.configuration.guarantees.contact_list.stated) is not None
+    return recomputation.known(terms.plan, terms.rates, terms.configuration.guarantees.beyond_the_plan) is not None
 
 
 def verified(terms: Terms) -> bool:
     """Whether the guarantees that the round states are true, and its key can be sealed for."""
-    stated = terms.configuration.guarantees.contact_list.stated
+    stated = terms.configuration.guarantees.beyond_the_plan
     return recomputation.holds(terms.plan, terms.rates, stated) and _can_be_sealed_for(terms.public)
 
 
@@ -218,7 +229,8 @@ def _read(configuration: RoundConfiguration, info: bytes) -> Terms | None:
         question, plan, rates = read_configuration(configuration)
     except InvalidFormat:
         return None
-    return Terms(configuration, info, question, plan, rates, public)
+    stated = configuration.guarantees.values
+    return None if stated is None else Terms(configuration, info, question, plan, rates, stated, public)
 
 
 @functools.lru_cache(maxsize=_AT_HAND)

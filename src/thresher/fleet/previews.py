@@ -7,7 +7,6 @@ from thresher.fleet.messages import PlanPreview
 from thresher.fleet.policy import Policy
 from thresher.ledger import Ledger
 from thresher.privacy.budget import Budget, Charge
-from thresher.privacy.guarantee import Guarantee
 
 _SIZES = (100, 300, 1_000, 3_000, 10_000, 100_000, 1_000_000)
 
@@ -45,25 +44,20 @@ def _words(admitted: Admitted) -> list[str]:
     plan, settings = admitted.plan, admitted.settings
     rounds = "One round" if plan.rounds == 1 else f"Each of up to {plan.rounds} rounds"
     coin = "each tosses its own coin" if settings.sampled_by == "device" else "the aggregator tosses their coins"
-    stated = admitted.guarantees.contact_list
-    contact = Guarantee(stated.epsilon, stated.delta, stated.adjacency, stated.rounds)
+    guarantees = admitted.guarantees.values
     whole = settings.contact_rate == 1
     who = "every device that checks in" if whole else f"{settings.contact_rate:.4g} of the devices that check in"
     words = [
         f"{rounds} contacts {who}; {coin}, and {plan.sampling_rate:.4g} of all are counted.",
         f"Counts below {plan.threshold} are dropped. A value that {plan.smallest_visible():,} devices hold is released "
         "with 95 % probability.",
-        plan.guarantee.in_words(),
+        *guarantees.in_words(),
         f"A round is open for {_duration(settings.seconds or 0)}"
         + ("." if settings.completions is None else f", or until {settings.completions:,} devices have completed it."),
         "Nothing is refunded, whatever comes of the query.",
     ]
-    if contact != plan.guarantee:
-        words.insert(3, f"Against somebody who knows who was contacted: {contact}.")
-        if contact.delta > Policy().max_delta:
-            words.insert(
-                4, "Devices with the default policy do not count on the collector's coin: they will not answer."
-            )
+    if guarantees.contact_list != guarantees.analyst and guarantees.contact_list.delta > Policy().max_delta:
+        words.insert(4, "Devices with the default policy do not count on the collector's coin: they will not answer.")
     return words
 
 

@@ -1,53 +1,22 @@
-"""How a plan's sampling rate is shared out: contact × device × aggregator = p, exactly.
-
-Each factor is a whole number of 2^-32. A contact rate has at most 20 significant bits and the factor it is multiplied
-with at most 32, so their product has at most 52: it fits a float and the 64 bits that coins compare with, and the
-plan's guarantee is computed for the very rate that is used.
-"""
+"""How a plan's sampling rate is shared out among those who toss coins, and which plans a fleet takes."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal, get_args
 
 from thresher.errors import InvalidSetting
-from thresher.privacy.guarantee import Guarantee, delta
 from thresher.privacy.plans import Plan
+from thresher.privacy.rates import CONTACT_BITS, ONE, Rates
 from thresher.privacy.settings import dyadic
 
-SampledBy = Literal["device", "aggregator"]
-ONE = 1 << 32
-"""The numerator of a rate of 1."""
+SampledBy = Literal["aggregator", "device"]
+SAMPLED_BY: SampledBy = "aggregator"
+"""Who tosses the coins by default: what is promised then also holds against whoever adds devices or reports."""
 MOST_ROUNDS = 1_000
 """Of one query in a fleet."""
-_CONTACT_BITS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Three numerators over 2^32."""
-
-    contact: int
-    device: int
-    aggregator: int
-
-    def __post_init__(self) -> None:
-        if not all(1 <= rate <= ONE for rate in (self.contact, self.device, self.aggregator)):
-            raise InvalidSetting("rates", "must be whole numbers of 2^-32, above 0 and at most 1")
-        if self.device != ONE and self.aggregator != ONE:
-            raise InvalidSetting("rates", "must sample at the device or at the aggregator, not at both")
-
-    @property
-    def sampling_rate(self) -> Fraction:
-        """The product: the probability that a device's answer is counted, if it completes."""
-        return Fraction(self.contact * self.device * self.aggregator, ONE**3)
-
-    @property
-    def kept(self) -> float:
-        """The probability that the answer of a device that was contacted and completed is counted."""
-        return self.device * self.aggregator / ONE**2
 
 
 def check_bounded(plan: Plan) -> None:
@@ -59,7 +28,7 @@ def check_bounded(plan: Plan) -> None:
         )
 
 
-def share(plan: Plan, contact_rate: float = 1.0, sampled_by: SampledBy = "device") -> tuple[Rates, Plan]:
+def share(plan: Plan, contact_rate: float = 1.0, sampled_by: SampledBy = SAMPLED_BY) -> tuple[Rates, Plan]:
     """The factors for a plan, and the plan for their product.
 
     Guarantee: the product is at most the plan's rate, and a smaller rate never has a larger delta, so the returned plan
@@ -73,8 +42,8 @@ def share(plan: Plan, contact_rate: float = 1.0, sampled_by: SampledBy = "device
             hint="Devices that are not contacted cannot be sampled.",
         )
     if sampled_by not in get_args(SampledBy):
-        raise InvalidSetting("sampled_by", "must be 'device' or 'aggregator'")
-    contact = ONE if contact_rate == 1 else int(dyadic(contact_rate, significant_bits=_CONTACT_BITS) * ONE)
+        raise InvalidSetting("sampled_by", "must be 'aggregator' or 'device'")
+    contact = ONE if contact_rate == 1 else int(dyadic(contact_rate, significant_bits=CONTACT_BITS) * ONE)
     if not contact:
         raise InvalidSetting("contact_rate", "must be at least 2^-32")
     kept = math.floor(Fraction(plan.sampling_rate) * ONE * ONE / contact)
@@ -83,23 +52,3 @@ def share(plan: Plan, contact_rate: float = 1.0, sampled_by: SampledBy = "device
     kept = min(kept, ONE)
     rates = Rates(contact, kept, ONE) if sampled_by == "device" else Rates(contact, ONE, kept)
     return rates, replace(plan, sampling_rate=float(rates.sampling_rate))
-
-
-def contact_list_guarantee(plan: Plan, rates: Rates) -> Guarantee:
-    """What holds against somebody who knows who was contacted: the same epsilon at the rate p ÷ contact.
-
-    Edge cases: where everybody is contacted it is the plan's own; where every contacted device is sampled nothing
-    is guaranteed, and delta is 1.
-    """
-    if rates.contact == ONE:
-        return plan.guarantee
-    if rates.kept == 1:
-        return Guarantee(plan.epsilon, 1.0, plan.adjacency, plan.rounds)
-    worst = delta(
-        sampling_rate=rates.kept,
-        threshold=plan.threshold,
-        epsilon=plan.epsilon,
-        adjacency=plan.adjacency,
-        rounds=plan.rounds,
-    )
-    return Guarantee(plan.epsilon, max(worst, plan.delta), plan.adjacency, plan.rounds)

@@ -182,7 +182,7 @@ class RoundRunner:
         storing: a round that is marked as released has no reports left anywhere.
         """
         configuration = self.configuration(round)
-        response = Response(round.asked, round.contacted, round.completed, configuration.rates.kept)
+        response = Response(round.asked, round.contacted, round.completed, configuration.rates)
         text = self._aggregator.release(configuration, round.batches or 0, response)
         release = Release.from_json(text)
         if release.plan != configuration.planned or release.columns != configuration.asked.columns:

@@ -66,8 +66,8 @@ def release_from(
     completed. Whatever stops Spark is `ServerUnavailable`.
     """
     question, plan, rates = check_configuration(configuration)
-    if response.kept_rate != rates.kept:
-        raise InvalidSetting("response", "must have the kept_rate of the round's configuration")
+    if response.rates != rates:
+        raise InvalidSetting("response", "must have the rates of the round's configuration")
     if not _encrypts(frame):
         raise InvalidSetting(
             "frame",

@@ -21,9 +21,9 @@ import numpy.typing as npt
 from thresher.errors import InvalidFormat
 from thresher.fleet.opening import CHUNK, Opening, Workers, records
 from thresher.fleet.plaintext import to_columns
-from thresher.fleet.rates import ONE, Rates
 from thresher.mechanism import Randomness, Release, Response, SecureRandomness, binomials, threshold
 from thresher.privacy.plans import Plan
+from thresher.privacy.rates import ONE, Rates
 from thresher.questions import Bucket, Question
 
 DIGESTS = 1 << 18

@@ -11,10 +11,12 @@ import msgspec
 
 from thresher.analytics import Query, query_from_dict
 from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
+from thresher.fleet.admission import rates_of
 from thresher.fleet.messages import (
     Charge,
     FleetView,
     Guarantees,
+    GuaranteesStated,
     LedgerView,
     Message,
     QueryState,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 class Prepared(Message, frozen=True, kw_only=True):
     """What was fixed when a query was taken: its guarantees, and a hash of the request it came from."""
 
-    guarantees: Guarantees
+    guarantees: GuaranteesStated
     request: str
 
 
@@ -60,6 +62,15 @@ def settings_of(query: StoredQuery) -> RoundSettings:
     return decode(RoundSettings, query.settings)
 
 
+def guarantees_of(query: StoredQuery) -> Guarantees:
+    """What a stored query guarantees; what Thresher 0.1.0 did not store, `injected`, follows from plan and settings."""
+    stated = prepared(query).guarantees
+    if stated.injected is None:
+        plan = query_of(query).plan
+        return Guarantees.of(plan, rates_of(plan, settings_of(query)))
+    return Guarantees(analyst=stated.analyst, contact_list=stated.contact_list, injected=stated.injected)
+
+
 def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str, ProgressPort]) -> QueryStatus:
     """Where a query stands. `live` has newer numbers of rounds that are open.
 
@@ -69,7 +80,7 @@ def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str,
     lost: list[str] = []
     content = _read(lost, "question", lambda: _described(query)) or {}
     settings = _read(lost, "settings", lambda: settings_of(query)) or RoundSettings()
-    fixed = _read(lost, "guarantees", lambda: prepared(query))
+    guarantees = _read(lost, "guarantees", lambda: guarantees_of(query))
     shown = [
         found
         for round in rounds
@@ -96,7 +107,7 @@ def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str,
         settings=settings,
         rounds_planned=content["plan"]["rounds"] if content else 0,
         rounds=shown,
-        guarantees=fixed.guarantees if fixed is not None else None,
+        guarantees=guarantees,
     )
 
 

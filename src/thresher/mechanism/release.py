@@ -19,6 +19,7 @@ from thresher.mechanism.response import Response
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
+from thresher.privacy.rates import Guarantees
 from thresher.privacy.settings import Adjacency, check_probability
 from thresher.privacy.visibility import intervals
 
@@ -144,6 +145,15 @@ class Release(Tabular):
             )
         return self.plan.guarantee
 
+    @property
+    def guarantees(self) -> Guarantees | None:
+        """What holds against whom in a fleet, by who tossed which coins; None for a table, whose holder tosses them.
+
+        Raises as `guarantee` does.
+        """
+        self.guarantee  # noqa: B018
+        return None if self.response is None else Guarantees.of(self.plan, self.response.rates)
+
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
@@ -174,8 +184,7 @@ class Release(Tabular):
         if len(self) and int(self.counts.min()) < self.plan.threshold:
             raise VerificationFailed("A released count is below the threshold.")
         if self.response is not None:
-            if self.response.kept_rate < self.plan.sampling_rate:
-                raise VerificationFailed("Devices that completed were kept at a lower rate than the plan's.")
+            self.response.verify(self.plan)
             if len(self) and int(self.counts.max()) > self.response.completed:
                 raise VerificationFailed("A released count is above the number of devices that completed.")
         again = Release.of(

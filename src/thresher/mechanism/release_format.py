@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +14,18 @@ from thresher._version import __version__
 from thresher.errors import InvalidFormat, InvalidSetting, ThresherError, VerificationFailed
 from thresher.mechanism.response import Response
 from thresher.privacy.plans import Plan
+from thresher.privacy.rates import AGAINST, Guarantees
 from thresher.privacy.settings import RATE_BITS, check_probability, rate_numerator
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = "thresher-release"
-VERSION = 2
-"""Version 2 adds `response`, how many devices took part, which is null for a table. Version 1 is still read."""
+VERSION = 3
+"""Version 2 added `response`, how many devices took part, which is null for a table. Version 3 says in it who tossed
+which coins, and on the certificate what is guaranteed against whom. Versions 1 and 2 are still read."""
 _FIELDS_1 = {"format", "version", "plan", "confidence", "columns", "rows", "certificate"}
-_FIELDS = {1: _FIELDS_1, 2: _FIELDS_1 | {"response"}}
+_FIELDS = {1: _FIELDS_1, 2: _FIELDS_1 | {"response"}, 3: _FIELDS_1 | {"response"}}
 
 
 def bucket_columns(buckets: Any, columns: tuple[str, ...]) -> list[pa.Array]:
@@ -129,8 +132,28 @@ def certificate(
 
     The digest finds accidental change. It is not a signature: whoever can rewrite the file can recompute it.
     """
+    taken_part = {} if response is None else _taken_part(response, plan, private=private)
+    return _certificate(table, plan, private, confidence, taken_part)
+
+
+def _taken_part(response: Response, plan: Plan, *, private: bool) -> dict[str, Any]:
+    """Who took part, who tossed which coins, and what that guarantees against whom."""
+    coins = {name.removesuffix("_rate"): f"{rate}/2^32" for name, rate in response.coins.items()}
+    if not response.coins_recorded:
+        coins["device or aggregator"] = coins.pop("kept")
+    if not private:
+        return {"response": response.numbers, "coins": coins}
+    guarantees = {
+        name: {"against": AGAINST[name], "epsilon": holds["epsilon"], "delta": holds["delta"]}
+        for name, holds in asdict(Guarantees.of(plan, response.rates)).items()
+    }
+    return {"response": response.numbers, "coins": coins, "guarantees": guarantees}
+
+
+def _certificate(
+    table: pa.Table, plan: Plan, private: bool, confidence: float, taken_part: dict[str, Any]
+) -> dict[str, Any]:
     rows = [_to_json(table.column(index)) for index in range(table.num_columns)]
-    taken_part = {} if response is None else {"response": response.to_dict()}
     return {
         "mechanism": "sample-and-threshold",
         "software": f"thresher {__version__}",
@@ -171,7 +194,12 @@ def from_content(text: str) -> tuple[pa.Table, Plan, bool, float, Response | Non
         plan = Plan.from_dict(content["plan"])
         confidence = check_probability(content["confidence"], setting="confidence")
         stated_response = content.get("response")
-        response = None if stated_response is None else Response.from_dict(stated_response)
+        if stated_response is None:
+            response = None
+        elif content["version"] == 2:
+            response = Response.from_version_2(stated_response, plan)
+        else:
+            response = Response.from_dict(stated_response)
         arrays = [
             _from_json(values, column["type"])
             for values, column in zip(content["rows"], content["columns"], strict=True)
@@ -184,7 +212,11 @@ def from_content(text: str) -> tuple[pa.Table, Plan, bool, float, Response | Non
         raise InvalidFormat(
             "This release cannot be read: it is not complete, or was changed.", hint="Save it again."
         ) from None
-    expected = certificate(table, plan, private=private, confidence=confidence, response=response)
+    if content["version"] < 3:
+        taken_part = {} if response is None else {"response": response.to_version_2()}
+        expected = _certificate(table, plan, private, confidence, taken_part)
+    else:
+        expected = certificate(table, plan, private=private, confidence=confidence, response=response)
     stated = {key: value for key, value in content["certificate"].items() if key != "software"}
     if stated != {key: value for key, value in expected.items() if key != "software"}:
         raise VerificationFailed(

@@ -1,21 +1,29 @@
-"""How many took part in a round that not everybody completes, and the rate at which it really sampled."""
+"""How many took part in a round that not everybody completes, who tossed which coins, and the rate that made of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
-from thresher.errors import InvalidFormat, InvalidSetting
+from thresher.errors import InvalidFormat, InvalidSetting, VerificationFailed
+from thresher.privacy.plans import Plan
+from thresher.privacy.rates import ONE, Rates
 from thresher.privacy.settings import check_count
+
+_NUMBERS = ("asked", "contacted", "completed")
+_COINS = ("contact_rate", "device_rate", "aggregator_rate")
+_COINS_OF_SOMEBODY = ("contact_rate", "kept_rate")
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """Public numbers of one round of a fleet: devices asked, contacted, and completed.
+    """Public numbers of one round of a fleet: devices asked, contacted, and completed, and the rates of its coins.
 
-    `kept_rate` is the probability that the answer of a device that completed was counted. All who could have been
-    sampled are the `asked`; of them completed ÷ asked were, each kept with `kept_rate`.
+    All who could have been sampled are the `asked`; of them completed ÷ asked were, each kept with `kept_rate`.
+    `coins_recorded` is False for a release that Thresher 0.1.0 stored, which says how many were kept and not whether
+    the devices or the aggregator tossed for it: `rates` then has the devices', against which less is guaranteed.
 
     Guarantee: none of the numbers depends on what a device holds, since those without an answer complete too
     (docs/protocol.md, section 4).
@@ -24,17 +32,21 @@ class Response:
     asked: int
     contacted: int
     completed: int
-    kept_rate: float
+    rates: Rates
+    coins_recorded: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("asked", "contacted", "completed"):
+        for name in _NUMBERS:
             check_count(getattr(self, name), setting=name)
         if not self.completed <= self.contacted <= self.asked:
             raise InvalidSetting("completed", "must be at most contacted, and that at most asked")
-        if isinstance(self.kept_rate, bool) or not isinstance(self.kept_rate, int | float):
-            raise InvalidSetting("kept_rate", "must be a number")
-        if not 0 < self.kept_rate <= 1:
-            raise InvalidSetting("kept_rate", "must be above 0 and at most 1")
+        if not isinstance(self.rates, Rates):
+            raise InvalidSetting("rates", "must be the rates of three coins")
+
+    @property
+    def kept_rate(self) -> float:
+        """The probability that the answer of a device that completed was counted."""
+        return self.rates.kept
 
     @property
     def sampled(self) -> float:
@@ -46,13 +58,65 @@ class Response:
         """The part of the asked devices that was sampled; None where nobody completed."""
         return self.sampled / self.asked if self.completed else None
 
-    def to_dict(self) -> dict[str, Any]:
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Asked, contacted, completed."""
+        return {name: getattr(self, name) for name in _NUMBERS}
+
+    @property
+    def coins(self) -> dict[str, int]:
+        """Who tossed at which rate, in whole numbers of 2^-32."""
+        if self.coins_recorded:
+            return dict(zip(_COINS, (self.rates.contact, self.rates.device, self.rates.aggregator), strict=True))
+        return dict(zip(_COINS_OF_SOMEBODY, (self.rates.contact, self.rates.device), strict=True))
+
+    def verify(self, plan: Plan) -> None:
+        """Raise `VerificationFailed` unless these are the coins of a round of this plan."""
+        if self.rates.sampling_rate != plan.exact_rate:
+            raise VerificationFailed("The rates of the coins that were tossed do not multiply to the plan's rate.")
+        if self.rates.contact == ONE and self.contacted != self.asked:
+            raise VerificationFailed("Every device was to be contacted, and not every device that was asked was.")
+
+    def to_dict(self) -> dict[str, int]:
         """Plain values that `from_dict` reads back exactly."""
-        return asdict(self)
+        return self.numbers | self.coins
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Response:
         """Read what `to_dict` wrote. Anything unknown, missing or out of range is an error."""
-        if set(content) != {field.name for field in fields(cls)}:
+        recorded = set(content) == {*_NUMBERS, *_COINS}
+        if not (recorded or set(content) == {*_NUMBERS, *_COINS_OF_SOMEBODY}):
             raise InvalidFormat("This response has missing or unknown fields.")
-        return cls(**content)
+        rates = Rates(
+            content["contact_rate"],
+            content["device_rate" if recorded else "kept_rate"],
+            content["aggregator_rate"] if recorded else ONE,
+        )
+        return cls(content["asked"], content["contacted"], content["completed"], rates, recorded)
+
+    @classmethod
+    def from_version_2(cls, content: Mapping[str, Any], plan: Plan) -> Response:
+        """Read what Thresher 0.1.0 wrote: the numbers and `kept_rate`. The contact rate follows from it and the plan.
+
+        Edge cases: `VerificationFailed` where there is no contact rate with which these devices were kept at the plan's
+        rate. A `kept_rate` of 1 says that the collector's coin was the only one, and is taken only if the plan's rate
+        can be a contact rate (at most 20 significant bits).
+        """
+        if set(content) != {*_NUMBERS, "kept_rate"}:
+            raise InvalidFormat("This response has missing or unknown fields.")
+        stated = content["kept_rate"]
+        if isinstance(stated, bool) or not isinstance(stated, int | float) or not 0 < stated <= 1:
+            raise InvalidFormat("This response has no rate at which answers were kept.")
+        kept = Fraction(stated)
+        contact = plan.exact_rate / kept * ONE
+        try:
+            if (kept * ONE).denominator != 1 or contact.denominator != 1:
+                raise InvalidSetting("kept_rate", "must be a whole number of 2^-32, and so must the contact rate")
+            rates = Rates(int(contact), int(kept * ONE), ONE)
+        except InvalidSetting:
+            raise VerificationFailed("The rate at which answers were kept does not follow from the plan.") from None
+        return cls(content["asked"], content["contacted"], content["completed"], rates, coins_recorded=False)
+
+    def to_version_2(self) -> dict[str, Any]:
+        """As Thresher 0.1.0 had it in its certificates."""
+        return self.numbers | {"kept_rate": self.kept_rate}

@@ -19,7 +19,10 @@ from thresher.privacy.settings import (
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """An (epsilon, delta) differential-privacy guarantee, and against which change it protects."""
+    """An (epsilon, delta) differential-privacy guarantee, and against which change it protects.
+
+    Edge cases: a delta of 1 guarantees nothing, and is said to.
+    """
 
     epsilon: float
     delta: float
@@ -27,11 +30,15 @@ class Guarantee:
     rounds: int = 1
 
     def __str__(self) -> str:
+        if not self.delta < 1:
+            return "nothing is guaranteed (delta is 1)"
         rounds = "one round" if self.rounds == 1 else f"all {self.rounds} rounds together"
         return f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency}, over {rounds}"
 
     def in_words(self) -> str:
         """The promise in sentences that need no mathematics."""
+        if not self.delta < 1:
+            return "Nothing is guaranteed (delta is 1)."
         change = {
             "replace": "had one person held any other value",
             "add-remove": "had one person not taken part at all",

@@ -11,7 +11,6 @@ from thresher.console.visits import Visit, is_fragment
 from thresher.errors import Conflict, ThresherError
 from thresher.fleet.messages import PlanPreview
 from thresher.fleet.server.problem import problem_of
-from thresher.privacy.guarantee import Guarantee
 from thresher.questions import from_dict
 
 
@@ -84,16 +83,14 @@ def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
     except ThresherError as error:
         problem = asking.as_on_the_form(error)
         return {**empty, "problem": problem_of(problem), "wrong": asking.field_of(problem, fields)}
-    analyst, contact = (
-        Guarantee(stated.epsilon, stated.delta, stated.adjacency, stated.rounds)
-        for stated in (preview.guarantees.analyst, preview.guarantees.contact_list)
-    )
+    guarantees = preview.guarantees.values
+    promise = guarantees.analyst.in_words()
     return {
         **empty,
         "preview": preview,
-        "promise": analyst.in_words(),
-        "contact": None if contact == analyst else contact,
-        "words": [words for words in preview.words if words != analyst.in_words()],
+        "promise": promise,
+        "guarantees": guarantees,
+        "words": [words for words in preview.words if words not in guarantees.in_words()],
         "chart": pictures.seen(preview.sampling_rate, preview.threshold, preview.smallest_visible),
         "ledger": visit.office.desk.ledger_view(),
     }

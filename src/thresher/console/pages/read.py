@@ -23,7 +23,6 @@ from thresher.console.reading import Page, Reading, bars, branches, reading
 from thresher.console.visits import Visit, is_fragment
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.fleet.messages import QueryStatus
-from thresher.privacy.guarantee import Guarantee
 
 _KEPT = 8
 _TREE, _WHOLE_TREE = 300, 3000
@@ -51,8 +50,6 @@ def show(visit: Visit) -> Response:
         return visit.go(f"/queries/{status.id}?watch=1")
     found = _answered(visit, status)
     answer = found.answer
-    stated = status.guarantees
-    guarantees = [Guarantee(**_fields(each)) for each in (stated.analyst, stated.contact_list)] if stated else []
     return visit.page(
         "read.html",
         query=status,
@@ -65,8 +62,7 @@ def show(visit: Visit) -> Response:
         rate=_rate(found),
         line=python_line(found.query, str(visit.request.base_url).rstrip("/"), status.settings),
         certificates=[release.certificate() for release in found.releases],
-        guarantees=guarantees,
-        same=len(set(guarantees)) <= 1,
+        guarantees=None if status.guarantees is None else status.guarantees.values,
         downloads=list(KINDS),
         verified=_verified(found) if "verify" in visit.asked else None,
         private=answer.private,
@@ -196,7 +192,3 @@ def _verified(found: Answered) -> dict[str, Any]:
         "rounds": len(found.releases),
         "rows": sum(len(release) for release in found.releases),
     }
-
-
-def _fields(stated: Any) -> dict[str, Any]:
-    return {name: getattr(stated, name) for name in ("epsilon", "delta", "adjacency", "rounds")}

@@ -63,12 +63,11 @@ class KeysRetired(Message, frozen=True, kw_only=True):
 
 
 class ResponseStated(Message, frozen=True, kw_only=True):
-    """How many devices took part in a round, and the rate at which reports were kept."""
+    """How many devices took part in a round."""
 
     asked: Count
     contacted: Count
     completed: Count
-    kept_rate: Annotated[float, Meta(gt=0, le=1)]
 
 
 class ReleaseRound(Message, frozen=True, kw_only=True):

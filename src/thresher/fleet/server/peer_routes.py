@@ -84,7 +84,7 @@ def _release(call: Call) -> Released:
     if message.configuration.round != call.path["round"]:
         raise InvalidFormat("The configuration is that of another round.")
     stated = message.response
-    response = Response(stated.asked, stated.contacted, stated.completed, stated.kept_rate)
+    response = Response(stated.asked, stated.contacted, stated.completed, message.configuration.rates)
     aggregator = call.services.the_aggregator
     return Released(release=aggregator.release(message.configuration, message.batches, response))
 

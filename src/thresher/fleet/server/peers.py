@@ -140,7 +140,6 @@ class HttpAggregator(_Peer):
             asked=response.asked,
             contacted=response.contacted,
             completed=response.completed,
-            kept_rate=response.kept_rate,
         )
         message = messages.ReleaseRound(configuration=configuration, batches=batches, response=stated)
         path = f"{self._path(configuration.round)}/release"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from thresher.fleet.simulator.population import Column
 from thresher.mechanism.response import Response
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
+from thresher.privacy.rates import Guarantees
 from thresher.spelling import as_text
 
 
@@ -56,6 +57,11 @@ class Comparison:
     """How many devices each round asked. An estimate is for those that were asked; the truth is for all."""
 
     @property
+    def guarantees(self) -> Guarantees | None:
+        """What holds against whom; None without a round."""
+        return Guarantees.of(self.plan, self.rounds[0].rates) if self.rounds else None
+
+    @property
     def inside(self) -> int:
         """How many intervals contain the truth."""
         return sum(line.inside for line in self.lines)
@@ -66,6 +72,7 @@ class Comparison:
             "verb": self.verb,
             "promise": str(self.guarantee),
             "in_words": self.guarantee.in_words(),
+            "guarantees": None if self.guarantees is None else asdict(self.guarantees),
             "plan": self.plan.to_dict(),
             "lines": [
                 {

@@ -29,6 +29,7 @@ from thresher.fleet.simulator.population import Population, demo_population
 from thresher.fleet.simulator.report import Result
 from thresher.fleet.simulator.visits import Visits, each
 from thresher.fleet.simulator.wire import Lost, Wire
+from thresher.mechanism.randomness import Randomness
 
 WORKERS = 64
 """Requests under way at a time, and therefore connections."""
@@ -74,7 +75,10 @@ _FORGETFUL = _Forgetful()
 
 
 class Simulation:
-    """A number of devices that live at one server."""
+    """A number of devices that live at one server.
+
+    `randomness` gives each device its own source, so that devices can cheat; by default all have secure ones.
+    """
 
     def __init__(
         self,
@@ -87,6 +91,7 @@ class Simulation:
         workers: int = WORKERS,
         scout_seconds: float = 0.05,
         told: Told | None = None,
+        randomness: Callable[[int], Randomness | None] | None = None,
     ) -> None:
         self.population = population
         self.behaviour = behaviour or Behaviour()
@@ -97,6 +102,7 @@ class Simulation:
         self._workers = workers
         self._scout_seconds = scout_seconds
         self._told = told or (lambda what, done, total: None)
+        self._randomness = randomness or (lambda device: None)
         self._cores: list[DeviceCore | None] = [None] * population.devices
         self._hostile = [""] * self.behaviour.hostile_devices(population.devices)
         self._visits = Visits(self.wire, self.core, population.devices, self.behaviour, self.outcomes)
@@ -132,7 +138,7 @@ class Simulation:
             token = await self._enrolled(body)
             if device < devices:
                 holds = self.population.attributes(device)  # plain values, which are read at once
-                core = DeviceCore(holds, self._policy, _FORGETFUL, clock=self._clock)
+                core = DeviceCore(holds, self._policy, _FORGETFUL, self._randomness(device), self._clock)
                 core.enrolled(messages.Enrolled(token=token))
                 self._cores[device] = core
             else:

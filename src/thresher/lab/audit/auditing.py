@@ -11,8 +11,9 @@ from thresher.analytics import Progress
 from thresher.errors import InvalidSetting
 from thresher.lab.audit.attacks import Attack, Bounds, attacks_on, clopper_pearson, forecast
 from thresher.lab.audit.fleet_path import FromFleet
+from thresher.lab.audit.injected_path import FromInjected
 from thresher.lab.audit.neighbours import Pair, Population, neighbouring_pairs
-from thresher.lab.audit.paths import FLEET, PATHS, Mechanism, Observed, shipped
+from thresher.lab.audit.paths import FLEET, INJECTED, PATHS, Mechanism, Observed, shipped
 from thresher.lab.audit.report import AuditReport, Finding, Measurement
 from thresher.privacy import binomial, guarantee
 from thresher.privacy.plans import Plan
@@ -57,8 +58,11 @@ def audit(
     For each path, many neighbouring populations and events are tried on a first lot of draws. The most promising
     attacks (for delta, and for epsilon where that is another) are then measured on `trials` fresh draws of either
     population each. `paths` are "counts" (`sample_and_threshold`), "table" (`Table.ask`, sampling rows and thinning
-    counts) and "device" (a coin for each unit), and if asked for "fleet": real devices and a real server over HTTP,
-    one device for every unit of every trial. A `mechanism` is attacked in their place, against the same claim.
+    counts) and "device" (a coin for each unit), and if asked for "fleet" and "injected". "fleet" is real devices and a
+    real server over HTTP, one device for every unit of every trial. "injected" is a collector that forwards one
+    person's report among its own: with aggregator coins, where the claim must hold, and with device coins, where
+    nothing is claimed against it (delta 1) and the finding says what it gains. A `mechanism` is attacked in place of
+    all paths, against the same claim.
 
     Guarantee: if the claim holds, the chance that the report shows a violation is at most 1 − `confidence`, over all
     paths together: bounds are Clopper and Pearson's, the risk is shared equally among paths, the two attacks and
@@ -73,12 +77,12 @@ def audit(
     attacked = _attacked(paths, mechanism, plan, trials)
     risk = (1 - confidence) / len(attacked) / 4
     needed = _trials_needed(plan, risk)
-    steps = _Steps(progress, sum(len(_pairs(drawn, plan)) + 4 * _PARTS for _, drawn in attacked))
+    steps = _Steps(progress, sum(len(_pairs(drawn, plan)) + 4 * _PARTS for _, drawn, _ in attacked))
     findings = []
-    for path, drawn in attacked:
+    for path, drawn, claimed in attacked:
         attacks = _look_for_attacks(path, drawn, plan, trials, risk, steps)
         measured = tuple(_measure(path, drawn, attack, plan, trials, risk, steps) for attack in attacks)
-        findings.append(Finding(path, trials, plan.delta, trials >= needed, measured))
+        findings.append(Finding(path, trials, claimed, trials >= needed, measured))
     return AuditReport(
         plan.sampling_rate,
         plan.threshold,
@@ -121,23 +125,28 @@ def _claim(sampling_rate: float, threshold: int, epsilon: float, adjacency: Adja
 
 def _attacked(
     paths: Sequence[str], mechanism: Mechanism | None, plan: Plan, trials: int
-) -> list[tuple[str, Mechanism]]:
-    """What is attacked, by name."""
+) -> list[tuple[str, Mechanism, float]]:
+    """What is attacked, by name, and the delta that is claimed for it."""
     if mechanism is not None:
-        return [("the given mechanism", mechanism)]
-    known = (*PATHS, FLEET)
+        return [("the given mechanism", mechanism, plan.delta)]
+    known = (*PATHS, FLEET, INJECTED)
     if isinstance(paths, str) or not paths or not set(paths) <= set(known):
         raise InvalidSetting("paths", f"must be some of {', '.join(known)}", hint=f"By default: {', '.join(PATHS)}.")
-    found: list[tuple[str, Mechanism]] = []
+    found: list[tuple[str, Mechanism, float]] = []
     for path in dict.fromkeys(paths):
-        # What a look and two measurements take of each population.
-        fleet = [("fleet, over HTTP", FromFleet(_LEAST_TRIALS + 2 * trials))]
-        found += fleet if path == FLEET else shipped(path, plan)
+        if path == FLEET:
+            # What a look and two measurements take of each population.
+            found.append(("fleet, over HTTP", FromFleet(_LEAST_TRIALS + 2 * trials), plan.delta))
+        elif path == INJECTED:
+            found.append(("injected, aggregator coins", FromInjected("aggregator"), plan.delta))
+            found.append(("injected, device coins", FromInjected("device"), 1.0))
+        else:
+            found += [(name, drawn, plan.delta) for name, drawn in shipped(path, plan)]
     return found
 
 
 def _pairs(mechanism: Mechanism, plan: Plan) -> list[Pair]:
-    return mechanism.pairs(plan) if isinstance(mechanism, FromFleet) else neighbouring_pairs(plan)
+    return mechanism.pairs(plan) if isinstance(mechanism, FromFleet | FromInjected) else neighbouring_pairs(plan)
 
 
 def _trials_needed(plan: Plan, risk: float) -> float:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thresher.analytics.queries import HistogramQuery
 from thresher.errors import InvalidSetting, VerificationFailed
 from thresher.fleet.client import Fleet
-from thresher.fleet.policy import Policy
+from thresher.fleet.rates import SAMPLED_BY, SampledBy
 from thresher.fleet.simulator.local_server import local_server
 from thresher.fleet.simulator.population import Column
 from thresher.fleet.simulator.population import Population as Devices
 from thresher.fleet.simulator.running import Simulation, simulate
+from thresher.lab.audit.injected_path import ANY
+from thresher.lab.audit.lots import Lots
 from thresher.lab.audit.neighbours import ABSENT, Pair, Population, worst_pair
 from thresher.lab.audit.paths import Observed, require_only_rows
 from thresher.mechanism import Release
@@ -22,7 +26,15 @@ from thresher.questions import Values
 
 _ATTRIBUTE = "held"
 _ALL = 0.999999  # what is audited is weak on purpose, and a server's budget is below 1
-_POLICY = Policy(max_epsilon=100, max_delta=_ALL, period_epsilon=100, period_delta=_ALL, min_threshold=1)
+
+
+class _Heads:
+    """The randomness of a device that tosses heads whenever it tosses."""
+
+    private = True
+
+    def fill(self, buffer: NDArray[Any]) -> None:
+        buffer.fill(0)
 
 
 class FromFleet:
@@ -30,11 +42,15 @@ class FromFleet:
 
     Draws are made `draws` at a time and handed out once each. Every lot has a server of its own, with devices of its
     own: a budget would not allow a second lot.
+
+    With `injected`, all units but the last of a copy are an attacker's devices, which skip their coins if it is devices
+    that toss (`sampled_by`); the aggregator's coins they cannot skip.
     """
 
-    def __init__(self, draws: int) -> None:
-        self._draws = draws
-        self._lots: dict[Population, Observed] = {}
+    def __init__(self, draws: int, sampled_by: SampledBy = SAMPLED_BY, *, injected: bool = False) -> None:
+        self._sampled_by: SampledBy = sampled_by
+        self._injected = injected
+        self._lots = Lots(self._lot, draws)
 
     def pairs(self, plan: Plan) -> list[Pair]:
         """The one pair that theory names: trying others costs a device for every unit."""
@@ -46,34 +62,36 @@ class FromFleet:
 
     def __call__(self, population: Population, trials: int, plan: Plan) -> Observed:
         """Draws nobody has seen yet."""
-        kept = self._lots.get(population)
-        while kept is None or len(kept) < trials:
-            fresh = _lot(population, max(self._draws, trials), plan)
-            kept = fresh if kept is None else np.concatenate([kept, fresh])
-        self._lots[population] = kept[trials:]
-        return kept[:trials]
+        return self._lots(population, trials, plan)
 
+    def _lot(self, population: Population, copies: int, plan: Plan) -> Observed:
+        [answers] = population.answers
+        held = np.array([bucket for bucket in answers if bucket != ABSENT], dtype=np.int32)
+        buckets = (np.arange(copies, dtype=np.int32)[:, None] * population.buckets + held).ravel()
+        names = tuple(str(bucket) for bucket in range(copies * population.buckets))
+        devices = Devices({_ATTRIBUTE: Column(names, buckets)})
+        with local_server("--budget-epsilon", "100", "--budget-delta", str(_ALL), "--no-console") as server:
+            simulation = Simulation(
+                server.url,
+                server.enrolment_key,
+                devices,
+                policy=ANY,
+                randomness=lambda device: _Heads() if self._injected and (device + 1) % len(held) else None,
+            )
 
-def _lot(population: Population, copies: int, plan: Plan) -> Observed:
-    [answers] = population.answers
-    held = np.array([bucket for bucket in answers if bucket != ABSENT], dtype=np.int32)
-    buckets = (np.arange(copies, dtype=np.int32)[:, None] * population.buckets + held).ravel()
-    names = tuple(str(bucket) for bucket in range(copies * population.buckets))
-    devices = Devices({_ATTRIBUTE: Column(names, buckets)})
-    with local_server("--budget-epsilon", "100", "--budget-delta", str(_ALL), "--no-console") as server:
-        simulation = Simulation(server.url, server.enrolment_key, devices, policy=_POLICY)
+            def ask() -> list[Release]:
+                with Fleet(server.url, server.analyst_key) as fleet:
+                    rounds = fleet.with_rounds(
+                        completions=len(buckets), seconds=3600, bucket_size=48, sampled_by=self._sampled_by
+                    )
+                    handle = rounds.submit(HistogramQuery(Values((_ATTRIBUTE,)), plan), wait=False)
+                    handle.wait()
+                    return list(handle.releases())
 
-        def ask() -> list[Release]:
-            with Fleet(server.url, server.analyst_key) as fleet:
-                rounds = fleet.with_rounds(completions=len(buckets), seconds=3600, bucket_size=48)
-                handle = rounds.submit(HistogramQuery(Values((_ATTRIBUTE,)), plan), wait=False)
-                handle.wait()
-                return list(handle.releases())
-
-        releases = simulate(simulation, ask, stop=threading.Event())
-    if releases is None or len(releases) != 1:
-        raise VerificationFailed("The fleet did not give one release for one round.")
-    return _observed(releases[0], population, copies, len(buckets))
+            releases = simulate(simulation, ask, stop=threading.Event())
+        if releases is None or len(releases) != 1:
+            raise VerificationFailed("The fleet did not give one release for one round.")
+        return _observed(releases[0], population, copies, len(buckets))
 
 
 def _observed(release: Release, population: Population, copies: int, devices: int) -> Observed:

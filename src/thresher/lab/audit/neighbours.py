@@ -80,6 +80,15 @@ def worst_pair(plan: Plan) -> Pair:
     return _replaced(size, 1, plan.rounds) if plan.adjacency == "replace" else _removed(size, plan.rounds)
 
 
+def injected_pairs(plan: Plan) -> list[Pair]:
+    """The last unit holds the same value as all others, which are an attacker's, or another value.
+
+    Just enough to reach the threshold is best where the last unit alone tosses a coin; otherwise the worst pair is.
+    """
+    sizes = sorted({plan.threshold, min(_worst_removed(plan), LARGEST)})
+    return [_replaced(size, 1, plan.rounds) for size in sizes]
+
+
 def _removed(size: int, rounds: int) -> Pair:
     """A bucket of `size` units against one fewer."""
     with_unit, without = (Population(((0,) * units,) * rounds) for units in (size, size - 1))

@@ -24,8 +24,11 @@ from thresher.questions import Values
 Observed = NDArray[np.int64]
 
 PATHS = ("counts", "table", "device")
-"""The quick ones; "fleet", over real HTTP, is audited where it is asked for."""
+"""The quick ones; those below are audited where they are asked for."""
 FLEET = "fleet"
+"""Real devices and a real server, over HTTP."""
+INJECTED = "injected"
+"""A collector that adds reports of its own to one person's."""
 
 
 class Mechanism(Protocol):

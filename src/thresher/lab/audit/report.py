@@ -60,8 +60,15 @@ class Finding:
         return self.delta_lower / self.claimed_delta
 
     @property
+    def promised(self) -> bool:
+        """Whether anything is claimed at all; a delta of 1 promises nothing."""
+        return self.claimed_delta < 1
+
+    @property
     def verdict(self) -> str:
         """The result in a few words."""
+        if not self.promised:
+            return "nothing is promised here"
         if self.violation:
             return f"VIOLATION: delta is at least {self.delta_lower:.3g}"
         return "no violation found" if self.measurable else "too strong to measure"
@@ -105,7 +112,17 @@ class AuditReport:
 
     def in_words(self) -> str:
         """The result in sentences."""
-        worst = max(self.findings, key=lambda finding: finding.delta_lower)
+        promised = [finding for finding in self.findings if finding.promised]
+        sentences = [self._of_promises(promised)] if promised else []
+        sentences += [
+            f"On {finding.path} nothing is promised: there delta is at least {finding.delta_lower:.3g}."
+            for finding in self.findings
+            if not finding.promised
+        ]
+        return " ".join(sentences)
+
+    def _of_promises(self, findings: list[Finding]) -> str:
+        worst = max(findings, key=lambda finding: finding.delta_lower)
         attack = worst.best
         if self.violations:
             return (
