@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from table_cases import Maker
+from table_cases import HOSTILE_SETTINGS, Maker, opened_by_ibis
 
 from thresher.populations import provide_java
 
@@ -54,6 +54,7 @@ def spark() -> Iterator[Any]:
             .getOrCreate()
         )
     session.connect_port = port
+    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     yield session
     session.stop()
 
@@ -63,6 +64,7 @@ def spark_connect(spark: Any) -> Iterator[Any]:
     from pyspark.sql.connect.session import SparkSession
 
     session = SparkSession.builder.remote(f"sc://localhost:{spark.connect_port}").create()
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
     yield session
     session.client.close()
 
@@ -73,9 +75,9 @@ def make(name: str, request: pytest.FixtureRequest) -> Maker:
         folder: Path = request.getfixturevalue("tmp_path")
         return lambda table: _write(table, folder / f"table.{name}", name)
     if name == "spark":
-        return _spark(request.getfixturevalue("spark"))
+        return _spark(request.getfixturevalue("spark"), "UTF8_LCASE")
     if name == "spark-connect":
-        return _spark(request.getfixturevalue("spark_connect"))
+        return _spark(request.getfixturevalue("spark_connect"), "UNICODE_CI_AI_RTRIM")
     return _FRAMES[name]
 
 
@@ -92,11 +94,21 @@ def _write(table: pa.Table, path: Path, name: str) -> str:
     return str(path)
 
 
-def _spark(session: Any) -> Maker:
+def _spark(session: Any, collation: str) -> Maker:
+    """Frames whose texts have a collation under which several spellings are one."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    # Without a schema, Spark cannot tell the types of an empty table.
-    return lambda table: session.createDataFrame(table if len(table) else [], from_arrow_schema(table.schema))
+    def make(table: pa.Table) -> Any:
+        # Without a schema, Spark cannot tell the types of an empty table.
+        schema = from_arrow_schema(table.schema)
+        frame = session.createDataFrame(table if len(table) else [], schema)
+        quoted = {field.name: "`" + field.name.replace("`", "``") + "`" for field in schema}
+        texts = [field.name for field in schema if field.dataType.typeName() == "string"]
+        return frame.selectExpr(
+            *[f"collate({q}, '{collation}') AS {q}" if name in texts else q for name, q in quoted.items()]
+        )
+
+    return make
 
 
 def _pandas(table: pa.Table) -> Any:
@@ -113,10 +125,22 @@ def _polars(table: pa.Table) -> Any:
     return pl.from_arrow(table)
 
 
+def _duckdb(table: pa.Table) -> Any:
+    """A relation of a session under whose collation several spellings are one."""
+    connection = duckdb.connect()
+    for setting in HOSTILE_SETTINGS:
+        connection.execute(setting)
+    return connection.from_arrow(table)
+
+
 def _ibis(table: pa.Table) -> Any:
     import ibis
 
-    return ibis.memtable(table)
+    backend = ibis.duckdb.connect()
+    for setting in HOSTILE_SETTINGS:
+        backend.raw_sql(setting)
+    backend.con.from_arrow(table).create("people")
+    return opened_by_ibis(backend)
 
 
 def _dask(table: pa.Table) -> Any:
@@ -131,7 +155,7 @@ _FRAMES: dict[str, Maker] = {
     "polars": _polars,
     "polars-lazy": lambda table: _polars(table).lazy(),
     "pyarrow": lambda table: table,
-    "duckdb": lambda table: duckdb.connect().from_arrow(table),
+    "duckdb": _duckdb,
     "ibis": _ibis,
     "dask": _dask,
 }

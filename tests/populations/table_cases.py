@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +30,17 @@ DECLARED = {
 def opened(make: Maker, data: pa.Table, **settings: Any) -> Table:
     """A table of this data, with its types declared: files and columns of objects have none of their own."""
     return Table(make(data), types={field.name: DECLARED[field.type] for field in data.schema}, **settings)
+
+
+HOSTILE_SETTINGS = ("SET default_collation = 'NOCASE.NOACCENT'", "SET TimeZone = 'Asia/Tokyo'")
+"""What a caller's DuckDB session may say."""
+
+
+def opened_by_ibis(backend: Any) -> Any:
+    """The table "people" of an Ibis backend on DuckDB, which warns of a function that newer DuckDBs call otherwise."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return backend.table("people")
 
 
 def expected(table: pa.Table, question: Question) -> dict[Any, int]:

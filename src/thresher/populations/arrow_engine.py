@@ -76,6 +76,12 @@ class ArrowEngine:
         """What a column holds."""
         return "text" if self._untyped(column) else kind_of_arrow(self.column(column).type)
 
+    def nested(self, column: str) -> bool:
+        """Whether a column holds lists or structures."""
+        import pyarrow as pa
+
+        return bool(pa.types.is_nested(self.column(column).type))
+
     def rows(self, wanted: Sequence[str]) -> LazyRows:
         """These columns, each row a unit."""
         return self._cleaned(wanted, self._table(wanted))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from thresher.populations.arrow_engine import ArrowEngine, readable
 from thresher.populations.columns import COUNT, KEY, canonical, keys, value_names
-from thresher.populations.duckdb_engine import chosen, collect, connected
+from thresher.populations.duckdb_engine import chosen, collect, connected, unit_key
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind, kind_of_arrow
 from thresher.populations.objects import spelled
@@ -83,6 +83,12 @@ class DaskEngine:
         engine._read = dict(kinds)
         return engine
 
+    def nested(self, column: str) -> bool:
+        """Whether a column holds lists or structures."""
+        import pyarrow as pa
+
+        return bool(pa.types.is_nested(self._type(column)))
+
     def _type(self, column: str) -> pa.DataType:
         """How a column's partitions are stored before anything is read."""
         if column not in self._types:
@@ -101,7 +107,7 @@ class DaskEngine:
             names = value_names(len(wanted))
             kinds = [kind for column in wanted if (kind := self.kind(column)) is not None]
             parts = self._select([*wanted, unit], [*names, "u"])
-            shares = _deal(parts, "u")
+            shares = _deal(parts, unit_key(self.kind(unit)))
             choose = _task(_chosen)
             tasks = [choose(share, kinds, self.kind(unit)) for share in shares]
             return DaskRows(list(persist(*tasks)))  # type: ignore[no-untyped-call]

@@ -1,4 +1,8 @@
-"""DuckDB: the embedded engine, for files and frames in memory, and the engine of a caller's relation."""
+"""DuckDB: the embedded engine, for files and frames in memory, and the engine of a caller's relation.
+
+Text is compared by its bytes. A column may have a collation, and so may a caller's session (`default_collation`): under
+it DuckDB would count several spellings as one and return any of them, be it that of a single person.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +35,10 @@ _DIRECTORIES: weakref.WeakKeyDictionary[Any, Callable[[], object]] = weakref.Wea
 
 _CLEAN: dict[Kind, str] = {
     # NUL goes first: nfc_normalize stops at one.
-    "text": "nfc_normalize(replace(CAST({0} AS VARCHAR), chr(0), ''))",
+    "text": "nfc_normalize(replace(CAST({0} AS VARCHAR), chr(0), '')) COLLATE C",
     "whole numbers": "TRY_CAST({0} AS BIGINT)",
     "floats": "CASE WHEN {0} = 0 THEN CAST(0 AS DOUBLE) ELSE CAST({0} AS DOUBLE) END",
-    "decimals": "CAST({0} AS VARCHAR)",
+    "decimals": "CAST({0} AS VARCHAR) COLLATE C",
     "booleans": "{0}",
     "dates": "TRY_CAST({0} AS DATE)",
     "times": "TRY_CAST({0} AS TIMESTAMP)",
@@ -62,6 +66,13 @@ _KINDS: dict[str, Kind] = {
 }
 
 
+_UNIT = (
+    # Text with a byte for each character is ASCII, which NFC leaves as it is; nfc_normalize stops at a NUL.
+    "CASE WHEN strlen({0}) = length({0}) OR contains({0}, chr(0)) THEN {0} ELSE nfc_normalize({0}) END COLLATE C"
+)
+_NESTED = ("struct", "list", "map", "array", "union", "variant")
+
+
 def connect(threads: int | None = None, *, ordered: bool = False) -> Any:
     """A DuckDB of our own: in memory, wall clock UTC, and what does not fit in memory in a private directory.
 
@@ -74,6 +85,7 @@ def connect(threads: int | None = None, *, ordered: bool = False) -> Any:
     connection = duckdb.connect(":memory:", config={"temp_directory": directory})
     _DIRECTORIES[connection] = weakref.finalize(connection, shutil.rmtree, directory, ignore_errors=True)
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET default_collation = 'C'")
     # Counting does not need the order of rows, and keeping it costs memory.
     if not ordered:
         connection.execute("SET preserve_insertion_order = false")
@@ -117,7 +129,7 @@ def cleaned(relation: Any, kinds: Sequence[Kind], collect: Callable[[Any], pa.Ta
     """
     names = value_names(len(kinds))
     weighted = "text" in kinds
-    relation = relation.filter(_held(names, kinds))
+    relation = _by_bytes(relation).filter(_held(names, kinds))
     if weighted:
         listed = ", ".join(names)
         relation = relation.aggregate(f"{listed}, count(*) AS {WEIGHT}", listed)
@@ -130,12 +142,25 @@ def chosen(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None) -> Any:
     """One row for each value of the column u, with v0, v1, … of a row that is chosen at random."""
     names = value_names(len(kinds))
     known = "u IS NOT NULL AND NOT isnan(u)" if unit_kind == "floats" else "u IS NOT NULL"
-    drawn = relation.filter(f"{known} AND {_held(names, kinds)}").project("*, random() AS r")
+    held = _by_bytes(relation).filter(f"{known} AND {_held(names, kinds)}")
+    drawn = held.project(f"{', '.join(names)}, {unit_key(unit_kind)} AS u, random() AS r")
     if len(names) == 1:
         return drawn.aggregate(f"arg_min({VALUE}0, r) AS {VALUE}0", "u")
     packed = ", ".join(f"{name} := {name}" for name in names)
     whole_rows = drawn.aggregate(f"arg_min(struct_pack({packed}), r) AS s", "u")
     return whole_rows.project(", ".join(f"s.{name} AS {name}" for name in names))
+
+
+def unit_key(kind: Kind | None) -> str:
+    """What tells units of a column u apart, as SQL: text by its bytes in NFC, anything else by itself."""
+    return _UNIT.format("CAST(u AS VARCHAR)") if kind == "text" else "u"
+
+
+def _by_bytes(relation: Any) -> Any:
+    """The same columns; text is compared by its bytes from here on, whatever collation its column or session has."""
+    types = dict(zip(relation.columns, relation.types, strict=True))
+    listed = [f"{name} COLLATE C AS {name}" if dtype.id == "varchar" else name for name, dtype in types.items()]
+    return relation.project(", ".join(listed))
 
 
 def weighted_rows(counted: pa.Table) -> LazyRows:
@@ -194,6 +219,10 @@ class RelationEngine:
         # JSON is text underneath, but one value has many spellings.
         return None if str(dtype) == "JSON" else _KINDS.get(dtype.id)
 
+    def nested(self, column: str) -> bool:
+        """Whether a column holds lists or structures."""
+        return self._relation.types[list(self._relation.columns).index(column)].id in _NESTED
+
     def rows(self, wanted: Sequence[str]) -> LazyRows:
         """These columns, each row a unit."""
         return guarded(self.name, lambda: cleaned(self._select(wanted), self._kinds(wanted), self._collect))
@@ -244,7 +273,7 @@ class RelationEngine:
             f"CAST({quoted(column)} AS VARCHAR) AS {name}" if column in self._read else f"{quoted(column)} AS {name}"
             for name, column in named.items()
         ]
-        return self._as_read(self._relation.project(", ".join(listed)), named)
+        return self._as_read(_by_bytes(self._relation.project(", ".join(listed))), named)
 
     def _as_read(self, relation: Any, named: Mapping[str, str]) -> Any:
         """A relation with columns called v0, v1, … and u, with the text among them read."""

@@ -96,6 +96,10 @@ class UntypedFiles(RelationEngine):
         """A text file has no types."""
         return True
 
+    def nested(self, column: str) -> bool:
+        """Text has no parts."""
+        return False
+
     def kind(self, column: str) -> Kind | None:
         """Text, or what it is read as."""
         return self._read.get(column, "text")

@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from thresher.errors import InvalidSetting
 from thresher.populations.columns import value_names
-from thresher.populations.duckdb_engine import counted_once
+from thresher.populations.duckdb_engine import RelationEngine, counted_once
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind, kind_of_narwhals, not_read
-from thresher.populations.rows import LazyRows
+from thresher.populations.rows import Engine, LazyRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class IbisEngine:
-    """An Ibis table.
+def open_ibis(table: Any) -> Engine:
+    """The engine of an Ibis table: where DuckDB is behind it, the one for DuckDB relations."""
+    backend = table.get_backend()
+    if backend.name != "duckdb":
+        return IbisEngine(table)
 
-    Edge cases: text is counted on the DuckDB backend only; other databases have no normaliser that Ibis can call.
+    def relation() -> Any:
+        # Ibis shows its tables in memory and its functions to DuckDB when it runs a query.
+        backend.to_pyarrow(table.limit(0))
+        return backend.con.sql(backend.compile(table))
+
+    return IbisRelationEngine(guarded("Ibis", relation), table)
+
+
+class IbisRelationEngine(RelationEngine):
+    """An Ibis table on DuckDB, as a relation of the caller's connection."""
+
+    def __init__(self, relation: Any, table: Any) -> None:
+        super().__init__(relation)
+        self._table = table  # Ibis takes its tables in memory away from DuckDB when nothing refers to them
+
+    def kind(self, column: str) -> Kind | None:
+        """What a column holds; DuckDB calls a column of nulls one of whole numbers."""
+        return "nothing" if self._table.schema()[column].is_null() else super().kind(column)
+
+
+class IbisEngine:
+    """An Ibis table on any other database.
+
+    Units that are text are told apart by their bytes in NFC: under a collation, or as a type like `citext`, a database
+    would take several spellings for one.
+
+    Edge cases: text is not counted: not every database has a normaliser that Ibis can call. Units that are text are
+    known on PostgreSQL and SQLite only.
     """
 
     name = "Ibis"
@@ -28,6 +59,7 @@ class IbisEngine:
         import narwhals as nw
 
         self._table = table
+        self._backend: str = table.get_backend().name
         self._schema = guarded(self.name, lambda: nw.from_native(table).collect_schema())
 
     def names(self) -> list[str]:
@@ -49,6 +81,11 @@ class IbisEngine:
         """Not here: the caller can cast where the data is."""
         raise not_read(kinds, "an Ibis table")
 
+    def nested(self, column: str) -> bool:
+        """Whether a column holds lists or structures."""
+        dtype = self._table.schema()[column]
+        return bool(dtype.is_nested() or dtype.is_json())
+
     def rows(self, wanted: Sequence[str]) -> LazyRows:
         """These columns, each row a unit."""
         return guarded(self.name, lambda: self._cleaned(self._select(wanted), wanted))
@@ -63,7 +100,8 @@ class IbisEngine:
         names = value_names(len(wanted))
 
         def run() -> LazyRows:
-            drawn = self._held(self._select(wanted, unit), [*wanted, unit]).mutate(r=ibis.random())
+            held = self._held(self._select(wanted, unit), [*wanted, unit])
+            drawn = held.mutate(r=ibis.random(), u=self._unit_key(held.u, unit))
             first = {name: drawn[name].argmin(drawn.r) for name in names}
             one_each = drawn.group_by("u").aggregate(**first).drop("u")
             return counted_once(self._cleaned(one_each, wanted), wanted)
@@ -73,6 +111,23 @@ class IbisEngine:
     def close(self) -> None:
         """Nothing is kept open."""
 
+    def _unit_key(self, column: Any, unit: str) -> Any:
+        """What tells units apart: for text, and what may be text, bytes that no collation applies to."""
+        dtype = self._table.schema()[unit]
+        is_text = dtype.is_string() or dtype.is_unknown()
+        if self._backend == "sqlite" and not dtype.is_floating():
+            # A column of SQLite may hold text whatever its type is, and a cast keeps the column's collation.
+            return (_normal_on_sqlite if is_text else _hexadecimal_on_sqlite)(column.cast("string"))
+        if not is_text:
+            return column
+        if self._backend == "postgres":
+            return _normal_on_postgresql(column.cast("string"))
+        raise InvalidSetting(
+            "unit",
+            f"{unit!r} is text in a database that Thresher cannot make compare by its bytes",
+            hint="Give a column of numbers, or the table as a data frame, for example table.to_polars().",
+        )
+
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
         named = dict(zip(value_names(len(wanted)), wanted, strict=True))
         if unit is not None:
@@ -81,7 +136,7 @@ class IbisEngine:
 
     def _cleaned(self, table: Any, wanted: Sequence[str]) -> LazyRows:
         kinds = {name: self.kind(column) for name, column in zip(value_names(len(wanted)), wanted, strict=True)}
-        if "text" in kinds.values() and self._table.get_backend().name != "duckdb":
+        if "text" in kinds.values():
             raise InvalidSetting(
                 "data",
                 "holds text in a database that Thresher cannot make normalise it",
@@ -104,32 +159,51 @@ class IbisEngine:
 def _clean(column: Any, kind: Kind | None) -> Any:
     import ibis
 
-    if kind == "text":
-        return _normal(column.cast("string"))
     if kind == "whole numbers":
         return column.cast("int64")
     if kind == "floats":
         number = column.cast("float64")
         return ibis.cases((number == 0, 0.0), else_=number)
     if kind == "decimals":
-        return column.cast("string")
+        # SQLite keeps a column's collation through a cast, and not through an expression.
+        return column.cast("string") + ""
     if kind == "times":
         return column.cast("timestamp")
     return column
 
 
-def _normal(text: Any) -> Any:
-    """NFC without NUL, by DuckDB's own functions. NUL goes first: nfc_normalize stops at one."""
+def _normal_on_postgresql(text: Any) -> Any:
+    """The bytes of text in NFC."""
     import ibis
 
-    def nfc_normalize(text: str) -> str:
+    def normalize(text: str) -> str:
         raise NotImplementedError
 
-    def chr(code: int) -> str:
+    def convert_to(text: str, encoding: str) -> bytes:
         raise NotImplementedError
 
     builtin = ibis.udf.scalar.builtin  # reads names and types; the bodies never run
-    return builtin(nfc_normalize)(text.replace(builtin(chr)(0), ""))
+    return builtin(convert_to)(builtin(normalize)(text), "UTF8")
+
+
+def _normal_on_sqlite(text: Any) -> Any:
+    """The bytes of text in NFC; SQLite has no normaliser, and calls Python's."""
+    import ibis
+
+    def thresher_unit_key(text: str) -> bytes:
+        return unicodedata.normalize("NFC", text).encode()
+
+    return ibis.udf.scalar.python(thresher_unit_key)(text)
+
+
+def _hexadecimal_on_sqlite(text: Any) -> Any:
+    """The bytes of text, as digits that every collation tells apart."""
+    import ibis
+
+    def hex(text: str) -> str:
+        raise NotImplementedError
+
+    return ibis.udf.scalar.builtin(hex)(text)
 
 
 def _collect(table: Any) -> pa.Table:

@@ -2,7 +2,8 @@
 
 Before anything is counted, a column is cleaned in its engine, so that every engine counts the same things:
 
-    text            NFC, without NUL; categories, enumerations and UUIDs are text
+    text            NFC, without NUL, compared by its bytes whatever collation a column, session or database has;
+                    categories, enumerations and UUIDs are text
     whole numbers   64-bit integers
     floats          doubles; NaN is "no value", -0.0 is 0.0
     decimals        their text; questions about numbers read the nearest double
@@ -22,7 +23,7 @@ rows say, unless the caller declares its type, and questions about numbers, date
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from thresher.errors import InvalidSetting
@@ -143,6 +144,17 @@ def check_name(column: str, names: Sequence[str] | None, *, setting: str = "colu
     listed = ", ".join(map(repr, close or names[:20]))
     hint = f"Did you mean {listed}?" if close else f"The columns are {listed}."
     raise InvalidSetting(setting, f"{column!r} is not in the data", hint=hint if names else "It has no columns.")
+
+
+def check_unit(column: str, names: Sequence[str] | None, nested: Callable[[str], bool]) -> None:
+    """Require that one column has this name, and that its values tell units apart."""
+    check_name(column, names, setting="unit")
+    if nested(column):
+        raise InvalidSetting(
+            "unit",
+            f"{column!r} holds lists or structures, which do not tell units apart by their bytes",
+            hint="Give a column of text or numbers.",
+        )
 
 
 def check_kind(column: str, kind: Kind | None, question: Question) -> None:

@@ -45,6 +45,10 @@ class PolarsEngine:
         """Not here: the caller can cast where the data is."""
         raise not_read(kinds, "a lazy Polars frame")
 
+    def nested(self, column: str) -> bool:
+        """Whether a column holds lists or structures."""
+        return bool(self._schema[column].is_nested())
+
     def rows(self, wanted: Sequence[str]) -> LazyRows:
         """These columns, each row a unit."""
         return self._cleaned(self._select(wanted), wanted)
@@ -56,11 +60,19 @@ class PolarsEngine:
         names = value_names(len(wanted))
         # A random permutation of the rows: within a unit, each of its rows is as likely as the others to come first.
         place = pl.int_range(pl.len(), dtype=pl.Int64).shuffle().alias("r")
-        first = [pl.col(name).get(pl.col("r").arg_min()) for name in names]
+        first = [*(pl.col(name).get(pl.col("r").arg_min()) for name in names), pl.col("r").min()]
         drawn = self._held(self._select(wanted, unit), [*wanted, unit]).with_columns(place)
-        query = drawn.group_by("u").agg(*first).drop("u")
-        kept = guarded(self.name, query.collect)
-        return self._cleaned(kept.lazy(), wanted)
+
+        def run() -> Any:
+            kept = drawn.group_by("u").agg(*first).collect()
+            if self.kind(unit) != "text":
+                return kept
+            # A unit may be written in several forms: each has chosen its first row, and the first of those is chosen.
+            kept = kept.with_columns(pl.col("u").cast(pl.String))
+            ascii = kept["u"].str.len_bytes() == kept["u"].str.len_chars()  # which NFC leaves as it is
+            return kept if ascii.all() else kept.group_by(pl.col("u").str.normalize("NFC")).agg(*first)
+
+        return self._cleaned(guarded(self.name, run).lazy().select(names), wanted)
 
     def close(self) -> None:
         """Nothing is kept open."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Rows(Protocol):
-    """Some columns' cleaned values v0, v1, …, one row a unit."""
+    """Some columns' cleaned values v0, v1, …, one row a unit. Text is counted by its bytes, whatever the collation."""
 
     def counts(self, question: Question, *, at_least: int = 1, most: int | None = None) -> pa.Table:
         """Keys and n of `columns.count`, no more than `most` + 1 rows of them."""
@@ -54,6 +54,10 @@ class Engine(Protocol):
         """
         ...
 
+    def nested(self, column: str) -> bool:
+        """Whether a column holds lists or structures."""
+        ...
+
     def rows(self, wanted: Sequence[str]) -> Rows:
         """These columns, each row a unit."""
         ...
@@ -63,7 +67,8 @@ class Engine(Protocol):
 
         Guarantee: the choice is made once, and for a unit it depends on that unit's rows and on chance alone. Chance
         is the engine's own here: even someone who knew every choice would still face the coins.
-        Edge cases: rows without a unit are left out.
+        Edge cases: rows without a unit are left out. Text tells units apart by its bytes in NFC, whatever collation a
+        column, a session or a database has.
         """
         ...
 

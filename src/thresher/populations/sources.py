@@ -121,9 +121,9 @@ def _lazy(data: Any, frame: Any) -> Engine:
 
         return RelationEngine(data)
     if kind.is_ibis():
-        from thresher.populations.ibis_engine import IbisEngine
+        from thresher.populations.ibis_engine import open_ibis
 
-        return IbisEngine(data)
+        return open_ibis(data)
     if kind.is_dask():
         from thresher.populations.dask_engine import DaskEngine
 

@@ -19,15 +19,18 @@ from thresher.questions import Question
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Text with a byte for each character is ASCII, which NFC leaves as it is. For the rest, Spark has no function of its
+# own, but carries ICU for its collations.
+_NFC = (
+    "collate(CASE WHEN char_length({0}) < octet_length({0}) THEN "
+    "reflect('com.ibm.icu.text.Normalizer', 'compose', {0}, false) ELSE {0} END, 'UTF8_BINARY')"
+)
+
 _CLEAN: dict[Kind, str] = {
-    # Text with a byte for each character is ASCII, which NFC leaves as it is. For the rest, Spark has no function of
-    # its own, but carries ICU for its collations.
-    "text": "CASE WHEN char_length({0}) < octet_length({0}) THEN "
-    "reflect('com.ibm.icu.text.Normalizer', 'compose', replace({0}, char(0), ''), false) "
-    "ELSE replace({0}, char(0), '') END",
+    "text": _NFC.replace("{0}", "replace({0}, char(0), '')"),
     "whole numbers": "CAST({0} AS BIGINT)",
     "floats": "CASE WHEN {0} = 0 THEN 0D ELSE CAST({0} AS DOUBLE) END",
-    "decimals": "CAST({0} AS STRING)",
+    "decimals": "collate(CAST({0} AS STRING), 'UTF8_BINARY')",
     "booleans": "{0}",
     "dates": "{0}",
     "times": "CAST({0} AS TIMESTAMP_NTZ)",
@@ -80,6 +83,10 @@ class SparkEngine:
         """Not here: the caller can cast where the data is."""
         raise not_read(kinds, "a Spark frame")
 
+    def nested(self, column: str) -> bool:
+        """Whether a column holds lists or structures."""
+        return self._frame.schema[column].dataType.typeName() in ("struct", "array", "map", "variant")
+
     def rows(self, wanted: Sequence[str]) -> SparkRows:
         """These columns, each row a unit."""
         return guarded(self.name, lambda: self._cleaned(self._select(wanted), wanted))
@@ -96,6 +103,8 @@ class SparkEngine:
             seed = secrets.randbits(31)
             drawn = self._held(self._select(wanted, unit).selectExpr("*", f"rand({seed}) AS r"), [*wanted, unit])
             packed = f"min_by(struct({', '.join(names)}), r) AS s"
+            if self.kind(unit) == "text":
+                drawn = drawn.selectExpr(*names, "r", f"{_NFC.format('u')} AS u")
             grouped = drawn.groupBy("u").agg(_expression(self._frame, packed))
             kept = grouped.selectExpr(*[f"s.{name} AS {name}" for name in names]).persist()
             self._persisted.append(kept)
@@ -114,7 +123,14 @@ class SparkEngine:
         named = dict(zip(value_names(len(wanted)), wanted, strict=True))
         if unit is not None:
             named["u"] = unit
-        return self._frame.selectExpr(*[f"{_quoted(old)} AS {new}" for new, old in named.items()])
+        return self._frame.selectExpr(*[f"{self._by_bytes(old)} AS {new}" for new, old in named.items()])
+
+    def _by_bytes(self, column: str) -> str:
+        """A column; text is compared by its bytes from here on, whatever collation its column or session has.
+
+        Under a collation Spark would count several spellings as one, and return any of them, be it that of one person.
+        """
+        return f"collate({_quoted(column)}, 'UTF8_BINARY')" if self.kind(column) == "text" else _quoted(column)
 
     def _cleaned(self, frame: Any, wanted: Sequence[str]) -> SparkRows:
         kinds = [kind for column in wanted if (kind := self.kind(column)) is not None]

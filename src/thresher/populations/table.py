@@ -45,7 +45,8 @@ class Table(Population):
 
     With `unit="user_id"`, each unit contributes one value: one of its rows that have a value in all columns that a
     question reads is chosen at random, once for each set of columns, so that several rounds see the same value. Rows
-    without a unit are left out. Units are told apart as they are stored, letter by letter.
+    without a unit are left out. Units are told apart by the bytes of their text in NFC, whatever collation a column,
+    session or database has.
 
     `data` is a pandas, Polars (eager or lazy), PyArrow, DuckDB, Ibis, Dask, Spark or Spark Connect frame; the path of a
     CSV, TSV, JSON lines or Parquet file, a glob, or a directory of Parquet files; or a NumPy array or list, whose
@@ -108,7 +109,7 @@ class Table(Population):
     def _check_settings(self) -> None:
         names = self._engine.names()
         if self._unit is not None:
-            kinds.check_name(self._unit, names, setting="unit")
+            kinds.check_unit(self._unit, names, self._engine.nested)
         for column, kind in self._types.items():
             kinds.check_name(column, names, setting="types")
             kinds.check_declared(column, kind, self._engine.kind(column))
