@@ -7,12 +7,14 @@ import math
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import pyarrow as pa
 import pytest
 
 import thresher as th
 from thresher.analytics import HeavyHittersQuery, HistogramQuery, QuantilesQuery, QueryTaker, RangesQuery
 from thresher.analytics.trie import Trie, TrieNode, branching_trie
 from thresher.console import asking, pictures, svg
+from thresher.console.downloads import KINDS, download
 from thresher.console.lines import python_line
 from thresher.console.pages.home import progress
 from thresher.console.reading import PAGE, Column, Reading, Row, branches
@@ -281,3 +283,13 @@ def test_an_error_finds_its_field():
         with pytest.raises(ThresherError) as raised:
             asking.to_request(fields)
         assert asking.field_of(asking.as_on_the_form(raised.value), fields) == field, given
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("verb", ["histogram", "heavy_hitters", "quantiles", "ranges"])
+def test_an_empty_answer_is_every_kind_of_file(verb, kind):
+    plan = th.plan(1, 1e-8, rounds=2 if verb in ("quantiles", "ranges") else 1)
+    people = pa.table({"x": [1.5, 2.5]})
+    more = {"quantiles": ([0.5],)}.get(verb, ())
+    bounds = {"lower": 0, "upper": 10} if verb in ("quantiles", "ranges") else {}
+    assert download(getattr(th, verb)(people, "x", *more, plan=plan, **bounds), kind)

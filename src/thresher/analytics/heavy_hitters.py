@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,8 +210,11 @@ class HeavyHitters(Answer):
 
 
 def _plain(item: FoundItem) -> dict[str, Any]:
+    value = item.item
+    if isinstance(value, float) and not math.isfinite(value):
+        value = repr(value)  # JSON has no such number; releases are written in the same way
     return {
-        "item": item.item,
+        "item": value,
         "count": item.count,
         "estimate": item.estimate,
         "lower": item.interval[0],

@@ -6,6 +6,7 @@ does not verify; 6 an optional package is missing; 1 anything else.
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from thresher._version import __version__
 from thresher.cli import audit, devices, fleet, lab, ledger, planning, privacy, serving, tables
+from thresher.cli.output import any_text
 from thresher.errors import ThresherError, exit_code
 
 app = typer.Typer(
@@ -53,8 +55,13 @@ def root(
 
 def main() -> None:
     """Run the command; an error of ours is a message and an exit code, never a traceback."""
+    any_text(sys.stdout, sys.stderr)
     try:
         app()
+    except BrokenPipeError:
+        # Whoever read the output has left, as head does; what was to be kept has been kept.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except ThresherError as error:
         console = Console(stderr=True, highlight=False)
         console.print(f"[bold red]error[/] ({error.code}): ", end="")

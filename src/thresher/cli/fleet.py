@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
-import json as json_module
-import math
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -17,10 +17,11 @@ from rich.text import Text
 from thresher.analytics import QueryTaker
 from thresher.cli import fleet_options as given
 from thresher.cli import options
+from thresher.cli.delivering import deliver
 from thresher.cli.fleet_options import Asked, connected
-from thresher.cli.output import check_files, console, print_json, rows_table
+from thresher.cli.output import check_files, console, print_json, range_row, rows_table
 from thresher.cli.parsing import parsed_range
-from thresher.files import write_whole
+from thresher.errors import InvalidFormat, ServerUnavailable
 from thresher.fleet.client import Fleet, QueryHandle
 from thresher.fleet.watching import bars
 from thresher.verbs import BRANCHING
@@ -85,9 +86,12 @@ def query(
         if plan:
             _show_preview(asked.submit_to(_Previews(fleet)), json)
             return
-        handle: QueryHandle = asked.submit_to(_Named(fleet, name), wait=False)
-        status = _watched(handle, json) if wait else handle.status()
-        _show(handle, status, json, plot=plot, output=output, ranges=ranges, must=wait)
+        name = name or f"command-{secrets.token_hex(8)}"
+        with _said_on_failure(f"It may have been taken. The same command with --name {name} does not ask twice."):
+            handle: QueryHandle = asked.submit_to(_Named(fleet, name), wait=False)
+        with _said_on_failure(f"What it cost stays spent. thresher fleet show {handle.id} shows it."):
+            status = _watched(handle, json) if wait else handle.status()
+            _show(handle, status, json, plot=plot, output=output, ranges=ranges, must=wait)
 
 
 @app.command("list")
@@ -166,6 +170,16 @@ def cancel(
         _show(handle, handle.cancel(), json)
 
 
+@contextlib.contextmanager
+def _said_on_failure(text: str) -> Iterator[None]:
+    """If the server is lost or a person gives up, say how to find the query again."""
+    try:
+        yield
+    except (ServerUnavailable, InvalidFormat, KeyboardInterrupt):
+        Console(stderr=True, highlight=False).print(text, markup=False, soft_wrap=True)
+        raise
+
+
 class _Previews(QueryTaker):
     """Takes a verb's query, and only looks at it."""
 
@@ -230,20 +244,28 @@ def _show(
 ) -> None:
     """The status, and the answer of a query that is done. With `must`, a query without one is an error."""
     answer = handle.result(timeout=0) if must or status.state == "done" else None
-    content: Any = None if answer is None else json_module.loads(answer.to_json())
-    rows = [] if answer is None or status.verb != "ranges" else [_range_row(answer, *ends) for ends in ranges]
-    if rows:
-        content["ranges"] = rows
-    if output is not None and content is not None:
-        write_whole(output, json_module.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-    if json:
-        print_json({"query": _plain(status), "answer": content})
-    else:
+    if answer is None:
+        if json:
+            print_json({"query": _plain(status), "answer": None})
+        else:
+            _show_status(status)
+        return
+    rows = [range_row(answer, *ends) for ends in ranges] if status.verb == "ranges" else []
+
+    def show() -> None:
         _show_status(status)
-        if answer is not None:
-            _show_answer(answer, status.verb, rows)
-    if plot is not None and answer is not None:
-        answer.plot(plot)
+        _show_answer(answer, status.verb, rows)
+
+    deliver(
+        answer,
+        show,
+        plot=plot,
+        output=output,
+        json=json,
+        extra={"ranges": rows} if rows else None,
+        shown=lambda content: {"query": _plain(status), "answer": content},
+        again=f"thresher fleet show {handle.id} shows it again",
+    )
 
 
 def _show_status(status: QueryStatus) -> None:
@@ -297,18 +319,6 @@ def _show_preview(preview: PlanPreview, json: bool) -> None:
         + ("it fits." if preview.fits else "it does not fit."),
         markup=False,
     )
-
-
-def _range_row(answer: Any, low: float, high: float) -> dict[str, Any]:
-    count, fraction = answer.count(low, high), answer.fraction(low, high)
-    return {
-        "from": low,
-        "to": high,
-        "estimate": count.estimate,
-        "lower": count.interval[0],
-        "upper": count.interval[1],
-        "fraction": None if math.isnan(fraction.estimate) else fraction.estimate,
-    }
 
 
 def _plain(message: Any) -> Any:

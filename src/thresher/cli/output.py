@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,20 +21,47 @@ from thresher.files import file_target
 if TYPE_CHECKING:
     import pyarrow as pa
 
-console = Console(highlight=False)
+
+class _Console(Console):
+    """Leaves it to whoever prints what to do when nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        raise
+
+
+console = _Console(highlight=False)
 
 _BAR_WIDTH = 24
 _LONGEST_CELL = 60
 _LEAST_WIDTH_FOR_BARS = 72
 
 
+def as_json(content: Any, encoding: str = "utf-8") -> str:
+    """Content as JSON for people; escaped where the encoding has no way to write it."""
+    text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return json.dumps(content, indent=2, allow_nan=False)
+    return text
+
+
 def print_json(content: Any) -> None:
     """One JSON document on standard output, nothing else."""
-    typer.echo(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False))
+    typer.echo(as_json(content, getattr(sys.stdout, "encoding", None) or "utf-8"))
+
+
+def any_text(*streams: Any) -> None:
+    """Let streams write any text: what their encoding does not have is escaped, and never an error."""
+    for stream in streams:
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def check_files(plot: Path | None, output: Path | None = None) -> None:
     """Require, before anything is spent, that what was asked for can be written."""
+    if sys.stdout is None and output is None:
+        raise InvalidSetting("output", "is missing, and standard output is closed", hint="Give a file with --output.")
     for setting, path in (("plot", plot), ("output", output)):
         if path is None:
             continue
@@ -63,6 +92,19 @@ def rows_table(rows: pa.Table, *, bars: str | None = None, most: int = 50) -> Ta
         table.caption = f"{len(rows) - most:,} more rows; use --output or --json for all."
         table.caption_justify = "left"
     return table
+
+
+def range_row(answer: Any, low: float, high: float) -> dict[str, Any]:
+    """What is shown of one range; where nothing was released, its fraction is not known."""
+    count, fraction = answer.count(low, high), answer.fraction(low, high)
+    return {
+        "from": low,
+        "to": high,
+        "estimate": count.estimate,
+        "lower": count.interval[0],
+        "upper": count.interval[1],
+        "fraction": None if math.isnan(fraction.estimate) else fraction.estimate,
+    }
 
 
 def _is_number(kind: str) -> bool:

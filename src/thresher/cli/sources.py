@@ -26,7 +26,7 @@ def opened(data: str, format: str) -> Iterator[str]:
         return
     if format not in _FORMATS:
         raise InvalidSetting("format", f"must be one of {', '.join(_FORMATS)}")
-    with tempfile.TemporaryDirectory(prefix="thresher-") as folder:
+    with tempfile.TemporaryDirectory(prefix="thresher-", ignore_cleanup_errors=True) as folder:
         path = Path(folder) / f"input.{format}"
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -10,10 +9,10 @@ import typer
 
 from thresher import verbs
 from thresher.cli import options
-from thresher.cli.output import check_files, console, print_json, rows_table
+from thresher.cli.delivering import deliver, said_if_charged
+from thresher.cli.output import check_files, console, range_row, rows_table
 from thresher.cli.parsing import parsed_bins, parsed_lines, parsed_range
 from thresher.cli.sources import opened, progress_bar
-from thresher.files import write_whole
 from thresher.ledger import Ledger
 from thresher.privacy import Adjacency as AdjacencyName
 
@@ -62,7 +61,8 @@ def histogram(
 ) -> None:
     """How many units hold each value of a column."""
     check_files(plot, output)
-    with opened(data, format) as source, progress_bar(json) as progress:
+    book = _ledger(ledger)
+    with opened(data, format) as source, progress_bar(json) as progress, said_if_charged(book):
         answer = verbs.histogram(
             source,
             column[0] if len(column) == 1 else column,
@@ -76,14 +76,16 @@ def histogram(
             upper=upper,
             dates=cast(Any, dates),
             domain=None if domain is None else parsed_lines(domain),
-            ledger=_ledger(ledger),
+            ledger=book,
             progress=progress,
         )
-    _finish(answer, plot, output, json)
-    if not json:
+
+    def show() -> None:
         console.print(rows_table(answer.to_arrow(), bars="estimate"))
         console.print(OTHER, style="dim")
         _promise(answer, unit)
+
+    deliver(answer, show, plot=plot, output=output, json=json)
 
 
 def heavy_hitters(
@@ -105,7 +107,8 @@ def heavy_hitters(
 ) -> None:
     """The common values of a text column."""
     check_files(plot, output)
-    with opened(data, format) as source, progress_bar(json) as progress:
+    book = _ledger(ledger)
+    with opened(data, format) as source, progress_bar(json) as progress, said_if_charged(book):
         answer = verbs.heavy_hitters(
             source,
             column,
@@ -116,16 +119,18 @@ def heavy_hitters(
             method=cast(Any, method),
             levels=levels,
             step=step,
-            ledger=_ledger(ledger),
+            ledger=book,
             progress=progress,
         )
-    _finish(answer, plot, output, json)
-    if not json:
+
+    def show() -> None:
         console.print(rows_table(answer.to_arrow(), bars="estimate", most=top))
         if method == "trie":
             console.print(answer.tree())
         console.print(OTHER, style="dim")
         _promise(answer, unit)
+
+    deliver(answer, show, plot=plot, output=output, json=json)
 
 
 def quantiles(
@@ -152,7 +157,8 @@ def quantiles(
 ) -> None:
     """The numbers that given parts of all units are below."""
     check_files(plot, output)
-    with opened(data, format) as source, progress_bar(json) as progress:
+    book = _ledger(ledger)
+    with opened(data, format) as source, progress_bar(json) as progress, said_if_charged(book):
         answer = verbs.quantiles(
             source,
             column,
@@ -167,13 +173,15 @@ def quantiles(
             steps=steps,
             levels=levels,
             branching=branching,
-            ledger=_ledger(ledger),
+            ledger=book,
             progress=progress,
         )
-    _finish(answer, plot, output, json)
-    if not json:
+
+    def show() -> None:
         console.print(rows_table(answer.to_arrow()))
         _promise(answer, unit)
+
+    deliver(answer, show, plot=plot, output=output, json=json)
 
 
 def ranges(
@@ -199,7 +207,8 @@ def ranges(
     """How many units lie in given ranges; all ranges together cost the same as one."""
     wanted = [parsed_range(text) for text in range_]
     check_files(plot, output)
-    with opened(data, format) as source, progress_bar(json) as progress:
+    book = _ledger(ledger)
+    with opened(data, format) as source, progress_bar(json) as progress, said_if_charged(book):
         answer = verbs.ranges(
             source,
             column,
@@ -211,41 +220,18 @@ def ranges(
             adjacency=cast(AdjacencyName, adjacency),
             levels=levels,
             branching=branching,
-            ledger=_ledger(ledger),
+            ledger=book,
             progress=progress,
         )
-    rows = []
-    for low, high in wanted:
-        count, fraction = answer.count(low, high), answer.fraction(low, high)
-        rows.append(
-            {
-                "from": low,
-                "to": high,
-                "estimate": count.estimate,
-                "lower": count.interval[0],
-                "upper": count.interval[1],
-                "fraction": fraction.estimate,
-            }
-        )
-    _finish(answer, plot, output, json, extra={"ranges": rows})
-    if not json:
+    rows = [range_row(answer, low, high) for low, high in wanted]
+
+    def show() -> None:
         import pyarrow as pa
 
         console.print(rows_table(pa.Table.from_pylist(rows)))
         _promise(answer, unit)
 
-
-def _finish(
-    answer: Any, plot: Path | None, output: Path | None, json: bool, extra: dict[str, Any] | None = None
-) -> None:
-    """Write what was asked for. The answer was drawn and charged: a failing picture must not lose it."""
-    content = json_module.loads(answer.to_json()) | (extra or {})
-    if output is not None:
-        write_whole(output, json_module.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-    if json:
-        print_json(content)
-    if plot is not None:
-        answer.plot(plot)
+    deliver(answer, show, plot=plot, output=output, json=json, extra={"ranges": rows})
 
 
 def _promise(answer: Any, unit: str | None) -> None:

@@ -20,7 +20,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from thresher.analytics import Progress, Query, QueryTaker, query_from_dict
-from thresher.errors import BudgetExceeded, Conflict, InvalidSetting, QueryEnded, VerificationFailed
+from thresher.errors import (
+    BudgetExceeded,
+    Conflict,
+    InvalidSetting,
+    QueryEnded,
+    ServerUnavailable,
+    VerificationFailed,
+)
 from thresher.fleet.connection import Connection
 from thresher.mechanism.release import Release
 
@@ -103,7 +110,11 @@ class Fleet(QueryTaker):
         from thresher.fleet.messages import QueryStatus, decode, encode
 
         request = self._request(query, name or f"python-{secrets.token_hex(8)}")
-        status = decode(QueryStatus, self._connection.post("/v1/queries", encode(request)))
+        try:
+            status = decode(QueryStatus, self._connection.post("/v1/queries", encode(request)))
+        except ServerUnavailable as error:
+            error.hint = f"It may have been taken: asking again with name={request.name!r} does not ask twice."
+            raise
         handle = QueryHandle(self, status.id)
         return handle.result(progress=progress) if wait else handle
 

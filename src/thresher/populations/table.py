@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -36,6 +37,8 @@ SAMPLING_RATE_LIMIT = 0.4
 
 Readings = tuple[tuple[str, kinds.Kind | None], ...]
 """Columns, each with the kind as which it is read."""
+
+_log = logging.getLogger("thresher.populations")
 
 _ASKED_REPEATEDLY = (Prefixes, Cells, Below)
 
@@ -175,13 +178,19 @@ class Table(Population):
         return sample_and_threshold(pair, plan, self._randomness, columns=question.columns)
 
     def close(self) -> None:
-        """Let go of connections and of what engines keep for this table."""
-        for rows in (*self._chosen.values(), *self._cached.values()):
-            if rows is not None:
-                rows.close()
+        """Let go of connections and of what engines keep for this table.
+
+        Guarantee: never fails. An answer that was paid for is not lost because its engine could not be closed; the log
+        has the kind of error.
+        """
+        kept: list[Any] = [rows for rows in (*self._chosen.values(), *self._cached.values()) if rows is not None]
         self._chosen.clear()
         self._cached.clear()
-        self._engine.close()
+        for part in (*kept, self._engine):
+            try:
+                part.close()
+            except Exception as error:
+                _log.warning("%s could not be closed: %s", self._engine.name, type(error).__name__)
 
     def __enter__(self) -> Table:
         return self
