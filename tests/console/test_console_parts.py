@@ -88,7 +88,7 @@ def run(line: str) -> object:
     ("given", "setting"),
     [
         ({}, "attribute"),
-        ({"attribute": "x" * 300}, "attribute"),
+        ({"attribute": "x" * 300}, "column"),
         ({"attribute": "a", "verb": "count"}, "verb"),
         ({"attribute": "a", "epsilon": ""}, "epsilon"),
         ({"attribute": "a", "epsilon": "nan"}, "epsilon"),
@@ -277,7 +277,7 @@ def test_an_error_finds_its_field():
         ({"verb": "ranges", "ranges_branching": "1"}, "ranges_branching"),
         ({"verb": "heavy_hitters", "hitters_method": "trie", "hitters_levels": "x"}, "hitters_levels"),
         ({"buckets": "bins", "bins_number": "0"}, "bins_number"),
-        ({"verb": "heavy_hitters", "hitters_method": "trie", "hitters_levels": "501"}, ""),  # rounds have no field
+        ({"verb": "heavy_hitters", "hitters_method": "trie", "hitters_levels": "1001"}, ""),  # rounds have no field
     ):
         fields = asking.filled({"attribute": "a", **given})
         with pytest.raises(ThresherError) as raised:

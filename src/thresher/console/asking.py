@@ -22,6 +22,7 @@ from thresher.analytics.queries import (
     RangesQuery,
 )
 from thresher.errors import InvalidSetting, ThresherError
+from thresher.fleet.admission import check_columns
 from thresher.fleet.checking import limits
 from thresher.fleet.messages import QueryRequest, RoundSettings
 from thresher.fleet.rates import MOST_ROUNDS, SAMPLED_BY, SampledBy
@@ -172,7 +173,7 @@ def to_query(fields: Mapping[str, str]) -> Query:
     if not fields["attribute"]:
         raise InvalidSetting("attribute", "is missing", hint="Name what devices should answer about.")
     query = makers[verb](fields)
-    _ = query.first_question  # what cannot be asked is refused here, before it is shown as a plan
+    check_columns(query.first_question.columns)  # what cannot be asked is refused here, before it is shown as a plan
     return query
 
 

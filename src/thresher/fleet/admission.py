@@ -66,7 +66,7 @@ def admit(request: QueryRequest, defaults: RoundSettings = DEFAULTS) -> Admitted
             hint="How many devices complete a round is public, which only replace-one allows.",
         )
     settings = filled(request.settings, defaults)
-    _check_columns(query.first_question.columns)
+    check_columns(query.first_question.columns)
     check_bucket_size(query, settings.bucket_size or 0)
     rates, exact = share(plan, settings.contact_rate or 1.0, sampled_by(settings))
     exact.verify()
@@ -181,7 +181,8 @@ def _as_counted(query: Query) -> Query:
     return replace(query, domain=tuple(tuple(map(counted, bucket, parts)) for bucket in query.domain))
 
 
-def _check_columns(columns: tuple[str, ...]) -> None:
+def check_columns(columns: tuple[str, ...]) -> None:
+    """Refuse attributes that no round can ask for."""
     if len(columns) > MOST_COLUMNS:
         raise InvalidSetting("column", f"must name at most {MOST_COLUMNS} columns")
     if not all(len(column) <= LONGEST_COLUMN and column.isprintable() for column in columns):
