@@ -20,6 +20,7 @@ from thresher.fleet.messages import (
     RoundConfiguration,
     RoundSettings,
     canonical,
+    decode,
 )
 from thresher.fleet.rates import SAMPLED_BY, SampledBy, share
 from thresher.mechanism.release import NUMBERS
@@ -39,6 +40,7 @@ _NAMES = 1024  # more than names, a key's id and a time take in a configuration
 class Admitted:
     """A query that can be run, with the very plan that its rounds will have and every setting filled in."""
 
+    name: str
     query: Query
     rates: Rates
     settings: RoundSettings
@@ -51,12 +53,14 @@ class Admitted:
         return self.query.plan
 
 
-def admit(request: QueryRequest, defaults: RoundSettings = DEFAULTS) -> Admitted:
-    """Check a request, and share its plan's rate out.
+def admit(request: QueryRequest | bytes, defaults: RoundSettings = DEFAULTS) -> Admitted:
+    """Check a request, and share its plan's rate out. A request in bytes, as it was sent, is read first.
 
     Guarantee: the plan's total has been recomputed and holds; every setting of the verb and of the rounds is in range;
     the first round's configuration can be made.
     """
+    if isinstance(request, bytes):
+        request = decode(QueryRequest, request)
     query = query_from_dict(request.query)
     plan = query.plan
     if plan.adjacency != "replace":
@@ -73,6 +77,7 @@ def admit(request: QueryRequest, defaults: RoundSettings = DEFAULTS) -> Admitted
     query = _read_back(_as_counted(with_plan(query, exact)))
     _first_round(query, rates, settings)  # which can be made
     return Admitted(
+        name=request.name,
         query=query,
         rates=rates,
         settings=settings,

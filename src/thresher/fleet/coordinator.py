@@ -62,6 +62,15 @@ _REMEMBERED = 64
 """Answers that are kept at hand."""
 
 
+Compute = Callable[..., Any]
+"""Calls a function with arguments and returns what it returns: here, or in another process."""
+
+
+def here(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in this process."""
+    return function(*arguments)
+
+
 def _new_id() -> str:
     return f"q{secrets.token_hex(8)}"
 
@@ -96,6 +105,7 @@ class Coordinator:
         *,
         most_open: int = 32,
         new_id: Callable[[], str] = _new_id,
+        compute: Compute = here,
     ) -> None:
         if ledger.adjacency != "replace" or ledger.unit not in (None, DEVICE):
             raise Conflict(
@@ -110,6 +120,7 @@ class Coordinator:
         self._defaults = filled(defaults, DEFAULTS)
         self._most_open = most_open
         self._new_id = new_id
+        self._compute = compute
         self._runner = RoundRunner(store, clock, collector, aggregator, fleet)
         self._fleet = check_name("fleet", fleet)
         # Held while a query is taken and charged, so that no charge slips between the look and the entry.
@@ -123,26 +134,28 @@ class Coordinator:
 
     # What an analyst may do.
 
-    def preview(self, request: QueryRequest) -> PlanPreview:
-        """What a query would do; charges nothing."""
-        return previews.preview(admit(request, self._defaults), self._ledger, self._collector.overview().active)
+    def preview(self, request: QueryRequest | bytes) -> PlanPreview:
+        """What a query would do; charges nothing. A request in bytes, as it was sent, is read first."""
+        budget, devices = previews.budget_of(self._ledger), self._collector.overview().active
+        preview: PlanPreview = self._compute(previews.previewed, request, self._defaults, budget, devices)
+        return preview
 
-    def submit(self, request: QueryRequest, by: str) -> QueryStatus:
-        """Take a query, charge it, and start it.
+    def submit(self, request: QueryRequest | bytes, by: str) -> QueryStatus:
+        """Take a query, charge it, and start it. A request in bytes, as it was sent, is read first.
 
         Guarantee: idempotent by `by` and the request's name. Nothing is stored for a request that is refused by a
         check, and nothing is charged for one that does not fit the budget: it is stored as refused, for a while.
         Edge cases: another request under a name that is taken is a `Conflict`.
         """
-        admitted = admit(request, self._defaults)
+        admitted: Admitted = self._compute(admit, request, self._defaults)
         with self._charging:
             queries = self._store.queries()
-            stored = next((query for query in queries if (query.by, query.name) == (by, request.name)), None)
+            stored = next((query for query in queries if (query.by, query.name) == (by, admitted.name)), None)
             if stored is None:
                 # Another coordinator may have taken up this store since the start.
                 _check_ledger(self._ledger, self._store)
                 self._check_room(queries)
-                stored = self._create(request, admitted, by)
+                stored = self._create(admitted, by)
             if not views.same_request(stored, admitted.request_hash):
                 raise Conflict("Another query is stored under this name.", hint="Choose another name.")
             if stored.state == "refused":
@@ -310,13 +323,13 @@ class Coordinator:
                 hint="Wait for one to end, or cancel one.",
             )
 
-    def _create(self, request: QueryRequest, admitted: Admitted, by: str) -> StoredQuery:
+    def _create(self, admitted: Admitted, by: str) -> StoredQuery:
         fixed = views.Prepared(guarantees=GuaranteesStated.of(admitted.guarantees), request=admitted.request_hash)
         stored, _ = self._store.create_query(
             StoredQuery(
                 id=self._new_id(),
                 by=by,
-                name=request.name,
+                name=admitted.name,
                 verb=admitted.query.verb,
                 what=admitted.query.describe(),
                 query=canonical(admitted.query.to_dict()).decode(),

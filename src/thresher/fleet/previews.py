@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from thresher.fleet.admission import Admitted
-from thresher.fleet.messages import PlanPreview
+from thresher.fleet.admission import Admitted, admit
+from thresher.fleet.messages import PlanPreview, QueryRequest, RoundSettings
 from thresher.fleet.policy import Policy
 from thresher.ledger import Ledger
 from thresher.privacy.budget import Budget, Charge
@@ -11,12 +11,21 @@ from thresher.privacy.budget import Budget, Charge
 _SIZES = (100, 300, 1_000, 3_000, 10_000, 100_000, 1_000_000)
 
 
-def preview(admitted: Admitted, ledger: Ledger, devices: int) -> PlanPreview:
+def budget_of(ledger: Ledger) -> Budget:
+    """What a ledger holds, as a value that can be sent to another process."""
+    charges = tuple(Charge(entry.epsilon, entry.delta) for entry in ledger.history())
+    return Budget(ledger.epsilon, ledger.delta, charges)
+
+
+def previewed(request: QueryRequest | bytes, defaults: RoundSettings, budget: Budget, devices: int) -> PlanPreview:
+    """The preview of a request, checked first."""
+    return preview(admit(request, defaults), budget, devices)
+
+
+def preview(admitted: Admitted, budget: Budget, devices: int) -> PlanPreview:
     """The preview of a query that was admitted, in a fleet of this many active devices."""
     plan, query = admitted.plan, admitted.query
     contact_rate = admitted.settings.contact_rate or 1.0
-    entries = ledger.history()
-    budget = Budget(ledger.epsilon, ledger.delta, tuple(Charge(entry.epsilon, entry.delta) for entry in entries))
     return PlanPreview(
         verb=query.verb,
         what=query.describe(),

@@ -121,11 +121,12 @@ _ROLE: Final = "coordinator"
 ROUTES = (
     Route(
         "POST", "/v1/plans", "plan_query", "What a query would cost, guarantee and see; charges nothing.",
-        ANALYST, _ROLE, _plan, body=QueryRequest, answer=PlanPreview, largest_body=4 * MIB, problems=(400, 422),
+        ANALYST, _ROLE, _plan, body=QueryRequest, answer=PlanPreview, largest_body=4 * MIB, reads=True,
+        problems=(400, 422),
     ),
     Route(
         "POST", "/v1/queries", "submit_query", "Ask; asking again under the same name returns the first query.",
-        ANALYST, _ROLE, _submit, body=QueryRequest, answer=QueryStatus, largest_body=4 * MIB,
+        ANALYST, _ROLE, _submit, body=QueryRequest, answer=QueryStatus, largest_body=4 * MIB, reads=True,
         problems=(400, 402, 409, 422),
     ),
     Route(

@@ -16,7 +16,7 @@ from thresher.errors import InvalidSetting, ServerUnavailable, StoreUnavailable
 from thresher.fleet.aggregator import Aggregator
 from thresher.fleet.clock import Clock, SystemClock
 from thresher.fleet.collector import Collector
-from thresher.fleet.coordinator import Coordinator
+from thresher.fleet.coordinator import Coordinator, here
 from thresher.fleet.drawing import Drawing, LocalDrawing
 from thresher.fleet.keys import KeyRing
 from thresher.fleet.messages import RoundConfiguration, RoundSettings, check_name
@@ -32,6 +32,7 @@ from thresher.fleet.server.data_directory import DataDirectory, read_key_file
 from thresher.fleet.server.limits import Limits
 from thresher.fleet.server.peers import HttpAggregator, HttpCollector
 from thresher.fleet.server.services import Services
+from thresher.fleet.server.workers import Workers
 from thresher.fleet.spark_drawing import SparkDrawing, check_master
 from thresher.fleet.store.aggregator import AggregatorStore
 from thresher.fleet.store.collector import CollectorStore
@@ -115,15 +116,25 @@ def _check_network(text: str) -> None:
 
 
 @contextlib.contextmanager
-def assembled(settings: Settings, directory: DataDirectory, clock: Clock | None = None) -> Iterator[Services]:
-    """The parts of a server, closed again at the end."""
+def assembled(
+    settings: Settings, directory: DataDirectory, clock: Clock | None = None, *, processes: bool = False
+) -> Iterator[Services]:
+    """The parts of a server, closed again at the end. With `processes`, plans are computed beside it."""
     clock = clock or SystemClock()
     with contextlib.ExitStack() as stack:
-        yield _assemble(settings, directory, clock, stack)
+        services = Services(clock=clock, tokens=Tokens({}), limits=settings.limits, come_back=settings.come_back)
+        if processes:
+            limits = settings.limits
+            services.compute = Workers(
+                limits.planners, waiting=limits.plans_waiting, seconds=limits.plan_seconds, metrics=services.metrics
+            )
+            stack.callback(services.compute.close)
+        yield _assemble(settings, directory, services, stack)
 
 
-def _assemble(settings: Settings, directory: DataDirectory, clock: Clock, stack: contextlib.ExitStack) -> Services:
-    services = Services(clock=clock, tokens=Tokens({}), limits=settings.limits, come_back=settings.come_back)
+def _assemble(
+    settings: Settings, directory: DataDirectory, services: Services, stack: contextlib.ExitStack
+) -> Services:
     peers = _Peers(settings, services, stack)
     if "aggregator" in directory.roles:
         _add_aggregator(settings, directory, services, stack)
@@ -198,6 +209,7 @@ def _add_coordinator(
         settings.fleet,
         settings.rounds,
         most_open=settings.limits.open_queries,
+        compute=services.compute or here,
     )
 
 

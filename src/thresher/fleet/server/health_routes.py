@@ -45,13 +45,13 @@ def _openapi(call: Call) -> bytes:
 
 
 ROUTES = (
-    Route("GET", "/healthz", "health", "The process answers.", (), None, _health, answer=Health),
-    Route("GET", "/readyz", "readiness", "The server can do its work.", (), None, _ready, answer=Readiness),
+    Route("GET", "/healthz", "health", "The process answers.", (), None, _health, answer=Health, at_once=True),
+    Route("GET", "/readyz", "readiness", "The server can do its work.", (), None, _ready, answer=Readiness, alone=True),
     Route(
         "GET", "/metrics", "metrics", "Numbers as Prometheus text; none comes from data. Operators see more.",
-        (), None, _metrics, also=("operator",), answers=CONTENT_TYPE.decode(),
+        (), None, _metrics, also=("operator",), answers=CONTENT_TYPE.decode(), alone=True,
     ),
-    Route("GET", "/openapi.json", "openapi", "This document.", (), None, _openapi, answer=dict),
+    Route("GET", "/openapi.json", "openapi", "This document.", (), None, _openapi, answer=dict, at_once=True),
 )  # fmt: skip
 
 PATHS = frozenset(route.path for route in ROUTES)

@@ -53,6 +53,12 @@ class Limits:
     """Event streams open at a time."""
     streams_per_caller: int = 50
     """Of those, with one token."""
+    planners: int = 2
+    """Processes that compute plans."""
+    plans_waiting: int = 8
+    """Plans that may wait for one of them."""
+    plan_seconds: float = 15.0
+    """How long one plan may take of a processor; most take less than one."""
     connections: int = 20_000
     """Open at a time; fewer where the system allows fewer open files."""
     connections_per_address: int = 1_000

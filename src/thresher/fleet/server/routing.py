@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from thresher.fleet.messages import Message, decode, encode
+from thresher.fleet.server.alone import Alone
 from thresher.fleet.server.auth import Identity, bearer, check_kind
 from thresher.fleet.server.limits import KIB, TokenBuckets, read_body
 from thresher.fleet.server.problem import Refused, answer_of, http_refusal
@@ -30,6 +31,8 @@ OCTETS = "application/octet-stream"
 EVENTS = "text/event-stream"
 TEXT = "text/plain"
 
+_SMALL = 64 * KIB
+"""Longer bodies are read in a thread."""
 _JSON_HEADERS = [
     (b"content-type", b"application/json"),
     (b"cache-control", b"no-store"),
@@ -71,6 +74,12 @@ class Route:
     answers: str = JSON
     status: int = 200
     largest_body: int = 64 * KIB
+    reads: bool = False
+    """The handler reads its body itself: it gets the bytes."""
+    alone: bool = False
+    """The handler may hang on a store or a peer, and must not keep others from a thread: it gets one of its own."""
+    at_once: bool = False
+    """The handler neither waits nor computes: it needs no thread."""
     problems: tuple[int, ...] = ()
     also: tuple[str, ...] = ()
 
@@ -83,6 +92,7 @@ class Endpoint:
         self._routes = {route.method: route for route in routes}
         self._path = next(iter(self._routes.values())).path
         self._buckets = buckets
+        self._alone: dict[tuple[str, str | None], Alone] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -93,12 +103,12 @@ class Endpoint:
             if route is None:
                 raise http_refusal(405, {"Allow": ", ".join(sorted(self._routes))})
             call = await self._call(route, scope, receive)
-            assert route.handler is not None
             if route.answers == EVENTS:
                 status = 200
+                assert route.handler is not None
                 await self._stream(route.handler(call), receive, send)
                 return
-            result = await asyncio.to_thread(route.handler, call)
+            result = await self._result(route, call)
             status, headers, body = _answer(route, result)
         except ConnectionResetError:
             return
@@ -110,6 +120,17 @@ class Endpoint:
             known = method if method in ("HEAD", *self._routes) else "other"
             self._services.metrics.request(known, self._path, status)
         await respond(send, status, headers, body)
+
+    async def _result(self, route: Route, call: Call) -> Any:
+        assert route.handler is not None
+        if route.at_once:
+            return route.handler(call)
+        if route.alone:
+            # One for each kind of caller, since whoever asks may get what another was told.
+            kind = None if call.identity is None else call.identity.kind
+            alone = self._alone.setdefault((route.method, kind), Alone())
+            return await alone(route.handler, call)
+        return await asyncio.to_thread(route.handler, call)
 
     async def _call(self, route: Route, scope: Scope, receive: Receive) -> Call:
         services = self._services
@@ -127,9 +148,10 @@ class Endpoint:
         body: Any = None
         if route.method in ("POST", "PUT"):
             body = await read_body(headers, receive, route.largest_body, services.limits.body_seconds)
-            if route.body is not None:
-                body = decode(route.body, body)
-            elif body and route.takes == JSON:
+            if route.body is not None and not route.reads:
+                small = len(body) <= _SMALL
+                body = decode(route.body, body) if small else await asyncio.to_thread(decode, route.body, body)
+            elif body and route.body is None and route.takes == JSON:
                 raise Refused(400, "invalid-format", "This request takes no body.")
         return Call(services, identity, scope.get("path_params", {}), body, token)
 

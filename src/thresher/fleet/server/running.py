@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import gc
 import logging
 import resource
@@ -26,6 +25,7 @@ from thresher.fleet.server.app import App, build_app
 from thresher.fleet.server.assembling import Settings, assembled
 from thresher.fleet.server.connections import Door, configured
 from thresher.fleet.server.data_directory import DataDirectory, read_key_file
+from thresher.fleet.server.memory import bound_heaps
 from thresher.fleet.server.seldom import Seldom
 from thresher.fleet.server.services import Services
 from thresher.fleet.server.stepping import CoordinatorLoop
@@ -42,7 +42,6 @@ _SWITCH_SECONDS = 0.0005
 _GRACE_SECONDS = 5
 _OTHER_FILES = 256
 """Open files that are not connections of this server: stores, peers, worker processes."""
-_HEAPS, _OWN_MAPPING, _KEPT = -8, -3, -1  # M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD of <malloc.h>
 _USES = {
     "operator": "makes keys and tokens, see {url}/openapi.json",
     "analyst": "asks: thresher fleet list --server {url} --key {token}",
@@ -70,13 +69,13 @@ def serve(
         read_key_file(path)  # before anything is made: only the start that makes the secrets says where they are
     _quiet_logs()
     open_files = _raise_open_files()
-    _bound_heaps()
+    bound_heaps()
     # A commit waits for its turn at each of its steps; with turns ten times shorter, 10 % more reports are taken.
     sys.setswitchinterval(_SWITCH_SECONDS)
     with (
         _listening(settings) as listener,
         DataDirectory(settings.data_dir, settings.roles) as directory,
-        assembled(settings, directory) as services,
+        assembled(settings, directory, processes=True) as services,
     ):
         app = build_app(services, pages(services) if pages else ())
         url = _url(settings, listener)
@@ -261,15 +260,3 @@ def _raise_open_files() -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     now, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if now == resource.RLIM_INFINITY else now
-
-
-def _bound_heaps() -> None:
-    """Keep the C library from holding on to what was freed.
-
-    Otherwise every thread may get a heap of its own, and each heap keeps up to 64 MB once large arrays, such as a
-    plan's check needs, have come and gone. Nothing to do where the C library is not glibc.
-    """
-    with contextlib.suppress(AttributeError, OSError):
-        adjust = ctypes.CDLL(None).mallopt
-        for setting, value in ((_HEAPS, 2), (_OWN_MAPPING, 1 << 20), (_KEPT, 1 << 20)):
-            adjust(setting, value)

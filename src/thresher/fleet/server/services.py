@@ -16,6 +16,7 @@ from thresher.fleet.server.auth import Tokens
 from thresher.fleet.server.limits import Limits, Streams
 from thresher.fleet.server.metrics import Metrics
 from thresher.fleet.server.peers import HttpAggregator, HttpCollector
+from thresher.fleet.server.workers import Workers
 from thresher.fleet.store.collector import CollectorStore
 from thresher.fleet.store.coordinator import CoordinatorStore
 
@@ -32,6 +33,8 @@ class Services:
     metrics: Metrics = field(default_factory=Metrics)
     come_back: float = 60.0
     """What devices are told at check-in: seconds until their next visit."""
+    compute: Workers | None = None
+    """Where plans are computed, if not in this process."""
     collector: Collector | None = None
     collector_store: CollectorStore | None = None
     aggregator: Aggregator | None = None
