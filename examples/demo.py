@@ -97,7 +97,7 @@ def ask_a_fleet(server: LocalServer) -> None:
     languages = draw(LANGUAGES, WEIGHTS.tolist(), DEVICES, seed=7)
     waited = waiting_times(DEVICES, seed=8)
     simulation = Simulation(server.url, server.enrolment_key, Population({"language": languages, "waited_ms": waited}))
-    say(f"Enrolling {DEVICES:,} devices: each gets a token, holds its own values and tosses its own coins.")
+    say(f"Enrolling {DEVICES:,} devices: each gets a token, holds its own values and has its own policy.")
     simulate(
         simulation,
         lambda: ask(server, simulation, languages, waited),

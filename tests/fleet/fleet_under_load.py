@@ -36,6 +36,10 @@ PAUSE = 0.02
 GONE = (httpx.TransportError, OSError)
 
 
+COUNT_ALL = {"sampled_by": "device"}
+"""The coins are the devices', and the devices of these tests toss none."""
+
+
 def histogram(plan: Plan = EVERYTHING) -> dict[str, Any]:
     return HistogramQuery(Values("name"), plan).to_dict()
 
@@ -183,7 +187,7 @@ class Analyst(threading.Thread):
 
     def ask(self, client: httpx.Client, name: str) -> None:
         """Also finished once `ended` is set, so that no query is left open."""
-        body = {"name": name, "query": self.query, "settings": self.settings}
+        body = {"name": name, "query": self.query, "settings": self.settings | COUNT_ALL}
         while self.in_time():
             answer = self.call(client, "POST", "/v1/queries", json=body)
             if answer is not None:
@@ -371,6 +375,8 @@ class Handful:
 
 
 def ask(client: httpx.Client, name: str, query: dict[str, Any] | None = None, **settings: Any) -> str:
+    """Ask so that everything that is reported is counted."""
+    settings = COUNT_ALL | settings
     answer = client.post("/v1/queries", json={"name": name, "query": query or histogram(), "settings": settings})
     assert answer.status_code == 200, answer.text
     return answer.json()["id"]

@@ -164,7 +164,7 @@ class OneProcessFleet:
 
     def ask(self, name: str, *, seconds: float, completions: int | None, plan: Plan = EVERYTHING) -> str:
         query = HistogramQuery(Values(("name",)), plan)
-        settings = RoundSettings(seconds=seconds, completions=completions, bucket_size=64)
+        settings = RoundSettings(seconds=seconds, completions=completions, bucket_size=64, sampled_by="device")
         return self.coordinator.submit(QueryRequest(name=name, query=query.to_dict(), settings=settings), "analyst").id
 
     def step(self) -> None:

@@ -161,7 +161,7 @@ def test_errors_are_those_that_were_raised_there(fleet, server):
             stranger.queries()
     with pytest.raises(InvalidSetting, match=r"^seconds must be"):
         fleet.with_rounds(bucket_size=64, seconds=-1)
-    with pytest.raises(InvalidSetting, match=r"^sampled_by must be"):
+    with pytest.raises(InvalidSetting, match=r"^sampled_by must be one of aggregator, device"):
         fleet.with_rounds(sampled_by="nobody")
 
 

@@ -166,8 +166,9 @@ class FleetMachine(RuleBasedStateMachine):
     @invariant()
     def charges_only_grow(self) -> None:
         entries = self.fleet.ledger.history()
-        names = [entry.what.split(":")[0] for entry in entries]
-        assert len(set(names)) == len(names), "a query was charged twice"
+        names = [entry.reference for entry in entries]
+        asked = {status.id for status in self.fleet.coordinator.queries()}
+        assert len(set(names)) == len(names) and asked.issuperset(names), "a query was charged twice"
         now = {str(entry.id): entry.epsilon for entry in entries}
         assert self.charged.items() <= now.items(), "a charge was given back"
         self.charged = now
