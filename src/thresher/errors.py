@@ -116,9 +116,16 @@ class Conflict(ThresherError):
 
 
 class StoreUnavailable(ThresherError):
-    """A role's database cannot be reached or written. Nothing was acknowledged, nothing is lost."""
+    """A role's database cannot be reached or written. Nothing was acknowledged, nothing is lost.
+
+    `lasting`: it stays so until somebody changes a password, a right or an address.
+    """
 
     code = "store-unavailable"
+
+    def __init__(self, message: str, *, hint: str = "", lasting: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.lasting = lasting
 
 
 class ServerUnavailable(ThresherError):

@@ -18,8 +18,7 @@ import pytest
 from device_cases import StillClock, configuration, opened
 
 from thresher.errors import InvalidFormat, InvalidSetting, ServerUnavailable, StoreUnavailable, Unauthorised
-from thresher.fleet import device as device_module
-from thresher.fleet import messages
+from thresher.fleet import device_http, messages
 from thresher.fleet.client import Fleet
 from thresher.fleet.device import Device, Outcome
 from thresher.fleet.device_state import FileState
@@ -32,6 +31,7 @@ pytestmark = pytest.mark.slow  # processes and browsers take their time
 
 DROP = "drop the answer"
 Scripted = tuple[int, dict[str, str]] | str
+"""A status and headers, of a problem as the server itself writes it; with a content type, of somebody else's page."""
 
 
 def open_round(name: str = "round-0", **changes: Any):
@@ -85,7 +85,13 @@ class Handler(BaseHTTPRequestHandler):
             if fault == DROP:
                 self.close_connection = True
                 return
-            self.reply(fault[0], b'{"code":"canary"}', fault[1])
+            if "Content-Type" in fault[1]:
+                self.reply(fault[0], b"<html>canary", fault[1])
+                return
+            problem = messages.Problem(
+                type="urn:thresher:problem:canary", title="", status=fault[0], code="canary", detail="canary"
+            )
+            self.reply(fault[0], messages.encode(problem), {**fault[1], "Content-Type": "application/problem+json"})
         elif self.path == "/v1/devices":
             self.reply(200, messages.encode(Enrolled(token="thresher-device-1")))
         elif self.path == "/v1/check-in":
@@ -96,7 +102,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
-        for name, value in (headers or {}).items():
+        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
             self.send_header(name, value)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
@@ -120,6 +126,7 @@ class Waits(list[float]):
 
 
 REPORT = "/v1/rounds/round-0/report"
+PAGE = {"Content-Type": "text/html; charset=utf-8"}
 
 
 def visit(server: Server, **settings: Any) -> tuple[list[Outcome], Waits]:
@@ -221,24 +228,32 @@ def test_an_answer_and_a_decoy_are_the_same_requests(server):
     assert requests[0] == requests[1] == requests[2]
 
 
-@pytest.mark.parametrize("path", ["/v1/devices", "/v1/check-in", REPORT])
-def test_a_wrong_token_is_said_once_and_not_insisted_on(server, path):
-    server.faults = {path: [(401, {})]}
+@pytest.mark.parametrize("path", ["/v1/devices", "/v1/check-in"])
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_wrong_token_is_said_once_and_not_insisted_on(server, path, status):
+    server.faults = {path: [(status, {})]}
     with pytest.raises(Unauthorised, match="enrolment key" if path == "/v1/devices" else "this device"):
         visit(server)
     assert len(server.bodies(path)) == 1
 
 
+def test_a_token_that_a_report_is_refused_for_is_judged_by_the_next_check_in(server, tmp_path):
+    server.faults = {REPORT: [(401, {})]}
+    assert visit(server, state=tmp_path / "device.json") == ([Outcome("round-0", "sealed")], [])
+    assert visit(server, state=tmp_path / "device.json")[0] == [Outcome("round-0", "taken")]
+    assert len(set(server.bodies(REPORT))) == 1
+
+
 def test_redirects_are_not_followed(server):
-    server.faults = {"/v1/check-in": [(307, {"Location": "/v1/elsewhere"})]}
-    with pytest.raises(InvalidFormat) as caught:
-        visit(server)
+    server.faults = {"/v1/check-in": [(307, {"Location": "/v1/elsewhere", **PAGE})]}
+    with pytest.raises(ServerUnavailable) as caught:
+        visit(server, patience=0)
     assert "canary" not in str(caught.value)
     assert [path for path, _, _ in server.requests] == ["/v1/devices", "/v1/check-in"]
 
 
 def test_an_endless_answer_is_not_read(server, monkeypatch):
-    monkeypatch.setattr(device_module, "LARGEST_ANSWER", 100_000)
+    monkeypatch.setattr(device_http, "LARGEST_ANSWER", 100_000)
     server.padding = 200_000
     with pytest.raises(InvalidFormat):
         visit(server)
@@ -292,7 +307,7 @@ def test_visits_of_one_device_take_turns(server, tmp_path):
 
 def test_a_server_that_hangs_costs_patience(monkeypatch):
     """What is waited for an answer counts, not only the pauses between attempts."""
-    monkeypatch.setattr(device_module, "_TIMEOUT", 0.2)
+    monkeypatch.setattr(device_http, "TIMEOUT", 0.2)
     waits = Waits()
     with socket.create_server(("127.0.0.1", 0)) as hanging:
         url = f"http://127.0.0.1:{hanging.getsockname()[1]}"

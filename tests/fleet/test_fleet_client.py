@@ -194,7 +194,7 @@ def test_the_key_is_nowhere_to_be_seen(fleet, server, monkeypatch):
     with pytest.raises(InvalidSetting, match="https"):
         Fleet("fleet.example", "key")
     with pytest.raises(InvalidSetting, match="ca"):
-        Fleet(server.url, "key", ca="no-such-file.pem")
+        Fleet(server.url, "key", ca_file="no-such-file.pem")
 
 
 def test_importing_the_client_loads_no_network():

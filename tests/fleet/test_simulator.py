@@ -253,7 +253,7 @@ def test_a_slow_body_arrives_whole():
 
 def test_nobody_listening_says_so():
     async def do():
-        with pytest.raises(ServerUnavailable, match="cannot be reached"):
+        with pytest.raises(ServerUnavailable, match="No server listens"):
             await Wire("http://127.0.0.1:9").send("POST", "/", None, b"")
 
     asyncio.run(do())

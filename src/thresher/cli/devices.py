@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 VERBS = ("histogram", "heavy-hitters", "quantiles", "ranges")
 
 Server = Annotated[str, typer.Option(help="The server's address, as http://127.0.0.1:8000.", show_default=False)]
+CaFile = Annotated[
+    Path | None, typer.Option(help="Certificates to trust, in place of the system's.", show_default=False)
+]
 EnrolmentKey = Annotated[
     str | None,
     typer.Option(help="The fleet's enrolment key; once in a device's lifetime.", envvar="THRESHER_ENROLMENT_KEY"),
@@ -55,6 +58,7 @@ def device(
             show_default=False,
         ),
     ] = None,
+    ca_file: CaFile = None,
     text: Annotated[bool, typer.Option("--text", help="Take every value as text, also numbers.")] = False,
     json: options.Json = False,
 ) -> None:
@@ -69,7 +73,7 @@ def device(
     )
     logging.basicConfig(format="%(message)s")
     logging.getLogger("thresher.device").setLevel(logging.INFO)  # what is waited for
-    with Device(server, enrolment_key, _attributes(attribute, text), state, policy) as running:
+    with Device(server, enrolment_key, _attributes(attribute, text), state, policy, ca_file=ca_file) as running:
         if once:
             _show_outcomes(running.check_in(), json)
             return
@@ -128,6 +132,7 @@ def simulate(
     duplicates: Annotated[float, typer.Option(help="Share of reports sent twice.")] = 0.0,
     slow: Annotated[float, typer.Option(help="Share of reports that arrive in pieces.")] = 0.0,
     hostile: Annotated[float, typer.Option(help="Hostile clients, as a share of the devices.")] = 0.0,
+    ca_file: CaFile = None,
     json: options.Json = False,
 ) -> None:
     """Drive many real devices over HTTP and compare the release with the truth. Nobody else knows both."""
@@ -147,12 +152,14 @@ def simulate(
     column = _column(values, devices, seed, zipf, verb if analyst_key else None)
     behaviour = Behaviour(dropouts, retries, duplicates, slow, hostile)
     with _until_interrupted() as stop, _told(json) as told, contextlib.ExitStack() as stack:
-        simulation = Simulation(server, enrolment_key, Population({attribute: column}), behaviour, told=told)
+        simulation = Simulation(
+            server, enrolment_key, Population({attribute: column}), behaviour, told=told, ca_file=ca_file
+        )
         ask = None
         if analyst_key:
             if completions is None and contact_rate == 1:
                 completions = simulation.completions
-            fleet = stack.enter_context(Fleet(coordinator or server, key=analyst_key))
+            fleet = stack.enter_context(Fleet(coordinator or server, key=analyst_key, ca_file=ca_file))
             ask = _asking(
                 fleet.with_rounds(
                     seconds=seconds,

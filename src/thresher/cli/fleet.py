@@ -71,7 +71,7 @@ def query(
     output: Annotated[Path | None, typer.Option(help="Write the answer as JSON.", show_default=False)] = None,
     key: given.Key = None,
     key_file: given.KeyFile = None,
-    ca: given.Ca = None,
+    ca_file: given.CaFile = None,
     json: options.Json = False,
 ) -> None:
     """Ask a fleet, and wait for the answer. The whole cost is charged at once and is never refunded."""
@@ -81,7 +81,7 @@ def query(
     )  # fmt: skip
     ranges = [parsed_range(text) for text in range_ or ()]
     check_files(plot, output)
-    with connected(server, key, key_file, ca) as connection:
+    with connected(server, key, key_file, ca_file) as connection:
         fleet = _with_rounds(connection, seconds, completions, contact_rate, sampled_by, bucket_size)
         if plan:
             _show_preview(asked.submit_to(_Previews(fleet)), json)
@@ -99,11 +99,11 @@ def list_queries(
     server: given.Server,
     key: given.Key = None,
     key_file: given.KeyFile = None,
-    ca: given.Ca = None,
+    ca_file: given.CaFile = None,
     json: options.Json = False,
 ) -> None:
     """All queries, the newest first."""
-    with connected(server, key, key_file, ca) as fleet:
+    with connected(server, key, key_file, ca_file) as fleet:
         queries = fleet.queries()
     if json:
         print_json({"queries": [_plain(status) for status in queries]})
@@ -129,13 +129,13 @@ def show(
     output: Annotated[Path | None, typer.Option(help="Write the answer as JSON.", show_default=False)] = None,
     key: given.Key = None,
     key_file: given.KeyFile = None,
-    ca: given.Ca = None,
+    ca_file: given.CaFile = None,
     json: options.Json = False,
 ) -> None:
     """Where a query stands, and its answer if it has one."""
     ranges = [parsed_range(text) for text in range_ or ()]
     check_files(plot, output)
-    with connected(server, key, key_file, ca) as fleet:
+    with connected(server, key, key_file, ca_file) as fleet:
         handle = fleet.query(query)
         _show(handle, handle.status(), json, plot=plot, output=output, ranges=ranges)
 
@@ -146,11 +146,11 @@ def watch(
     server: given.Server,
     key: given.Key = None,
     key_file: given.KeyFile = None,
-    ca: given.Ca = None,
+    ca_file: given.CaFile = None,
     json: options.Json = False,
 ) -> None:
     """Follow a query until it has ended, then show it."""
-    with connected(server, key, key_file, ca) as fleet:
+    with connected(server, key, key_file, ca_file) as fleet:
         handle = fleet.query(query)
         _show(handle, _watched(handle, json), json)
 
@@ -161,11 +161,11 @@ def cancel(
     server: given.Server,
     key: given.Key = None,
     key_file: given.KeyFile = None,
-    ca: given.Ca = None,
+    ca_file: given.CaFile = None,
     json: options.Json = False,
 ) -> None:
     """Stop a query. Reports of its open round are deleted unread; nothing is refunded."""
-    with connected(server, key, key_file, ca) as fleet:
+    with connected(server, key, key_file, ca_file) as fleet:
         handle = fleet.query(query)
         _show(handle, handle.cancel(), json)
 

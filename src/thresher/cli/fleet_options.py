@@ -22,7 +22,9 @@ QueryId = Annotated[str, typer.Argument(metavar="ID", help="Its id; `fleet list`
 Server = Annotated[str, typer.Option(help="The server's address.", envvar="THRESHER_SERVER", show_default=False)]
 Key = Annotated[str | None, typer.Option(help=f"An analyst's token; default: {KEY_VARIABLE}.", show_default=False)]
 KeyFile = Annotated[Path | None, typer.Option(help="A file with an analyst's token.", show_default=False)]
-Ca = Annotated[Path | None, typer.Option(help="Certificates to trust, in place of the system's.", show_default=False)]
+CaFile = Annotated[
+    Path | None, typer.Option("--ca-file", help="Certificates to trust, in place of the system's.", show_default=False)
+]
 Bins = Annotated[str | None, typer.Option(help="Edges, as 0,18,65,130, or a number of equal bins.", show_default=False)]
 BinWidth = Annotated[float | None, typer.Option(help="Width of equal bins.", show_default=False)]
 Lower = Annotated[float | None, typer.Option(help="Public lower bound.", show_default=False)]
@@ -116,7 +118,7 @@ class Asked:
         )
 
 
-def connected(server: str, key: str | None, key_file: Path | None, ca: Path | None) -> Fleet:
+def connected(server: str, key: str | None, key_file: Path | None, ca_file: Path | None) -> Fleet:
     """The fleet at an address, with a token from the command line, a file or the environment."""
     if key_file is not None:
         if key is not None:
@@ -125,4 +127,4 @@ def connected(server: str, key: str | None, key_file: Path | None, ca: Path | No
             key = key_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):
             raise InvalidSetting("key-file", f"{str(key_file)!r} cannot be read") from None
-    return Fleet(server, key, ca=ca)
+    return Fleet(server, key, ca_file=ca_file)

@@ -44,7 +44,7 @@ _SLOWEST_LOOK = 2.0
 class Fleet(QueryTaker):
     """A server with its devices, as an analyst sees it; give it to the verbs in place of a table.
 
-    `key` is an analyst's token, by default what the environment has in THRESHER_KEY. `ca` is a file of certificates to
+    `key` is an analyst's token, by default what the environment has in THRESHER_KEY. `ca_file` has certificates to
     trust in place of the system's. `patience` is for how many seconds a server that does not answer is tried again.
 
     Guarantee: a query is submitted under a name of its own, so that trying again after a lost answer neither asks nor
@@ -56,7 +56,7 @@ class Fleet(QueryTaker):
         url: str,
         key: str | None = None,
         *,
-        ca: str | Path | None = None,
+        ca_file: str | Path | None = None,
         patience: float = 60.0,
         transport: Any = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -64,7 +64,7 @@ class Fleet(QueryTaker):
         token = key or os.environ.get(KEY_VARIABLE)
         if not token:
             raise InvalidSetting("key", "is missing", hint=f"Give an analyst's token, or set {KEY_VARIABLE}.")
-        self._connection = Connection(url, token, ca=ca, patience=patience, transport=transport, sleep=sleep)
+        self._connection = Connection(url, token, ca_file=ca_file, patience=patience, transport=transport, sleep=sleep)
         self._sleep = sleep
         self._settings: dict[str, Any] = {}
 

@@ -14,6 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from thresher.errors import InvalidFormat, Unauthorised
 from thresher.fleet.clock import Clock
+from thresher.fleet.identity import Identity, new_secret
 from thresher.fleet.messages import LARGEST_ANSWER, Enrolled, RoundConfiguration, canonical, configuration_hash, decode
 from thresher.fleet.sealing import OVERHEAD
 from thresher.fleet.store import CollectorStore, EnrolmentKey, NewDevice, NewReport, Outcome, Overview, Progress
@@ -63,6 +64,7 @@ class Collector:
         self._randomness = SecureRandomness() if randomness is None else randomness
         self._tossing = threading.Lock()  # a source of randomness is for one thread at a time
         self._batch_size = batch_size
+        self._identity = Identity(store.identity(new_secret()))
         # Neither ever changes once stored, so what is remembered is never wrong.
         self._devices: _Remembered[bytes, str] = _Remembered(_REMEMBERED_DEVICES)
         self._configurations: _Remembered[str, bytes] = _Remembered(_REMEMBERED_ROUNDS)
@@ -110,7 +112,18 @@ class Collector:
             for key, token in zip(enrolment_keys, tokens, strict=True)
         ]
         let_in = self._store.enrol(devices, self._clock.now())
-        return [Enrolled(token=token) if entered else None for token, entered in zip(tokens, let_in, strict=True)]
+        identity = self._identity.public
+        return [
+            Enrolled(token=token, identity=identity) if entered else None
+            for token, entered in zip(tokens, let_in, strict=True)
+        ]
+
+    def proof(self, nonce: str, token: str) -> str | None:
+        """The proof, for a device that sent this nonce, that it is this fleet's collector which does not know a token.
+
+        A device that hears it enrols again. Give it for tokens that nobody has: never for one that was revoked.
+        """
+        return self._identity.proof(nonce, token)
 
     def identify(self, token: str) -> str | None:
         """The device that a token belongs to, or None."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import ssl
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from thresher import errors
 from thresher.errors import InvalidSetting, ServerUnavailable, ThresherError, Unauthorised
 from thresher.fleet.addresses import checked_address, checked_token
+from thresher.fleet.reaching import failure_of, stranger, trusted
 
 _TIMEOUT = 60.0
 _CONNECT_TIMEOUT = 10.0
@@ -30,7 +30,8 @@ class Connection:
 
     Every request of an analyst may be sent again (reading changes nothing, and a query is known by its name), so what
     fails in passing is tried again for up to `patience` seconds, after the pause that the server asks for. The first
-    failure of a request is logged: whoever waits should know for what.
+    failure of a request is logged: whoever waits should know for what. What cannot pass, such as a certificate that is
+    not trusted or somebody else who answers in the server's place, is an error at once.
 
     Guarantee: the token is in no repr and no error. Redirects are not followed, since it would follow them.
     """
@@ -40,7 +41,7 @@ class Connection:
         url: str,
         token: str,
         *,
-        ca: str | Path | None = None,
+        ca_file: str | Path | None = None,
         patience: float = 60.0,
         transport: Any = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -56,10 +57,8 @@ class Connection:
                 headers={"authorization": f"Bearer {checked_token('key', token)}"},
                 timeout=httpx.Timeout(_TIMEOUT, connect=_CONNECT_TIMEOUT),
                 transport=transport,
-                verify=httpx.create_ssl_context() if ca is None else ssl.create_default_context(cafile=str(ca)),
+                verify=trusted(ca_file),
             )
-        except (OSError, ssl.SSLError):
-            raise InvalidSetting("ca", "is not a file with certificates that can be read") from None
         except httpx.InvalidURL:
             raise InvalidSetting("server", "is not an address that can be used") from None
 
@@ -81,16 +80,22 @@ class Connection:
         headers = {"content-type": "application/json"} if body else {}
         waited = 0.0
         for pause in _pauses():
-            error = ServerUnavailable(f"The server {self.url} does not answer.", hint="Check the address.")
             began = time.monotonic()
             try:
                 answer = self._client.request(method, path, content=body, headers=headers)
-            except httpx.HTTPError:
+            except httpx.HTTPError as broken:
                 waited += time.monotonic() - began
+                why = failure_of(self.url, broken)
+                error = why.error()
+                if why.lasting:
+                    raise error from None
             else:
-                if 200 <= answer.status_code < 300:
+                own = is_own(answer.status_code, answer.headers.get("content-type", ""))
+                if own and 200 <= answer.status_code < 300:
                     content: bytes = answer.content
                     return content
+                if not own and answer.status_code not in _PASSING:
+                    raise stranger(self.url, answer.status_code).error()
                 failure = error_of(answer.status_code, answer.content, answer.headers.get("retry-after"))
                 if not isinstance(failure, ServerUnavailable):
                     raise failure
@@ -103,6 +108,14 @@ class Connection:
             self._sleep(wait)
             waited += wait
         raise AssertionError("pauses do not end")
+
+
+def is_own(status: int, content_type: str) -> bool:
+    """Whether an answer is of a kind that the server gives; a page is what a network or a proxy shows in its place."""
+    media = content_type.partition(";")[0].strip().lower()
+    if status == 204:
+        return media == ""
+    return media == ("application/json" if 200 <= status < 300 else "application/problem+json")
 
 
 def error_of(status: int, body: bytes, retry_after: str | None = None) -> ThresherError:

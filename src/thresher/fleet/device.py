@@ -12,14 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import email.utils
-import functools
 import logging
-import re
-import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -33,12 +29,13 @@ from thresher.errors import (
     ThresherError,
     Unauthorised,
 )
-from thresher.fleet.addresses import checked_address, checked_token
+from thresher.fleet.addresses import checked_token
 from thresher.fleet.clock import Clock, SystemClock
 from thresher.fleet.device_core import DeviceCore, Outcome, Request, back_off
 from thresher.fleet.device_effort import Allowance
+from thresher.fleet.device_http import Answer, Channel
 from thresher.fleet.device_state import FileState, MemoryState, State
-from thresher.fleet.messages import LARGEST_ANSWER
+from thresher.fleet.messages import Accepted, decode
 from thresher.fleet.policy import Policy
 from thresher.fleet.reading import SECONDS, Attributes
 from thresher.mechanism.randomness import Randomness
@@ -53,21 +50,10 @@ WORK = (30.0, 0.02)
 TRAFFIC = (64 << 20, 64 << 10)
 """Bytes that `Device.run` reads from its server: at once, and a second in the long run."""
 LONGEST_REST = 86_400.0
-_TIMEOUT = 30.0
-_SLOWEST = 120.0
-"""Seconds within which an answer has arrived whole, however small its pieces."""
+_REFUSED = (401, 403)
 _TURN = 0.05
 """Seconds between two looks whether another visit has ended."""
 _log = logging.getLogger("thresher.device")
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """What came back; a status of None means nothing did."""
-
-    status: int | None
-    body: bytes = b""
-    retry_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +61,7 @@ class _Pause:
     seconds: float
 
 
-_Steps: TypeAlias = Generator[Request | _Pause, _Answer | None, list[Outcome]]
+_Steps: TypeAlias = Generator[Request | _Pause, Answer | None, list[Outcome]]
 
 
 class Device:
@@ -88,11 +74,13 @@ class Device:
     `state` is the path of the device's own file; without one, the device is forgotten with the process, and the next
     one enrols as another, which answers the same rounds again: for tests only. `patience` is how many seconds a visit
     waits in all for a server that does not answer; what could not be sent is sent, unchanged, by the next visit.
+    `ca_file` has the certificates to trust in place of the system's, in PEM form.
 
     Guarantee: see `DeviceCore`: one coin a round, the same bytes however often they are sent, decoys sent like answers.
     Visits take turns, whichever threads and tasks ask for them.
-    Edge cases: use a state file from one process at a time, or saving is a `Conflict`. Redirects are not followed,
-    since tokens would follow them.
+    Edge cases: use a state file from one process at a time, or saving is a `Conflict`. A device that its server does
+    not know any more, because the server was restored from a backup, enrols again by itself if it was given the
+    enrolment key and the server proves to be the one that enrolled it; what it has sealed and was charged stays.
     """
 
     def __init__(
@@ -108,6 +96,7 @@ class Device:
         randomness: Randomness | None = None,
         patience: float = 120.0,
         reading_seconds: float = SECONDS,
+        ca_file: str | Path | None = None,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         if attributes is None:
@@ -118,15 +107,11 @@ class Device:
             raise InvalidSetting("reading_seconds", "must be above 0 and at most 3600 seconds")
         kept = FileState(state) if isinstance(state, str | Path) else state or MemoryState()
         self.core = DeviceCore(attributes, policy or Policy(), kept, randomness, clock, reading_seconds)
-        self._server = checked_address("server_url", server_url)
         self._enrolment_key = checked_token("enrolment_key", enrolment_key) if enrolment_key else None
-        self._transport = transport
-        self._clock: Clock = clock or SystemClock()
+        self._channel = Channel(server_url, clock or SystemClock(), transport, ca_file)
         self._patience = patience
         self._sleep = sleep
-        self._client: httpx.Client | None = None
         self._work, self._traffic = Allowance(*WORK), Allowance(*TRAFFIC)
-        self._read = 0
         self._visiting = threading.Lock()
 
     # Sync
@@ -151,13 +136,13 @@ class Device:
         """Visit whenever the server wants to see the device, until `stop` is set.
 
         Waits for what passes: a server that is away, somebody else who answers in its place, a disk that is full. Ends
-        with the error for a token that is not valid. A server that makes visits expensive is visited less often: see
-        `WORK` and `TRAFFIC`.
+        with the error where the server itself says that the device's token or enrolment key is not valid. A server that
+        makes visits expensive is visited less often: see `WORK` and `TRAFFIC`.
         """
         stop = stop or threading.Event()
         failures = 0
         while not stop.is_set():
-            began, read = time.thread_time(), self._read
+            began, read = time.thread_time(), self._channel.read
             try:
                 self._drive(self._visit(), stop.wait)
                 failures, wait = 0, self.core.come_back
@@ -165,14 +150,15 @@ class Device:
                 failures += 1
                 wait = back_off(failures, getattr(error, "retry_after", None))
             now = time.monotonic()
-            rests = (self._work.rest(time.thread_time() - began, now), self._traffic.rest(self._read - read, now))
+            rests = (
+                self._work.rest(time.thread_time() - began, now),
+                self._traffic.rest(self._channel.read - read, now),
+            )
             stop.wait(min(max(wait, *rests), LONGEST_REST))
 
     def close(self) -> None:
         """Close the connection."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        self._channel.close()
 
     def __enter__(self) -> Device:
         return self
@@ -186,9 +172,7 @@ class Device:
 
     async def check_in_async(self) -> list[Outcome]:
         """The same visit as `check_in`, without blocking the event loop."""
-        import httpx
-
-        async with httpx.AsyncClient(transport=self._transport, timeout=_TIMEOUT, verify=_trusted()) as client:
+        async with self._channel.asynchronous() as client:
             while not self._visiting.acquire(blocking=False):
                 await asyncio.sleep(_TURN)
             try:
@@ -202,57 +186,80 @@ class Device:
         patience = _Patience(self._patience)
         if self.core.token is None:
             yield from self._enrolling(patience)
-        answer = yield from self._insist(self.core.check_in_request(), patience)
+        answer = yield from self._checked_in(patience)
         before = {outcome.round for outcome in self.core.outcomes() if outcome.status != "sealed"}
         for name in self.core.take(answer.body):
             while True:
                 sent = yield from self._sent(self.core.report_request(name), patience)
                 if sent.status == 401:
-                    raise _unauthorised()
-                wait = self.core.report_answered(name, sent.status, sent.retry_after)
+                    return self._news(before)  # the next check-in tells whether that is final
+                wait = self.core.report_answered(name, _status_of_report(sent), sent.retry_after)
                 if wait is None or not patience.allows(wait):
                     break
                 yield _Pause(wait)
+        return self._news(before)
+
+    def _news(self, before: set[str]) -> list[Outcome]:
         return [outcome for outcome in self.core.outcomes() if outcome.round not in before]
+
+    def _checked_in(self, patience: _Patience) -> Generator[Request | _Pause, Answer | None, Answer]:
+        """Check in; a device that its own server does not know any more enrols again first, once."""
+        request = self.core.check_in_request()
+        answer = yield from self._insist(request, patience)
+        if answer.status == 401 and self._enrolment_key is not None and self.core.is_unknown(request, answer.proof):
+            _log.warning("The server %s does not know this device any more; enrolling again.", self._channel.url)
+            yield from self._enrolling(patience, again=True)
+            request = self.core.check_in_request()
+            answer = yield from self._insist(request, patience)
+        if answer.status in _REFUSED:
+            if self.core.identity is not None and not self.core.is_unknown(request, answer.proof):
+                raise ServerUnavailable(
+                    f"What answers at {self._channel.url} refuses this device, and does not prove to be its server.",
+                    hint="If an operator has revoked the device, or the server has a new identity: "
+                    "Device.enrol(again=True).",
+                )
+            raise _unauthorised()
+        return answer
 
     def _enrolling(self, patience: _Patience, again: bool = False) -> _Steps:
         if self.core.token is None or again:
             if self._enrolment_key is None:
                 raise InvalidSetting("enrolment_key", "is needed to enrol")
             request = self.core.enrol_request(self._enrolment_key)
-            answer = yield from self._insist(request, patience, _enrolment_refused)
+            answer = yield from self._insist(request, patience)
+            if answer.status in _REFUSED:
+                raise _enrolment_refused()
             self.core.enrolled(answer.body)
         return []
 
-    def _insist(
-        self, request: Request, patience: _Patience, refused: Callable[[], ThresherError] | None = None
-    ) -> Generator[Request | _Pause, _Answer | None, _Answer]:
-        """Send a request until it is answered with success, or patience ends."""
+    def _insist(self, request: Request, patience: _Patience) -> Generator[Request | _Pause, Answer | None, Answer]:
+        """Send a request until the server says yes or no, or patience ends."""
         attempt = 0
         while True:
             answer = yield from self._sent(request, patience)
-            if answer.status in (200, 201):
+            if answer.status in (200, 201, *_REFUSED):
                 return answer
-            if answer.status in (401, 403):
-                raise (refused or _unauthorised)()
-            if answer.status is not None and answer.status != 429 and answer.status < 500:
+            if answer.status is not None and answer.status not in (408, 429) and answer.status < 500:
                 raise InvalidFormat(
                     f"The server refused a request of this device with status {answer.status}.",
                     hint="Check the server's address and that both sides run the same version.",
                 )
             attempt += 1
             wait = back_off(attempt, answer.retry_after)
-            if not patience.allows(wait):
+            if answer.failure is not None and (answer.failure.lasting or not patience.allows(wait)):
+                raise answer.failure.error(answer.retry_after)
+            if answer.failure is None and not patience.allows(wait):
                 raise ServerUnavailable(
-                    f"The server {self._server} does not answer, or asks to come back later.",
-                    hint="Check the address, or try again later.",
+                    f"The server {self._channel.url} asks to come back later.",
+                    hint="Try again later.",
                     retry_after=answer.retry_after,
                 )
             if attempt == 1:
-                _log.info("The server %s does not answer; trying for up to %.0f s.", self._server, self._patience)
+                words = answer.failure.words if answer.failure else f"The server {self._channel.url} is busy."
+                _log.info("%s Trying again for up to %.0f s.", words, self._patience)
             yield _Pause(wait)
 
-    def _sent(self, request: Request, patience: _Patience) -> Generator[Request | _Pause, _Answer | None, _Answer]:
+    def _sent(self, request: Request, patience: _Patience) -> Generator[Request | _Pause, Answer | None, Answer]:
         """Send a request once; waiting in vain for its answer costs patience too."""
         began = time.monotonic()
         answer = yield request
@@ -264,7 +271,7 @@ class Device:
     # Driving it
 
     def _drive(self, steps: _Steps, sleep: Callable[[float], object]) -> list[Outcome]:
-        answer: _Answer | None = None
+        answer: Answer | None = None
         with self._visiting:
             while True:
                 step = _advance(steps, answer)
@@ -275,10 +282,10 @@ class Device:
                     if sleep(step.seconds):  # an event that was set: what is sealed waits for the next visit
                         return []
                 else:
-                    answer = self._ask(step)
+                    answer = self._channel.ask(step)
 
     async def _drive_async(self, steps: _Steps, client: httpx.AsyncClient) -> list[Outcome]:
-        answer: _Answer | None = None
+        answer: Answer | None = None
         while True:
             step = await _advanced(steps, answer)
             if isinstance(step, list):
@@ -287,84 +294,10 @@ class Device:
                 answer = None
                 await asyncio.sleep(step.seconds)
             else:
-                answer = await self._ask_async(client, step)
-
-    def _ask(self, request: Request) -> _Answer:
-        import httpx
-
-        if self._client is None:
-            self._client = httpx.Client(transport=self._transport, timeout=_TIMEOUT, verify=_trusted())
-        try:
-            with self._client.stream(**self._arguments(request)) as response:
-                _check_plain(response)
-                body = self._gathered(response.iter_bytes())
-                return _Answer(response.status_code, body, self._retry_after(response.headers.get("retry-after")))
-        except httpx.HTTPError:
-            return _Answer(None)
-
-    async def _ask_async(self, client: httpx.AsyncClient, request: Request) -> _Answer:
-        import httpx
-
-        try:
-            async with client.stream(**self._arguments(request)) as response:
-                _check_plain(response)
-                body = await self._gathered_async(response.aiter_bytes())
-                return _Answer(response.status_code, body, self._retry_after(response.headers.get("retry-after")))
-        except httpx.HTTPError:
-            return _Answer(None)
-
-    def _gathered(self, chunks: Iterator[bytes]) -> bytes:
-        body, end = bytearray(), time.monotonic() + _SLOWEST
-        for chunk in chunks:
-            self._add(body, chunk, end)
-        return bytes(body)
-
-    async def _gathered_async(self, chunks: AsyncIterator[bytes]) -> bytes:
-        body, end = bytearray(), time.monotonic() + _SLOWEST
-        async for chunk in chunks:
-            self._add(body, chunk, end)
-        return bytes(body)
-
-    def _add(self, body: bytearray, chunk: bytes, end: float) -> None:
-        """Take a piece of an answer, unless the answer is too long or too slow by now."""
-        body += chunk
-        self._read += len(chunk)
-        if len(body) > LARGEST_ANSWER:
-            raise InvalidFormat("The server's answer is longer than any that the protocol has.")
-        if not time.monotonic() < end:
-            raise ServerUnavailable("The server's answer takes too long to arrive.", hint="Try again later.")
-
-    def _arguments(self, request: Request) -> dict[str, Any]:
-        return {
-            "method": request.method,
-            "url": self._server + request.path,
-            "content": request.body,
-            "headers": {
-                "authorization": f"Bearer {request.token}",
-                "content-type": "application/json",
-                "accept-encoding": "identity",
-            },
-        }
-
-    def _retry_after(self, header: str | None) -> float | None:
-        """Seconds, from a number or a date; None for anything else."""
-        if header is None:
-            return None
-        if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", header.strip()):
-            return float(header)
-        try:
-            return max(email.utils.parsedate_to_datetime(header).timestamp() - self._clock.now(), 0.0)
-        except (ValueError, OverflowError):
-            return None
+                answer = await self._channel.ask_async(client, step)
 
 
-def _check_plain(response: httpx.Response) -> None:
-    """Refuse compressed answers, which were not asked for: a few bytes could become any number."""
-    if response.headers.get("content-encoding", "identity") != "identity":
-        raise InvalidFormat("The server's answer is compressed, which this device does not read.")
-
-
-def _advance(steps: _Steps, answer: _Answer | None) -> Request | _Pause | list[Outcome]:
+def _advance(steps: _Steps, answer: Answer | None) -> Request | _Pause | list[Outcome]:
     """The next step of a visit, or what it came to."""
     try:
         return steps.send(answer)
@@ -373,7 +306,7 @@ def _advance(steps: _Steps, answer: _Answer | None) -> Request | _Pause | list[O
         return outcomes
 
 
-async def _advanced(steps: _Steps, answer: _Answer | None) -> Request | _Pause | list[Outcome]:
+async def _advanced(steps: _Steps, answer: Answer | None) -> Request | _Pause | list[Outcome]:
     """The same in a thread, since reading and recomputing may take seconds.
 
     A visit that is cancelled meanwhile ends when that work has ended: no other may begin before.
@@ -408,12 +341,14 @@ class _Patience:
         self._left -= waited
 
 
-@functools.cache
-def _trusted() -> ssl.SSLContext:
-    """Which certificates are trusted: read once, since that takes longer than a visit."""
-    import httpx
-
-    return httpx.create_ssl_context()
+def _status_of_report(answer: Answer) -> int | None:
+    """The status of the answer to a report; None unless the server itself says what became of it."""
+    if answer.status is not None and 200 <= answer.status < 300:
+        try:
+            decode(Accepted, answer.body)
+        except InvalidFormat:
+            return None
+    return answer.status
 
 
 def _unauthorised() -> ThresherError:

@@ -20,6 +20,7 @@ from thresher.fleet import messages, plaintext, reading, sealing
 from thresher.fleet.clock import Clock, SystemClock
 from thresher.fleet.device_effort import Effort
 from thresher.fleet.device_state import DeviceState, MemoryState, Record, State
+from thresher.fleet.identity import new_nonce, proves
 from thresher.fleet.messages import CheckedIn, CheckIn, Enrol, Enrolled, Report, RoundConfiguration
 from thresher.fleet.policy import Policy, Spend, Terms, is_cheap, query_key, read_terms, verified
 from thresher.fleet.reading import Attributes, Visit
@@ -42,12 +43,13 @@ _of_thread = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to the server; `token` goes into the Authorization header."""
+    """A request to the server; `token` goes into the Authorization header, `nonce` into one of its own."""
 
     method: str
     path: str
     token: str
     body: bytes
+    nonce: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,11 @@ class DeviceCore:
         """The device's token, once it is enrolled."""
         return self._kept.token
 
+    @property
+    def identity(self) -> str | None:
+        """The public key of the server that enrolled this device; None if it had none."""
+        return self._kept.identity
+
     def outcomes(self) -> list[Outcome]:
         """Where the device stands with every round that it remembers."""
         return [Outcome(name, record.status, record.reason) for name, record in self._kept.rounds.items()]
@@ -114,15 +121,23 @@ class DeviceCore:
         return Request("POST", "/v1/devices", enrolment_key, messages.encode(Enrol()))
 
     def enrolled(self, answer: Enrolled | bytes) -> None:
-        """Keep the token."""
+        """Keep the token, and who gave it."""
         message = messages.decode(Enrolled, answer) if isinstance(answer, bytes) else answer
-        self._save(token=message.token)
+        self._save(token=message.token, identity=message.identity)
 
     # A visit
 
     def check_in_request(self) -> Request:
         """Ask which rounds this device was chosen for."""
-        return Request("POST", "/v1/check-in", self._token(), _CHECK_IN)
+        return Request("POST", "/v1/check-in", self._token(), _CHECK_IN, new_nonce())
+
+    def is_unknown(self, request: Request, proof: str) -> bool:
+        """Whether the server that enrolled this device says that it does not know the token of a request.
+
+        Guarantee: nobody else can say so. False for devices whose server had no identity when they enrolled.
+        """
+        identity = self._kept.identity
+        return identity is not None and proves(identity, request.nonce, request.token, proof)
 
     def take(self, answer: CheckedIn | bytes) -> list[str]:
         """Decide every new round of a check-in, save what was decided, and return the rounds that wait to be sent.

@@ -45,6 +45,8 @@ class DeviceState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: str | None = None
     rounds: dict[str, Record] = {}
     spends: dict[str, Spend] = {}
+    identity: str | None = None
+    """The public key of the server that enrolled the device, in hexadecimal."""
     version: Literal[1] = 1
 
 

@@ -54,6 +54,8 @@ Text = Annotated[str, Meta(min_length=1, max_length=200)]
 Rate = Annotated[int, Meta(ge=1, le=ONE)]
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 Seconds = Annotated[float, Meta(gt=0, le=366 * 86_400)]
+Hex32 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
+"""32 bytes in hexadecimal."""
 BucketSize = Annotated[int, Meta(ge=SMALLEST_BUCKET, le=LARGEST_BUCKET)]
 Version = Literal[1]
 
@@ -154,7 +156,7 @@ class RoundConfiguration(Message, frozen=True, kw_only=True):
     bucket_size: BucketSize
     deadline: float
     key_id: Name
-    public_key: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
+    public_key: Hex32
     guarantees: GuaranteesStated
 
     @classmethod
@@ -216,9 +218,10 @@ class Enrol(Message, frozen=True, kw_only=True):
 
 
 class Enrolled(Message, frozen=True, kw_only=True):
-    """The device's token, shown this once."""
+    """The device's token, shown this once, and the server's own public key (docs/protocol.md, section 7)."""
 
     token: Text
+    identity: Hex32 | None = None
 
 
 class CheckIn(Message, frozen=True, kw_only=True):

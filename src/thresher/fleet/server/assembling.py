@@ -21,6 +21,7 @@ from thresher.fleet.drawing import Drawing, LocalDrawing
 from thresher.fleet.keys import KeyRing
 from thresher.fleet.messages import RoundConfiguration, RoundSettings, check_name
 from thresher.fleet.ports import AggregatorPort, CollectorPort, PublicKeyPort
+from thresher.fleet.reaching import trusted
 from thresher.fleet.server.auth import (
     COLLECTOR_TO_AGGREGATOR,
     COORDINATOR_TO_AGGREGATOR,
@@ -221,7 +222,7 @@ class _Peers:
         self._services = services
         self._stack = stack
         self._keys = dict(read_key_file(path) for path in settings.peer_key_files)
-        self._verify = True if settings.tls_ca is None else ssl.create_default_context(cafile=settings.tls_ca)
+        self._verify = True if settings.tls_ca is None else _trusted(settings.tls_ca)
 
     def collector(self) -> CollectorPort:
         """The collector, for the coordinator."""
@@ -257,6 +258,13 @@ class _Peers:
                 hint=f"Copy {called}/{caller}.key from the {called}'s data directory and name it here.",
             )
         return self._keys[kind]
+
+
+def _trusted(path: Path) -> ssl.SSLContext:
+    try:
+        return trusted(path)
+    except InvalidSetting as error:
+        raise InvalidSetting("tls-ca", "is not a file with certificates that can be read", hint=error.hint) from None
 
 
 class _NoAggregator:
@@ -309,7 +317,7 @@ def _opened(settings: Settings, directory: DataDirectory, role: str, opening: Ca
         try:
             return opening(settings.store or directory.of(role))
         except StoreUnavailable as error:
-            if settings.store is None or time.monotonic() >= end:
+            if settings.store is None or error.lasting or time.monotonic() >= end:
                 raise
             if not told:
                 log.warning("%s Trying again for up to %.0f s.", error.message, settings.store_seconds)

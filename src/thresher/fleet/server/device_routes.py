@@ -7,13 +7,14 @@ back with bytes that were made once. A report is answered after the commit that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
-from thresher.errors import Conflict, InvalidFormat, NotFound, ThresherError
+from thresher.errors import Conflict, InvalidFormat, NotFound, ThresherError, Unauthorised
 from thresher.fleet.group_commit import GroupCommit
+from thresher.fleet.identity import NONCE_HEADER, PROOF_HEADER
 from thresher.fleet.messages import Accepted, CheckedIn, CheckIn, Enrol, Enrolled, Report, decode, encode
 from thresher.fleet.server.auth import bearer, check_kind, unknown
 from thresher.fleet.server.limits import KIB, TokenBuckets, read_body
@@ -27,6 +28,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 LARGEST = 64 * KIB
+_NONCE, _PROOF = NONCE_HEADER.encode(), PROOF_HEADER.encode()
 _DEVICE = ("device",)
 _ENROLMENT = ("enrolment",)
 
@@ -63,6 +65,19 @@ _TAKEN = (200, _json_headers(_ACCEPTED), _ACCEPTED)
 
 Answer = tuple[int, Headers, bytes]
 Handler = tuple[str, Callable[[Scope, Receive], Awaitable[Answer]]]
+
+
+class _Unknown(Unauthorised):
+    """A device's token that nobody has, with the proof that its own collector says so, if it asked for one."""
+
+    def __init__(self, proof: str | None) -> None:
+        known = unknown()
+        super().__init__(known.message, hint=known.hint)
+        self.proof = proof
+
+
+def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
+    return next((value.decode("latin-1") for each, value in headers if each == name), "")
 
 
 class DeviceFront:
@@ -112,6 +127,8 @@ class DeviceFront:
             return
         except Exception as error:
             status, headers, body = answer_of(error)
+            if isinstance(error, _Unknown) and error.proof:
+                headers.append((_PROOF, error.proof.encode()))
             if status == 405:
                 headers.append((b"allow", b"POST"))
         self._services.metrics.request("POST" if method == "POST" else "other", route, status)
@@ -159,7 +176,9 @@ class DeviceFront:
         if device is None:
             device = await self._identities.submit(token)
         if device is None:
-            raise unknown()
+            # Nobody has this token: the device enrolled after the backup was made that this server was restored from.
+            # With the proof it enrols again by itself, so a device that was revoked must not get one.
+            raise _Unknown(self._collector.proof(_header(headers, _NONCE), token))
         return device
 
     def _visits(self, devices: list[str]) -> list[bytes]:

@@ -8,6 +8,7 @@ the same status from a proxy in between, which is no problem document of ours, i
 from __future__ import annotations
 
 import contextlib
+import logging
 import ssl
 from collections.abc import Collection
 from typing import TypeVar
@@ -18,8 +19,11 @@ import httpx
 from thresher.errors import Conflict, InvalidFormat, NotFound, ServerUnavailable, ThresherError
 from thresher.fleet.addresses import checked_address
 from thresher.fleet.messages import Message, Problem, RoundConfiguration, decode, encode
+from thresher.fleet.reaching import Failure, failure_of
 from thresher.fleet.server import peer_messages as messages
 from thresher.mechanism.response import Response
+
+log = logging.getLogger("thresher.server")
 
 M = TypeVar("M", bound=Message)
 
@@ -34,6 +38,7 @@ class _Peer:
 
     def __init__(self, url: str, key: str, *, verify: ssl.SSLContext | bool = True) -> None:
         self.url = checked_address("peer", url)
+        self._said: Failure | None = None
         self._client = httpx.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {key}"},
@@ -62,8 +67,9 @@ class _Peer:
                 headers={"Content-Type": media} if body else {},
                 timeout=_LONG if long else _TIMEOUT,
             )
-        except (httpx.HTTPError, httpx.InvalidURL, OSError):
-            raise ServerUnavailable("Another role of this fleet cannot be reached.") from None
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            raise self._unreachable(failure_of(self.url, error)) from None
+        self._said = None
         if answer.is_success:
             return answer.content
         kind, problem = _VERDICTS.get(answer.status_code), None
@@ -76,6 +82,13 @@ class _Peer:
                 retry_after=float(after) if after.isdigit() else None,
             )
         raise kind(problem.detail, hint=problem.hint)
+
+    def _unreachable(self, failure: Failure) -> ServerUnavailable:
+        """The error, and a line in the log when the reason is a new one: whoever calls does not hear of it."""
+        if failure != self._said:
+            self._said = failure
+            log.warning("another role cannot be reached: %s %s", failure.words, failure.hint)
+        return failure.error()
 
     def _ask(self, kind: type[M], method: str, path: str, body: Message | None = None, *, long: bool = False) -> M:
         content = self._send(method, path, b"" if body is None else encode(body), long=long)

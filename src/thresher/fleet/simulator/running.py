@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -92,11 +93,12 @@ class Simulation:
         scout_seconds: float = 0.05,
         told: Told | None = None,
         randomness: Callable[[int], Randomness | None] | None = None,
+        ca_file: str | Path | None = None,
     ) -> None:
         self.population = population
         self.behaviour = behaviour or Behaviour()
         self.outcomes = Outcomes()
-        self.wire = Wire(url)
+        self.wire = Wire(url, ca_file=ca_file)
         self._enrolment_key = checked_token("enrolment_key", enrolment_key)
         self._policy = policy or POLICY
         self._workers = workers

@@ -9,13 +9,14 @@ answer comes, or send a body slowly.
 from __future__ import annotations
 
 import asyncio
-import ssl
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from thresher.errors import ServerUnavailable, require
+from thresher.errors import require
 from thresher.fleet.addresses import checked_address
+from thresher.fleet.reaching import failure_of, trusted
 
 SECONDS = 30.0
 """How long an answer may take."""
@@ -107,12 +108,13 @@ class _Connection(asyncio.Protocol):
 class Wire:
     """A server's address, and the idle connections to it. As many are open as requests are under way at once."""
 
-    def __init__(self, url: str, *, seconds: float = SECONDS) -> None:
-        parts = urlsplit(checked_address("server", url))
+    def __init__(self, url: str, *, seconds: float = SECONDS, ca_file: str | Path | None = None) -> None:
+        self._url = checked_address("server", url)
+        parts = urlsplit(self._url)
         self._parser = require("httptools", "server").HttpResponseParser
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
-        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._tls = trusted(ca_file) if parts.scheme == "https" else None
         self._prefix = parts.path.rstrip("/")
         self._tail = f" HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n".encode()
         self._seconds = seconds
@@ -171,10 +173,8 @@ class Wire:
             _, connection = await asyncio.get_running_loop().create_connection(
                 lambda: _Connection(self._parser, self._open), self._host, self._port, ssl=self._tls
             )
-        except OSError:
-            raise ServerUnavailable(
-                "The server cannot be reached.", hint="Is it running, and is this its address?"
-            ) from None
+        except OSError as error:
+            raise failure_of(self._url, error).error() from None
         return connection
 
     async def _received(self, connection: _Connection, answer: asyncio.Future[Answer]) -> Answer:

@@ -109,6 +109,6 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def unavailable(reason: str) -> StoreUnavailable:
+def unavailable(reason: str, *, hint: str = "Try again in a moment.", lasting: bool = False) -> StoreUnavailable:
     """The error of every store; the reason is ours, because a driver's message may quote a row."""
-    return StoreUnavailable(f"The database {reason}.", hint="Nothing was acknowledged. Try again in a moment.")
+    return StoreUnavailable(f"The database {reason}.", hint=f"Nothing was acknowledged. {hint}", lasting=lasting)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -170,7 +171,7 @@ class PostgreSQL:
                 tcp_user_timeout=25_000,
             )
         except self._psycopg.Error as error:
-            raise unavailable(_reason(error)) from None
+            raise _not_connected(error) from None
         try:
             chosen = ", ".join(["set_config(%s, %s, false)"] * len(settings))
             connection.execute(f"SELECT {chosen}", [text for pair in settings.items() for text in pair])
@@ -244,11 +245,51 @@ def _with_rows(sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Va
     return f"{given} {sql}", [list(column) for column in zip(*rows, strict=True)]
 
 
+# What the server or the driver says when a connection cannot be made, what that means, and what to do. There is no
+# SQLSTATE then. Those that come first are found first.
+_REFUSALS: tuple[tuple[str, str, str], ...] = (
+    (r"password authentication failed", "refuses this account with this password", "Check account and password."),
+    (r"no password supplied", "wants a password", "Set PGPASSWORD, or write a password file or a service file."),
+    (r"role .* does not exist", "knows no such account", "Check the account in the address."),
+    (r"not permitted to log in", "does not let this account log in", "Give the account the right to log in."),
+    (r"database .* does not exist", "does not exist on that server", "Create it, or check its name in the address."),
+    (r"permission denied for database", "does not let this account connect", "Grant the account CONNECT."),
+    (r"pg_hba\.conf", "does not take connections of this account from here", "Check the server's pg_hba.conf."),
+    (r"authentication failed", "does not accept how this account logs in", "Check the server's pg_hba.conf."),
+    (r"certificate|root\.crt", "has a certificate that is not trusted here", "Check sslmode and sslrootcert."),
+    (r"does not support SSL", "does not speak TLS", "Check sslmode, and whether the server has a certificate."),
+    (r"invalid URI|invalid connection option|missing .* in connection|invalid .* value",
+     "has an address that cannot be read", "Check the setting store."),
+)  # fmt: skip
+_AWAY: tuple[tuple[str, str], ...] = (
+    (r"resolve host|translate host name", "is on a machine whose name is not known"),
+    (r"timeout", "does not answer in time"),
+    (r"starting up|shutting down|recovery", "is starting or stopping"),
+    (r"too many clients|remaining connection slots", "has no connections left"),
+)
+
+
+def _not_connected(error: Exception) -> StoreUnavailable:
+    """Why a connection could not be made, without the driver's words: they may quote the address with its password."""
+    words = str(error)
+    for pattern, reason, hint in _REFUSALS:
+        if re.search(pattern, words):
+            return unavailable(reason, hint=hint, lasting=True)
+    for pattern, reason in _AWAY:
+        if re.search(pattern, words):
+            return unavailable(reason)
+    if "FATAL" in words:
+        return unavailable("refuses the connection", hint="Its log says why.")
+    return unavailable("cannot be reached", hint="Check its address, and that it is running.")
+
+
 def _reason(error: Exception) -> str:
     """Why, without the driver's words: they may quote a row, or the address with its password."""
     state = getattr(error, "sqlstate", None)
     if state is None:
         return "cannot be reached"
+    if state == "42501":
+        return f"does not let this account do what a store needs (SQLSTATE {state})"
     if state.startswith("53"):
         return f"has no room or connections left (SQLSTATE {state})"
     return f"cannot be read or written (SQLSTATE {state})"

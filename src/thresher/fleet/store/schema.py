@@ -12,6 +12,7 @@ from thresher.fleet.store.migrations import Migration
 
 # enrolment_keys.devices: how many may enrol with a key at most. devices.last_hour: when a device was last seen, in
 # hours since 1970, which is all that "active" needs. visits: devices seen for the first time in an hour.
+# identity: one row, the key with which the collectors of this fleet prove who they are.
 # counts.part: each process adds to a row of its own, so that no two wait for each other.
 _COLLECTOR: tuple[Migration, ...] = (
     (
@@ -36,6 +37,7 @@ _COLLECTOR: tuple[Migration, ...] = (
             completed BIGINT NOT NULL, PRIMARY KEY (number, part)
         ) WITHOUT ROWID""",
     ),
+    ("CREATE TABLE identity (id BIGINT PRIMARY KEY, secret BYTEA NOT NULL) WITHOUT ROWID",),
 )
 
 _AGGREGATOR: tuple[Migration, ...] = (
