@@ -9,7 +9,7 @@ import stat
 import pytest
 from device_cases import ALWAYS, PLAN, StillClock, Tosses, checked_in, configuration, device, sealed
 
-from thresher.errors import Conflict, InvalidFormat, NotFound, StoreUnavailable
+from thresher.errors import Conflict, InvalidFormat, InvalidSetting, NotFound, StoreUnavailable
 from thresher.fleet import messages
 from thresher.fleet.device import DeviceCore
 from thresher.fleet.device_state import DeviceState, FileState, MemoryState
@@ -188,8 +188,12 @@ def test_a_file_that_is_no_state_is_never_taken_for_an_empty_one(tmp_path, conte
 
 
 def test_a_state_that_cannot_be_read_is_an_error(tmp_path):
+    with pytest.raises(InvalidSetting, match="is a directory"):
+        FileState(tmp_path)
+    state = FileState(tmp_path / "state.json")
+    state.path.mkdir()  # since
     with pytest.raises(StoreUnavailable):
-        FileState(tmp_path).load()
+        state.load()
 
 
 def test_two_that_share_a_state_file_are_not_two_devices(tmp_path):

@@ -316,12 +316,12 @@ def connection(*answers, patience: float = 60.0):
 
 def problem(status: int, code: str, **headers: str) -> httpx.Response:
     content = {"code": code, "detail": "setting is wrong.", "hint": "Mend it."}
-    return httpx.Response(status, json=content, headers=headers)
+    return httpx.Response(status, json=content, headers={"content-type": "application/problem+json", **headers})
 
 
 def test_a_lost_answer_is_met_by_the_same_request_again():
     made, pauses, bodies = connection(
-        httpx.ReadTimeout("lost"), httpx.ConnectError("gone"), httpx.Response(200, content=b"1")
+        httpx.ReadTimeout("lost"), httpx.ConnectError("gone"), httpx.Response(200, json=1)
     )
     assert made.post("/v1/queries", b'{"name":"x"}') == b"1"
     assert bodies == [b'{"name":"x"}'] * 3
@@ -358,11 +358,11 @@ def test_a_server_that_hangs_costs_patience(monkeypatch):
 
 
 def test_whoever_waits_is_told_for_what_once(caplog):
-    made, pauses, _ = connection(*[httpx.ConnectError("gone")] * 3, httpx.Response(200))
+    made, pauses, _ = connection(*[httpx.ConnectError("gone")] * 3, httpx.Response(200, json=1))
     made.get("/")
     assert len(pauses) == 3
     assert [record.message for record in caplog.records] == [
-        "The server http://server does not answer. Trying again for up to 60 s."
+        "The connection to http://server cannot be made, or breaks. Trying again for up to 60 s."
     ]
 
 
