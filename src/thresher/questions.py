@@ -56,7 +56,8 @@ class Question(Protocol):
 def normal(value: Any) -> Any:
     """A value in the form in which it is counted: text in NFC without NUL; None and NaN are "no value".
 
-    NUL goes first, since what it kept apart may compose. Times are read on the wall clock of their zone.
+    NUL goes first, since what it kept apart may compose. A device's time with a zone is read on that zone's wall clock:
+    it is the local time of whoever holds it. Tables read such times on the wall clock of one zone for all units.
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -117,7 +118,10 @@ class Bins:
 
 @dataclass(frozen=True, slots=True)
 class Dates:
-    """Dates or times cut to the first day of their day, week or month."""
+    """Dates or times cut to the first day of their day, week or month.
+
+    On a device a time with a zone is cut on its own wall clock; a table reads it on that of its `time_zone` first.
+    """
 
     column: str
     every: Every

@@ -10,7 +10,8 @@ whole of what is read; engines use them in SQL, with the same result.
     dates, times    ISO 8601: 2024-01-31, 2024-01-31T20:00, 2024-01-31 20:00:00.123456, with Z, +02, +0200 or +02:00
 
 Blanks around them are ignored. Text of more than 100 characters, blanks included, is none of them. Dates and times are
-those of the years 1 to 9999. A time with an offset is taken to UTC; one without is taken as it stands.
+those of the years 1 to 9999. A time with an offset is an instant, and is read on the wall clock of a zone, UTC unless
+another is named; one without is taken as it stands.
 """
 
 from __future__ import annotations
@@ -85,21 +86,21 @@ def read_boolean(text: str) -> bool | None:
     return None if bare is None else bare.lower() == "true"
 
 
-def read_time(text: str) -> dt.datetime | None:
-    """A time without a zone, in microseconds, or None."""
+def read_time(text: str, zone: dt.tzinfo = dt.UTC) -> dt.datetime | None:
+    """A time on the wall clock of a zone, in microseconds, or None."""
     bare = _matching(TIME, text)
     if bare is None:
         return None
     try:
         time = dt.datetime.fromisoformat(bare)
-        return time if time.tzinfo is None else time.astimezone(dt.UTC).replace(tzinfo=None)
+        return time if time.tzinfo is None else time.astimezone(zone).replace(tzinfo=None)
     except (ValueError, OverflowError):
         return None
 
 
-def read_date(text: str) -> dt.date | None:
+def read_date(text: str, zone: dt.tzinfo = dt.UTC) -> dt.date | None:
     """The day of a date or a time, or None."""
-    time = read_time(text)
+    time = read_time(text, zone)
     return None if time is None else time.date()
 
 

@@ -39,6 +39,7 @@ from thresher.analytics.quantiles import Method as QuantilesMethod
 from thresher.errors import InvalidSetting
 from thresher.ledger import Ledger, charge_plan
 from thresher.populations import Table
+from thresher.populations.time_zones import UTC
 from thresher.privacy import Adjacency, Plan
 from thresher.privacy import plan as make_plan
 from thresher.privacy.settings import check_count, check_rounds
@@ -66,6 +67,7 @@ def histogram(
     lower: float | None = None,
     upper: float | None = None,
     dates: Every | Mapping[str, Every] | None = None,
+    time_zone: str | None = None,
     domain: Iterable[Any] | None = None,
     ledger: Ledger | None = None,
     progress: Progress | None = None,
@@ -76,13 +78,15 @@ def histogram(
     `bins` are the edges of half-open intervals, or how many equal ones between the public `lower` and `upper`
     (`bin_width` gives their width instead); `dates` cuts dates to "day", "week" or "month". With several columns, give
     mappings from a column to its edges or cut. `domain` is a public list of buckets to show even if not released.
+    Times with a zone are counted on the wall clock of `time_zone`, by default UTC, whatever zone their column or
+    session has; times without one as they stand.
 
     Guarantee: (epsilon, delta)-differential privacy for one unit, one round; or the given plan's.
     """
     question = histogram_question(column, bins, bin_width, lower, upper, dates)
     chosen = _plan(plan, epsilon, delta, adjacency, 1)
     query = HistogramQuery(question, chosen, _listed(domain))
-    answer: Histogram = _answer(query, data, unit, types, ledger, progress, wait)
+    answer: Histogram = _answer(query, data, unit, types, ledger, progress, wait, time_zone)
     return answer
 
 
@@ -299,16 +303,17 @@ def _answer(
     ledger: Ledger | None,
     progress: Progress | None,
     wait: bool,
+    time_zone: str | None = None,
 ) -> Any:
     """Submit the query to a fleet, or run it here on whatever holds the data."""
     if isinstance(data, QueryTaker):
-        for setting, given in (("unit", unit), ("types", types), ("ledger", ledger)):
+        for setting, given in (("unit", unit), ("types", types), ("ledger", ledger), ("time_zone", time_zone)):
             if given is not None:
                 raise InvalidSetting(setting, "is for tables; a fleet keeps its own", hint="Leave it out.")
         return data.submit(query, wait=wait, progress=progress)
     if not wait:
         raise InvalidSetting("wait", "is for fleets; a table answers at once", hint="Leave it out.")
-    with _population(data, unit, types, query, ledger, progress) as population:
+    with _population(data, unit, types, query, ledger, progress, time_zone) as population:
         if isinstance(population, Table):
             population.check(query.first_question)
             if isinstance(query, HistogramQuery) and isinstance(query.domain, tuple):
@@ -324,6 +329,7 @@ def _population(
     query: Query,
     ledger: Ledger | None,
     progress: Progress | None,
+    time_zone: str | None,
 ) -> Iterator[Population]:
     """The data as a population whose first draw is preceded by the ledger's charge.
 
@@ -348,9 +354,11 @@ def _population(
     if isinstance(data, Population):
         if unit is not None:
             raise InvalidSetting("unit", "is for tables; here every member is a unit already", hint="Leave it out.")
-        if types is not None:
-            raise InvalidSetting("types", "is for data that is opened here", hint="Give it to the table itself.")
+        for setting, given in (("types", types), ("time_zone", time_zone)):
+            if given is not None:
+                raise InvalidSetting(setting, "is for data that is opened here", hint="Give it to the table itself.")
         yield data.charged(charge) if isinstance(data, Table) else analytics.Charged(data, charge)
         return
-    with Table(data, unit, types=types, before_draw=charge, progress=progress) as table:
+    zone = UTC if time_zone is None else time_zone
+    with Table(data, unit, types=types, time_zone=zone, before_draw=charge, progress=progress) as table:
         yield table

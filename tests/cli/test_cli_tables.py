@@ -142,3 +142,13 @@ def test_a_domain_of_numbers(visits, tmp_path):
 def test_the_package_is_the_command(visits):
     done = subprocess.run([sys.executable, "-m", "thresher", "--version"], capture_output=True, timeout=60, check=True)
     assert done.stdout == run("--version").stdout
+
+
+def test_times_with_an_offset_are_counted_on_the_wall_clock_of_a_zone(tmp_path):
+    path = tmp_path / "evenings.csv"
+    path.write_text("at\n" + "2024-01-31T20:00:00-05:00\n" * 3000)
+    for zone, month in ((), "2024-02-01"), (("--time-zone", "America/New_York"), "2024-01-01"):
+        shown = run("histogram", path, "--column", "at", "--dates", "month", *zone, *TARGET)
+        assert month in shown.stdout.decode()
+    refused = run("histogram", path, "--column", "at", "--time-zone", "Mars", *TARGET, code=2)
+    assert "time_zone" in refused.stderr.decode()

@@ -50,6 +50,10 @@ def histogram(
     lower: Annotated[float | None, typer.Option(help="Public lower bound of bins.", show_default=False)] = None,
     upper: Annotated[float | None, typer.Option(help="Public upper bound of bins.", show_default=False)] = None,
     dates: Annotated[str | None, typer.Option(help="Cut dates to day, week or month.", show_default=False)] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(help="On whose wall clock times with a zone are counted, as Europe/Paris.", show_default="UTC"),
+    ] = None,
     domain: Annotated[
         Path | None, typer.Option(help="A file with a public bucket a line, shown even if not released.")
     ] = None,
@@ -75,6 +79,7 @@ def histogram(
             lower=lower,
             upper=upper,
             dates=cast(Any, dates),
+            time_zone=time_zone,
             domain=None if domain is None else parsed_lines(domain),
             ledger=book,
             progress=progress,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from thresher.populations.kinds import Kind, kind_of_arrow
 from thresher.populations.objects import spelled
 from thresher.populations.reading import read_column
 from thresher.populations.rows import LazyRows
+from thresher.populations.time_zones import UTC
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +50,7 @@ class ArrowEngine:
         self._threads = threads
         self._connection = connect(threads) if connection is None else connection
         self._columns: dict[str, pa.ChunkedArray] = {}
+        self._time_zone = UTC
 
     def names(self) -> list[str] | None:
         """The columns' names."""
@@ -62,9 +65,16 @@ class ArrowEngine:
 
         def read(name: str) -> pa.ChunkedArray:
             column = self.column(name)
-            return read_column(column, kinds[name], self._threads) if name in kinds else column
+            return read_column(column, kinds[name], self._threads, self._time_zone) if name in kinds else column
 
-        return ArrowEngine(self._names, read, threads=self._threads, connection=self._connection)
+        engine = ArrowEngine(self._names, read, threads=self._threads, connection=self._connection)
+        return engine.on_clock(self._time_zone)
+
+    def on_clock(self, time_zone: str) -> ArrowEngine:
+        """The same rows, with instants on the wall clock of this zone."""
+        engine = copy.copy(self)
+        engine._time_zone = time_zone
+        return engine
 
     def column(self, name: str) -> pa.ChunkedArray:
         """A column as Arrow, of a type that DuckDB reads."""
@@ -100,7 +110,7 @@ class ArrowEngine:
         def run() -> LazyRows:
             table = self._table(wanted).append_column("u", self.column(unit))
             kinds = self._kinds(wanted)
-            one_each = chosen(self._connection.from_arrow(table), kinds, self.kind(unit))
+            one_each = chosen(self._connection.from_arrow(table), kinds, self.kind(unit), self._time_zone)
             return cleaned(self._connection.from_arrow(one_each.to_arrow_table()), kinds)
 
         return guarded(self.name, run)
@@ -129,7 +139,7 @@ class ArrowEngine:
 
     def _cleaned(self, wanted: Sequence[str], table: pa.Table) -> LazyRows:
         kinds = self._kinds(wanted)
-        return guarded(self.name, lambda: cleaned(self._connection.from_arrow(table), kinds))
+        return guarded(self.name, lambda: cleaned(self._connection.from_arrow(table), kinds, self._time_zone))
 
     def _kinds(self, wanted: Sequence[str]) -> list[Kind]:
         return [kind for column in wanted if (kind := self.kind(column)) is not None]
@@ -169,7 +179,6 @@ def _in_place(frame: Any) -> pa.Table:
 def readable(values: Any) -> pa.ChunkedArray:
     """An Arrow column in a type that DuckDB reads; what it reads already stays where it is."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     column = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
     kind = column.type
@@ -177,6 +186,4 @@ def readable(values: Any) -> pa.ChunkedArray:
         return readable(column.cast(kind.value_type))
     if pa.types.is_float16(kind):
         return column.cast(pa.float32())
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return pc.local_timestamp(column)
     return column

@@ -18,6 +18,7 @@ from thresher.populations.kinds import Kind, kind_of_arrow
 from thresher.populations.objects import spelled
 from thresher.populations.pandas_columns import holds_objects, pandas_column
 from thresher.populations.reading import read_column
+from thresher.populations.time_zones import UTC
 from thresher.questions import Question
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ _MOST_SHARES = 32
 class DaskRows:
     """Partitions, as tasks that give Arrow tables with columns v0, v1, …"""
 
-    def __init__(self, partitions: Sequence[Any]) -> None:
+    def __init__(self, partitions: Sequence[Any], time_zone: str) -> None:
         self._partitions = partitions
+        self._time_zone = time_zone
 
     def counts(self, question: Question, *, at_least: int = 1, most: int | None = None) -> pa.Table:
         """Keys and n of `columns.count`, no more than `most` + 1 rows of them."""
@@ -42,7 +44,7 @@ class DaskRows:
             names = value_names(len(question.columns))
             partial = _task(_counted)
             by = ", ".join(f"{KEY}{index}" for index in range(len(keys(question))))
-            shares = _deal([partial(part, question, names) for part in self._partitions], by)
+            shares = _deal([partial(part, question, names, self._time_zone) for part in self._partitions], by)
             merge = _task(_merged)
             merged = [merge(share, at_least, most) for share in shares]
             whole = pa.concat_tables(compute(*merged))  # type: ignore[no-untyped-call]
@@ -64,6 +66,7 @@ class DaskEngine:
         self._frame = frame
         self._types: dict[str, pa.DataType] = {}
         self._read: Mapping[str, Kind] = {}
+        self._time_zone = UTC
 
     def names(self) -> list[str] | None:
         """The columns' names."""
@@ -83,6 +86,12 @@ class DaskEngine:
         engine._read = dict(kinds)
         return engine
 
+    def on_clock(self, time_zone: str) -> DaskEngine:
+        """The same rows, with instants on the wall clock of this zone."""
+        engine = copy.copy(self)
+        engine._time_zone = time_zone
+        return engine
+
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
         import pyarrow as pa
@@ -97,7 +106,7 @@ class DaskEngine:
 
     def rows(self, wanted: Sequence[str]) -> DaskRows:
         """These columns, each row a unit."""
-        return guarded(self.name, lambda: DaskRows(self._select(wanted, value_names(len(wanted)))))
+        return guarded(self.name, lambda: DaskRows(self._select(wanted, value_names(len(wanted))), self._time_zone))
 
     def chosen(self, wanted: Sequence[str], unit: str) -> DaskRows:
         """These columns, one row a unit, kept by Dask."""
@@ -109,8 +118,8 @@ class DaskEngine:
             parts = self._select([*wanted, unit], [*names, "u"])
             shares = _deal(parts, unit_key(self.kind(unit)))
             choose = _task(_chosen)
-            tasks = [choose(share, kinds, self.kind(unit)) for share in shares]
-            return DaskRows(list(persist(*tasks)))  # type: ignore[no-untyped-call]
+            tasks = [choose(share, kinds, self.kind(unit), self._time_zone) for share in shares]
+            return DaskRows(list(persist(*tasks)), self._time_zone)  # type: ignore[no-untyped-call]
 
         return guarded(self.name, run)
 
@@ -125,7 +134,7 @@ class DaskEngine:
         kinds = [self._read.get(column) for column in wanted]
         # One column may be wanted twice, as a value and as the unit.
         distinct = list(dict.fromkeys(wanted))
-        return [read(part, list(wanted), schema, kinds) for part in self._frame[distinct].to_delayed()]
+        return [read(part, list(wanted), schema, kinds, self._time_zone) for part in self._frame[distinct].to_delayed()]
 
 
 def _task(function: Callable[..., Any], results: int | None = None) -> Callable[..., Any]:
@@ -158,7 +167,7 @@ def _arrow_type(frame: Any, column: str) -> pa.DataType:
     return found.value_type if pa.types.is_dictionary(found) else found
 
 
-def _partition(frame: Any, wanted: list[str], schema: pa.Schema, kinds: list[Kind | None]) -> pa.Table:
+def _partition(frame: Any, wanted: list[str], schema: pa.Schema, kinds: list[Kind | None], time_zone: str) -> pa.Table:
     """A partition's columns as Arrow, of the same types in every partition."""
     import pyarrow as pa
 
@@ -168,15 +177,15 @@ def _partition(frame: Any, wanted: list[str], schema: pa.Schema, kinds: list[Kin
     ]
     stored = [column.cast(kind) for column, kind in zip(columns, schema.types, strict=True)]
     read = [
-        column if kind is None else read_column(column, kind, threads=1)
+        column if kind is None else read_column(column, kind, 1, time_zone)
         for column, kind in zip(stored, kinds, strict=True)
     ]
     return pa.table(read, names=schema.names)
 
 
-def _counted(table: pa.Table, question: Question, names: list[str]) -> pa.Table:
+def _counted(table: pa.Table, question: Question, names: list[str], time_zone: str) -> pa.Table:
     """A partition's keys and counts."""
-    engine = ArrowEngine(names, table.column, threads=1)
+    engine = ArrowEngine(names, table.column, threads=1).on_clock(time_zone)
     try:
         return canonical(engine.rows(names).counts(question))
     finally:
@@ -206,9 +215,9 @@ def _merged(tables: list[pa.Table], at_least: int, most: int | None) -> pa.Table
     return reached if most is None else reached.slice(0, most + 1)
 
 
-def _chosen(tables: list[pa.Table], kinds: list[Kind], unit_kind: Kind | None) -> pa.Table:
+def _chosen(tables: list[pa.Table], kinds: list[Kind], unit_kind: Kind | None, time_zone: str) -> pa.Table:
     """One row a unit, of all of the unit's rows."""
     import pyarrow as pa
 
     with connected(threads=1) as connection:
-        return collect(chosen(connection.from_arrow(pa.concat_tables(tables)), kinds, unit_kind))
+        return collect(chosen(connection.from_arrow(pa.concat_tables(tables)), kinds, unit_kind, time_zone))

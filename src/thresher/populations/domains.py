@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from thresher.errors import InvalidSetting
 from thresher.populations.kinds import Kind
+from thresher.populations.time_zones import UTC, zone_of
 from thresher.questions import Bins, Dates, Joint, Question, normal
 from thresher.spelling import as_text, read_boolean, read_date, read_float, read_time, read_whole
 
@@ -20,26 +22,30 @@ _READ: dict[Kind, Callable[[str], Any]] = {
     "floats": read_float,
     "decimals": str,
     "booleans": read_boolean,
-    "dates": read_date,
-    "times": read_time,
 }
 
 
 def as_counted(
-    domain: Sequence[Any], question: Question, kinds: Sequence[Kind | None], untyped: Sequence[bool]
+    domain: Sequence[Any],
+    question: Question,
+    kinds: Sequence[Kind | None],
+    untyped: Sequence[bool],
+    time_zone: str = UTC,
 ) -> tuple[Any, ...]:
     """The domain's buckets as values of the question's columns, which hold these `kinds`.
 
     Text is read as what the column holds ("20" is 20 where there are whole numbers), as lines of a file are text. Where
-    a column is text because it is untyped, 20 is "20", as in its rows.
+    a column is text because it is untyped, 20 is "20", as in its rows. Times with a zone are read on the wall clock of
+    `time_zone`, as in the table's rows.
     Edge cases: what does not fit a column is refused. Without that it would be shown as "below threshold", however
     many hold what was meant. Buckets with too few or too many parts are left for the histogram's own check.
     """
+    read = functools.partial(_value, zone=zone_of(time_zone))
     counted = [_counted_kind(question, position, kind) for position, kind in enumerate(kinds)]
     if len(counted) == 1:
-        return tuple(_value(value, counted[0], question.columns[0], untyped[0]) for value in domain)
+        return tuple(read(value, counted[0], question.columns[0], untyped[0]) for value in domain)
     return tuple(
-        tuple(map(_value, bucket, counted, question.columns, untyped))
+        tuple(map(read, bucket, counted, question.columns, untyped))
         if isinstance(bucket, tuple | list) and len(bucket) == len(counted)
         else bucket
         for bucket in domain
@@ -53,13 +59,13 @@ def _counted_kind(question: Question, position: int, kind: Kind | None) -> Kind 
     return "dates" if isinstance(part, Dates) else kind
 
 
-def _value(value: Any, kind: Kind | None, column: str, untyped: bool) -> Any:
+def _value(value: Any, kind: Kind | None, column: str, untyped: bool, *, zone: dt.tzinfo) -> Any:
     if kind is None or kind == "nothing" or normal(value) is None:
         return value
     if kind == "text" and untyped and (text := as_text(value)) is not None:
         return text
     if isinstance(value, str):
-        read = _READ[kind](value)
+        read = _read(value, kind, zone)
         if read is None:
             raise _misfit(kind, column)
         return read
@@ -67,7 +73,18 @@ def _value(value: Any, kind: Kind | None, column: str, untyped: bool) -> Any:
         return _number(float(value), value, kind, column)
     if not _fits(value, kind):
         raise _misfit(kind, column)
+    if kind == "times" and value.tzinfo is not None:
+        try:
+            return value.astimezone(zone).replace(tzinfo=None)
+        except OverflowError:
+            raise _misfit(kind, column) from None
     return value
+
+
+def _read(text: str, kind: Kind, zone: dt.tzinfo) -> Any:
+    if kind in ("dates", "times"):
+        return (read_date if kind == "dates" else read_time)(text, zone)
+    return _READ[kind](text)
 
 
 def _number(number: float, value: Any, kind: Kind, column: str) -> float:

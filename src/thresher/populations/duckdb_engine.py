@@ -22,6 +22,7 @@ from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind
 from thresher.populations.reading import text_as
 from thresher.populations.rows import LazyRows
+from thresher.populations.time_zones import UTC
 from thresher.populations.watching import watched
 from thresher.questions import Values
 
@@ -41,7 +42,7 @@ _CLEAN: dict[Kind, str] = {
     "decimals": "CAST({0} AS VARCHAR) COLLATE C",
     "booleans": "{0}",
     "dates": "TRY_CAST({0} AS DATE)",
-    "times": "TRY_CAST({0} AS TIMESTAMP)",
+    "times": "{0}",
 }
 
 _HELD: dict[Kind, str] = {
@@ -49,7 +50,7 @@ _HELD: dict[Kind, str] = {
     "whole numbers": "TRY_CAST({0} AS BIGINT) IS NOT NULL",
     "floats": "{0} IS NOT NULL AND NOT isnan({0})",
     "dates": "TRY_CAST({0} AS DATE) BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'",
-    "times": "TRY_CAST({0} AS TIMESTAMP) BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'",
+    "times": "{0} BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'",
 }
 """What a row must hold to have a value of a kind; of all others, anything."""
 
@@ -62,7 +63,8 @@ _KINDS: dict[str, Kind] = {
     "boolean": "booleans",
     "date": "dates",
     '"null"': "nothing",
-    **dict.fromkeys(("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamp with time zone"), "times"),
+    **dict.fromkeys(("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"), "times"),
+    **dict.fromkeys(("timestamp with time zone", "timestamptz_ns"), "times"),
 }
 
 
@@ -122,14 +124,16 @@ def collect(relation: Any) -> pa.Table:
     return relation.to_arrow_table()
 
 
-def cleaned(relation: Any, kinds: Sequence[Kind], collect: Callable[[Any], pa.Table] = collect) -> LazyRows:
+def cleaned(
+    relation: Any, kinds: Sequence[Kind], time_zone: str = UTC, collect: Callable[[Any], pa.Table] = collect
+) -> LazyRows:
     """Rows of a relation whose columns are called v0, v1, … and hold these kinds.
 
     Text is counted in the form in which it came and cleaned after that: each form once instead of each row.
     """
     names = value_names(len(kinds))
     weighted = "text" in kinds
-    relation = _by_bytes(relation).filter(_held(names, kinds))
+    relation = _comparable(relation, time_zone).filter(_held(names, kinds))
     if weighted:
         listed = ", ".join(names)
         relation = relation.aggregate(f"{listed}, count(*) AS {WEIGHT}", listed)
@@ -138,11 +142,11 @@ def cleaned(relation: Any, kinds: Sequence[Kind], collect: Callable[[Any], pa.Ta
     return LazyRows("DuckDB", projected, collect, weighted)
 
 
-def chosen(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None) -> Any:
+def chosen(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zone: str = UTC) -> Any:
     """One row for each value of the column u, with v0, v1, … of a row that is chosen at random."""
     names = value_names(len(kinds))
     known = "u IS NOT NULL AND NOT isnan(u)" if unit_kind == "floats" else "u IS NOT NULL"
-    held = _by_bytes(relation).filter(f"{known} AND {_held(names, kinds)}")
+    held = _comparable(relation, time_zone).filter(f"{known} AND {_held(names, kinds)}")
     drawn = held.project(f"{', '.join(names)}, {unit_key(unit_kind)} AS u, random() AS r")
     if len(names) == 1:
         return drawn.aggregate(f"arg_min({VALUE}0, r) AS {VALUE}0", "u")
@@ -156,11 +160,31 @@ def unit_key(kind: Kind | None) -> str:
     return _UNIT.format("CAST(u AS VARCHAR)") if kind == "text" else "u"
 
 
-def _by_bytes(relation: Any) -> Any:
-    """The same columns; text is compared by its bytes from here on, whatever collation its column or session has."""
+def _comparable(relation: Any, time_zone: str) -> Any:
+    """The same columns, in forms that nothing else has a say in.
+
+    Text is compared by its bytes from here on, whatever collation its column or session has. Times are microseconds on
+    the wall clock of `time_zone`, whatever zone a session has; units stay as they are.
+    """
     types = dict(zip(relation.columns, relation.types, strict=True))
-    listed = [f"{name} COLLATE C AS {name}" if dtype.id == "varchar" else name for name, dtype in types.items()]
-    return relation.project(", ".join(listed))
+    return relation.project(", ".join(f"{_form(name, dtype.id, time_zone)} AS {name}" for name, dtype in types.items()))
+
+
+def _form(name: str, dtype: str, time_zone: str) -> str:
+    if dtype == "varchar":
+        return f"{name} COLLATE C"
+    if name == "u" or _KINDS.get(dtype) != "times":
+        return name
+    if dtype == "timestamp with time zone":
+        return f"timezone('{time_zone}', {name})"
+    if dtype not in ("timestamp_ns", "timestamptz_ns"):
+        return f"TRY_CAST({name} AS TIMESTAMP)"
+    # Down to whole microseconds, also before 1970; a cast would round, at the end of a day into the next one.
+    nanoseconds = f"epoch_ns({name})"
+    microseconds = f"{nanoseconds} // 1000 - CASE WHEN {nanoseconds} % 1000 < 0 THEN 1 ELSE 0 END"
+    if dtype == "timestamp_ns":
+        return f"make_timestamp({microseconds})"
+    return f"timezone('{time_zone}', make_timestamptz({microseconds}))"
 
 
 def weighted_rows(counted: pa.Table) -> LazyRows:
@@ -196,6 +220,7 @@ class RelationEngine:
         self._progress = progress if connection is not None else None
         self._numbers = itertools.count()
         self._read: Mapping[str, Kind] = {}
+        self._time_zone = UTC
 
     def names(self) -> list[str] | None:
         """The columns' names."""
@@ -209,6 +234,12 @@ class RelationEngine:
         """The same rows, with these columns of text read as these kinds."""
         engine = copy.copy(self)
         engine._read = dict(kinds)
+        return engine
+
+    def on_clock(self, time_zone: str) -> RelationEngine:
+        """The same rows, with instants on the wall clock of this zone."""
+        engine = copy.copy(self)
+        engine._time_zone = time_zone
         return engine
 
     def kind(self, column: str) -> Kind | None:
@@ -225,7 +256,9 @@ class RelationEngine:
 
     def rows(self, wanted: Sequence[str]) -> LazyRows:
         """These columns, each row a unit."""
-        return guarded(self.name, lambda: cleaned(self._select(wanted), self._kinds(wanted), self._collect))
+        return guarded(
+            self.name, lambda: cleaned(self._select(wanted), self._kinds(wanted), self._time_zone, self._collect)
+        )
 
     def chosen(self, wanted: Sequence[str], unit: str) -> LazyRows:
         """These columns, one row a unit.
@@ -236,7 +269,7 @@ class RelationEngine:
 
         def run() -> LazyRows:
             kinds = self._kinds(wanted)
-            one_each = chosen(self._select(wanted, unit), kinds, self.kind(unit))
+            one_each = chosen(self._select(wanted, unit), kinds, self.kind(unit), self._time_zone)
             if self._own is None:
                 return counted_once(cleaned(one_each, kinds), wanted)
             name = f"chosen_{next(self._numbers)}"
@@ -273,12 +306,15 @@ class RelationEngine:
             f"CAST({quoted(column)} AS VARCHAR) AS {name}" if column in self._read else f"{quoted(column)} AS {name}"
             for name, column in named.items()
         ]
-        return self._as_read(_by_bytes(self._relation.project(", ".join(listed))), named)
+        return self._as_read(_comparable(self._relation.project(", ".join(listed)), self._time_zone), named)
 
     def _as_read(self, relation: Any, named: Mapping[str, str]) -> Any:
         """A relation with columns called v0, v1, … and u, with the text among them read."""
         if not any(column in self._read for column in named.values()):
             return relation
         return relation.project(
-            ", ".join(f"{text_as(self._read.get(column, 'text'), name)} AS {name}" for name, column in named.items())
+            ", ".join(
+                f"{text_as(self._read.get(column, 'text'), name, self._time_zone)} AS {name}"
+                for name, column in named.items()
+            )
         )

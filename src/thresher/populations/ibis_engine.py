@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -12,6 +13,7 @@ from thresher.populations.duckdb_engine import RelationEngine, counted_once
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind, kind_of_narwhals, not_read
 from thresher.populations.rows import Engine, LazyRows
+from thresher.populations.time_zones import UTC
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,6 +63,7 @@ class IbisEngine:
         self._table = table
         self._backend: str = table.get_backend().name
         self._schema = guarded(self.name, lambda: nw.from_native(table).collect_schema())
+        self._time_zone = UTC
 
     def names(self) -> list[str]:
         """The columns' names."""
@@ -80,6 +83,12 @@ class IbisEngine:
     def reading(self, kinds: Mapping[str, Kind]) -> NoReturn:
         """Not here: the caller can cast where the data is."""
         raise not_read(kinds, "an Ibis table")
+
+    def on_clock(self, time_zone: str) -> IbisEngine:
+        """The same rows, with instants on the wall clock of this zone."""
+        engine = copy.copy(self)
+        engine._time_zone = time_zone
+        return engine
 
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
@@ -132,7 +141,22 @@ class IbisEngine:
         named = dict(zip(value_names(len(wanted)), wanted, strict=True))
         if unit is not None:
             named["u"] = unit
-        return self._table.select(**{new: self._table[old] for new, old in named.items()})
+        return self._table.select(
+            **{new: self._table[old] if new == "u" else self._on_clock(old) for new, old in named.items()}
+        )
+
+    def _on_clock(self, column: str) -> Any:
+        """A column; instants are times on the wall clock of the zone."""
+        dtype = self._table.schema()[column]
+        if not (dtype.is_timestamp() and dtype.timezone is not None):
+            return self._table[column]
+        if self._backend == "postgres":
+            return _on_clock_of_postgresql(self._table[column], self._time_zone)
+        raise InvalidSetting(
+            "column",
+            f"{column!r} holds times with a zone in a database that Thresher cannot make read on another clock",
+            hint="Give the column as a data frame, for example table.to_polars().",
+        )
 
     def _cleaned(self, table: Any, wanted: Sequence[str]) -> LazyRows:
         kinds = {name: self.kind(column) for name, column in zip(value_names(len(wanted)), wanted, strict=True)}
@@ -184,6 +208,18 @@ def _normal_on_postgresql(text: Any) -> Any:
 
     builtin = ibis.udf.scalar.builtin  # reads names and types; the bodies never run
     return builtin(convert_to)(builtin(normalize)(text), "UTF8")
+
+
+def _on_clock_of_postgresql(instant: Any, time_zone: str) -> Any:
+    """An instant on a zone's wall clock, whatever zone the session has."""
+    import ibis
+    import ibis.expr.datatypes as types
+
+    def timezone(name: Any, instant: Any) -> Any:
+        raise NotImplementedError
+
+    signature = ((types.string, types.Timestamp("UTC")), types.timestamp)
+    return ibis.udf.scalar.builtin(timezone, signature=signature)(time_zone, instant)
 
 
 def _normal_on_sqlite(text: Any) -> Any:

@@ -9,7 +9,7 @@ Before anything is counted, a column is cleaned in its engine, so that every eng
     decimals        their text; questions about numbers read the nearest double
     booleans
     dates
-    times           microseconds on the wall clock of the column's time zone
+    times           whole microseconds; those with a zone on the wall clock of the table's `time_zone`
     nothing         a column that has no type, because it has no value; no unit has an answer
 
 Dates and times are those of the years 1 to 9999; others, and whole numbers of more than 64 bits, are no value.

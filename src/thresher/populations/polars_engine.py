@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -9,6 +10,7 @@ from thresher.populations.columns import WEIGHT, value_names
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind, kind_of_narwhals, not_read
 from thresher.populations.rows import LazyRows
+from thresher.populations.time_zones import UTC
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +26,7 @@ class PolarsEngine:
 
         self._frame = frame
         self._schema = guarded(self.name, lambda: nw.from_native(frame).collect_schema())
+        self._time_zone = UTC
 
     def names(self) -> list[str]:
         """The columns' names."""
@@ -44,6 +47,12 @@ class PolarsEngine:
     def reading(self, kinds: Mapping[str, Kind]) -> NoReturn:
         """Not here: the caller can cast where the data is."""
         raise not_read(kinds, "a lazy Polars frame")
+
+    def on_clock(self, time_zone: str) -> PolarsEngine:
+        """The same rows, with instants on the wall clock of this zone."""
+        engine = copy.copy(self)
+        engine._time_zone = time_zone
+        return engine
 
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
@@ -83,7 +92,16 @@ class PolarsEngine:
         named = dict(zip(value_names(len(wanted)), wanted, strict=True))
         if unit is not None:
             named["u"] = unit
-        return self._frame.select(pl.col(old).alias(new) for new, old in named.items())
+        return self._frame.select(self._on_clock(pl.col(old), old).alias(new) for new, old in named.items())
+
+    def _on_clock(self, column: Any, name: str) -> Any:
+        """A column; instants are times on the wall clock of the zone from here on."""
+        import polars as pl
+
+        dtype = self._frame.collect_schema()[name]
+        if not isinstance(dtype, pl.Datetime) or dtype.time_zone is None:
+            return column
+        return column.dt.convert_time_zone(self._time_zone).dt.replace_time_zone(None)
 
     def _held(self, frame: Any, columns: Sequence[str]) -> Any:
         """The rows that have a value in all columns of a frame, which hold what these columns do."""
@@ -122,7 +140,7 @@ def _clean(column: Any, kind: Kind) -> Any:
     if kind == "decimals":
         return column.cast(pl.String)
     if kind == "times":
-        return column.dt.replace_time_zone(None).cast(pl.Datetime("us"))
+        return column.cast(pl.Datetime("us"))
     return column
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from thresher.populations.kinds import Kind
+from thresher.populations.time_zones import UTC
 from thresher.spelling import BLANKS, BOOLEAN, CLOCK, DAY, FLOAT, LONGEST, TIME, WHOLE
 
 if TYPE_CHECKING:
@@ -17,11 +18,16 @@ if TYPE_CHECKING:
 _BLANKS = "[ \\t\\r\\n]*"
 
 
-def text_as(kind: Kind, text: str) -> str:
+def text_as(kind: Kind, text: str, time_zone: str = UTC) -> str:
     """SQL for what `text` says as `kind`; null where it says nothing of that kind.
+
+    A time with an offset is an instant, and is read on the wall clock of `time_zone`.
 
     `text` is written several times: let it be the name of a column.
     """
+    if kind in ("dates", "times"):
+        time = _time(text, time_zone)
+        return time if kind == "times" else f"CAST({time} AS DATE)"
     return _READ[kind](text)
 
 
@@ -44,7 +50,7 @@ def _boolean(text: str) -> str:
     return f"CASE WHEN {_matches(text, BOOLEAN)} THEN contains(lower({text}), 'true') END"
 
 
-def _time(text: str) -> str:
+def _time(text: str, time_zone: str) -> str:
     """The usual form first, which takes no more than a cast."""
     usual = f"regexp_full_match({text}, '{DAY}(?:[T ]{CLOCK})?') AND NOT starts_with({text}, '0000')"
     bare = f"trim({text}, '{BLANKS}')"
@@ -57,6 +63,8 @@ def _time(text: str) -> str:
     ahead = f"(60 * CAST({shift}[2:3] AS INTEGER) + CAST('0' || replace({shift}[4:], ':', '') AS INTEGER))"
     minutes = f"CASE {shift}[1] WHEN '+' THEN {ahead} WHEN '-' THEN -{ahead} ELSE 0 END"
     moment = f"{local} - to_minutes({minutes})"
+    if time_zone != UTC:
+        moment = f"CASE {shift} WHEN '' THEN {local} ELSE timezone('{time_zone}', timezone('UTC', {moment})) END"
     in_range = f"({moment}) BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
     return (
         f"CASE WHEN {usual} THEN TRY_CAST({text} AS TIMESTAMP) "
@@ -69,12 +77,12 @@ _READ: dict[Kind, Callable[[str], str]] = {
     "whole numbers": _whole,
     "floats": _float,
     "booleans": _boolean,
-    "dates": lambda text: f"CAST({_time(text)} AS DATE)",
-    "times": _time,
 }
 
 
-def read_column(column: pa.ChunkedArray, kind: Kind, threads: int | None = None) -> pa.ChunkedArray:
+def read_column(
+    column: pa.ChunkedArray, kind: Kind, threads: int | None = None, time_zone: str = UTC
+) -> pa.ChunkedArray:
     """A column of text in memory, read as `kind`, row by row."""
     import pyarrow as pa
 
@@ -82,7 +90,7 @@ def read_column(column: pa.ChunkedArray, kind: Kind, threads: int | None = None)
 
     with connected(threads, ordered=True) as connection:
         text = connection.from_arrow(pa.table({"t": column})).project("CAST(t AS VARCHAR) AS t")
-        return collect(text.project(f"{text_as(kind, 't')} AS t")).column(0)
+        return collect(text.project(f"{text_as(kind, 't', time_zone)} AS t")).column(0)
 
 
 def arrow_type(kind: Kind) -> pa.DataType:

@@ -54,6 +54,13 @@ class Engine(Protocol):
         """
         ...
 
+    def on_clock(self, time_zone: str) -> Engine:
+        """The same rows, with instants on the wall clock of this zone in place of UTC; times without a zone stay.
+
+        It shares what this engine holds, and is closed in its place.
+        """
+        ...
+
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from thresher.populations.columns import COUNT, WEIGHT, value_names
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind, kind_of_narwhals, not_read
 from thresher.populations.rows import LazyRows
+from thresher.populations.time_zones import UTC
 from thresher.privacy.plans import Plan
 from thresher.questions import Question
 
@@ -33,7 +35,7 @@ _CLEAN: dict[Kind, str] = {
     "decimals": "collate(CAST({0} AS STRING), 'UTF8_BINARY')",
     "booleans": "{0}",
     "dates": "{0}",
-    "times": "CAST({0} AS TIMESTAMP_NTZ)",
+    "times": "{0}",
 }
 
 
@@ -64,6 +66,7 @@ class SparkEngine:
         self._frame = frame
         self._schema = guarded(self.name, lambda: nw.from_native(frame).collect_schema())
         self._persisted: list[Any] = []
+        self._time_zone = UTC
 
     def names(self) -> list[str]:
         """The columns' names."""
@@ -82,6 +85,12 @@ class SparkEngine:
     def reading(self, kinds: Mapping[str, Kind]) -> NoReturn:
         """Not here: the caller can cast where the data is."""
         raise not_read(kinds, "a Spark frame")
+
+    def on_clock(self, time_zone: str) -> SparkEngine:
+        """The same rows, with instants on the wall clock of this zone."""
+        engine = copy.copy(self)
+        engine._time_zone = time_zone
+        return engine
 
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
@@ -123,14 +132,22 @@ class SparkEngine:
         named = dict(zip(value_names(len(wanted)), wanted, strict=True))
         if unit is not None:
             named["u"] = unit
-        return self._frame.selectExpr(*[f"{self._by_bytes(old)} AS {new}" for new, old in named.items()])
+        return self._frame.selectExpr(*[f"{self._comparable(old, new)} AS {new}" for new, old in named.items()])
 
-    def _by_bytes(self, column: str) -> str:
-        """A column; text is compared by its bytes from here on, whatever collation its column or session has.
+    def _comparable(self, column: str, name: str) -> str:
+        """A column in a form that nothing else has a say in.
 
-        Under a collation Spark would count several spellings as one, and return any of them, be it that of one person.
+        Text is compared by its bytes from here on: under a collation Spark would count several spellings as one, and
+        return any of them, be it that of one person. Instants are times on the wall clock of the zone; units stay.
         """
-        return f"collate({_quoted(column)}, 'UTF8_BINARY')" if self.kind(column) == "text" else _quoted(column)
+        if self.kind(column) == "text":
+            return f"collate({_quoted(column)}, 'UTF8_BINARY')"
+        if name == "u" or self._frame.schema[column].dataType.typeName() != "timestamp":
+            return _quoted(column)
+        # Not by a cast, which reads the wall clock of the session's zone: where that goes back an hour, two instants
+        # would become one.
+        utc = f"TIMESTAMP_NTZ'1970-01-01 00:00:00' + unix_micros({_quoted(column)}) * INTERVAL '0.000001' SECOND"
+        return utc if self._time_zone == UTC else f"convert_timezone('UTC', '{self._time_zone}', {utc})"
 
     def _cleaned(self, frame: Any, wanted: Sequence[str]) -> SparkRows:
         kinds = [kind for column in wanted if (kind := self.kind(column)) is not None]

@@ -24,6 +24,7 @@ from thresher.populations.duckdb_engine import weighted_rows
 from thresher.populations.rows import Engine, Rows
 from thresher.populations.sources import open_data
 from thresher.populations.spark_engine import SparkRows
+from thresher.populations.time_zones import UTC, check_time_zone
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import check_count
 from thresher.privacy.units import Unit
@@ -61,8 +62,9 @@ class Table(Population):
     lines, lists, columns of Python objects): such columns are text otherwise, whatever their rows hold. Each value is
     read by itself, and one that cannot be read is no value.
 
-    Nulls and NaN are "no value". Times that know their zone are counted on that zone's wall clock (in files: UTC; on
-    Spark: the session's zone).
+    Nulls and NaN are "no value". A time with a zone is an instant, and is counted on the wall clock of `time_zone`, the
+    name of a zone, as "Europe/Paris"; the zone that a column or a session has never matters. A time without a zone is
+    counted as it stands. Times are cut down to whole microseconds.
 
     `before_draw` is called once, after the first question was checked and counted and before its sample is drawn: there
     a ledger is charged, so that a table that cannot be read costs nothing. `progress` is called while a file is read.
@@ -86,6 +88,7 @@ class Table(Population):
         randomness: Randomness | None = None,
         before_draw: Callable[[], object] | None = None,
         types: Mapping[str, str] | None = None,
+        time_zone: str = UTC,
         progress: Progress | None = None,
         cache_limit: int = 5_000_000,
         driver_limit: int = 5_000_000,
@@ -99,7 +102,8 @@ class Table(Population):
         self._cache_limit = check_count(cache_limit, setting="cache_limit")
         self._driver_limit = check_count(driver_limit, setting="driver_limit")
         self._types = kinds.check_types(types)
-        self._engine = open_data(data, progress)
+        self._time_zone = check_time_zone(time_zone)
+        self._engine = open_data(data, progress).on_clock(self._time_zone)
         self._engines: dict[Readings, Engine] = {}
         self._chosen: dict[Readings, Rows] = {}
         self._cached: dict[Readings, Rows | None] = {}
@@ -148,7 +152,8 @@ class Table(Population):
         """A public domain as the question's buckets on this table; what does not fit its columns is refused."""
         self.check(question)
         held = [self._kind(column, question) for column in question.columns]
-        return as_counted(domain, question, held, [self._engine.untyped(column) for column in question.columns])
+        untyped = [self._engine.untyped(column) for column in question.columns]
+        return as_counted(domain, question, held, untyped, self._time_zone)
 
     def ask(self, question: Question, plan: Plan) -> Release:
         """One round: a fresh sample's answer to the question.

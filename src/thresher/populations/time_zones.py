@@ -1,0 +1,47 @@
+"""Time zones: on whose wall clock instants are counted.
+
+A time with a zone is an instant, and is counted on the wall clock of one time zone, the same for all units: UTC unless
+the caller names another. The zone that a column, a session or a cluster has never matters. A time without a zone is
+counted as it stands.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+from thresher.errors import InvalidSetting
+
+UTC = "UTC"
+
+
+def check_time_zone(name: Any) -> str:
+    """The name of a time zone that Python and the embedded engine know.
+
+    Edge cases: names are those of the IANA's database, letter by letter. Without it (some bare machines have neither
+    the system's nor the package `tzdata`), only "UTC" is known.
+    """
+    if name == UTC:
+        return UTC
+    if not (isinstance(name, str) and name in available_timezones() and _known_to_the_engine(name)):
+        raise InvalidSetting(
+            "time_zone",
+            "must be the name of a time zone",
+            hint="For example 'Europe/Paris'. Where no zone is known, install the package tzdata.",
+        )
+    return name
+
+
+def zone_of(name: str) -> dt.tzinfo:
+    """The zone of a name that `check_time_zone` has checked."""
+    return dt.UTC if name == UTC else ZoneInfo(name)
+
+
+def _known_to_the_engine(name: str) -> bool:
+    """Whether DuckDB knows a zone too: it has a list of its own, and would stop only after a query was charged."""
+    from thresher.populations.duckdb_engine import connected
+
+    with connected(threads=1) as connection:
+        known = "SELECT count(*) FROM pg_timezone_names() WHERE name = ?"
+        return bool(connection.execute(known, [name]).fetchall()[0][0])
