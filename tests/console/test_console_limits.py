@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
+from types import SimpleNamespace
 
 import httpx
+import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
 
-from thresher.console import routes
+from thresher.console import asking, routes
+from thresher.console.pages import ask
+from thresher.console.sessions import Sessions
+from thresher.console.visits import Office, enter
+from thresher.fleet.clock import SystemClock
+from thresher.fleet.server.limits import Rate, TokenBuckets
+from thresher.fleet.server.problem import Refused
 
 
 def asked_slowly(path: str, *, seconds: float, gone: bool = False) -> list[int]:
@@ -52,3 +62,40 @@ def test_signing_in_has_a_rate():
 
     statuses = asyncio.run(trying())
     assert statuses[:200] == [403] * 200 and 429 in statuses[200:]
+
+
+def test_plans_are_made_where_the_server_says():
+    sent = []
+
+    def elsewhere(function, *arguments):
+        sent.append(pickle.dumps((function, arguments)))
+        return function(*arguments)
+
+    fields = asking.filled({"attribute": "word", "epsilon": "0.7", "delta": "1e-7"})
+    for _ in range(2):
+        made = asking.to_request(fields, elsewhere)
+    [function] = [pickle.loads(each)[0] for each in sent]  # once: the second is remembered
+    assert function().to_dict() == made.query["plan"]
+
+
+def test_who_waits_for_a_plan_is_bounded_in_number():
+    planning = asking.Planning()
+    request = SimpleNamespace(headers={"x-fragment": "1"})
+    visit = SimpleNamespace(request=request, identifier="a", office=SimpleNamespace(planning=planning))
+    while planning.room.acquire(blocking=False):
+        pass
+    answer = ask.plan(visit)
+    assert answer.status_code == 429 and answer.headers["retry-after"] == "1"
+
+
+def test_whoever_has_signed_in_has_a_rate():
+    sessions = Sessions(SystemClock())
+    door = SimpleNamespace(caller=lambda token: SimpleNamespace(operates=False, name="a"))
+    office = Office(None, door, None, SystemClock(), sessions, requests=TokenBuckets(Rate(0.001, 2)))
+    cookie = f"thresher-session={sessions.open('token')}"
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "scheme": "http", "server": ("x", 80)}
+    request = Request({**scope, "headers": [(b"cookie", cookie.encode())]})
+    for _ in range(2):
+        asyncio.run(enter(office, request))
+    with pytest.raises(Refused):
+        asyncio.run(enter(office, request))

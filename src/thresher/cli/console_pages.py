@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from thresher.console import Caller, EnrolmentKey, SealingKey, Token, routes
 from thresher.errors import NotFound, Unauthorised
+from thresher.fleet.computing import here
 from thresher.fleet.server.problem import Refused
 from thresher.fleet.tokens import new_token, token_hash
 
@@ -36,6 +37,7 @@ def console_pages(services: Services, attributes: Sequence[str] = ()) -> Sequenc
         clock=services.clock,
         stopping=services.stopping.is_set,
         form_seconds=services.limits.body_seconds,
+        compute=services.compute or here,
     )
 
 

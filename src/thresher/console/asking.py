@@ -24,6 +24,7 @@ from thresher.analytics.queries import (
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.fleet.admission import check_columns
 from thresher.fleet.checking import limits
+from thresher.fleet.computing import Compute, here
 from thresher.fleet.messages import QueryRequest, RoundSettings
 from thresher.fleet.rates import MOST_ROUNDS, SAMPLED_BY, SampledBy
 from thresher.privacy import plan as make_plan
@@ -88,6 +89,7 @@ _FIELDS = {
 }
 _PARTS = {"from": "lower", "to": "upper", "levels": "levels"}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_MOST_WAITING = 8
 _MOST_SESSIONS = 1000
 
 
@@ -96,6 +98,8 @@ class Planning:
 
     def __init__(self) -> None:
         self.turn = threading.Lock()
+        self.room = threading.BoundedSemaphore(_MOST_WAITING)
+        """Held by those that wait for their turn: each of them holds a thread."""
         self._numbers = itertools.count(1)
         self._latest: OrderedDict[str, int] = OrderedDict()
 
@@ -147,13 +151,13 @@ def new_name() -> str:
     return f"console-{secrets.token_hex(6)}"
 
 
-def to_request(fields: Mapping[str, str]) -> QueryRequest:
-    """The request that these fields make. `InvalidSetting` names the field that is wrong.
+def to_request(fields: Mapping[str, str], compute: Compute = here) -> QueryRequest:
+    """The request that these fields make. `InvalidSetting` names the field that is wrong. `compute` makes the plan.
 
     Guarantee: plans for the total epsilon and delta over all rounds, against replacing one value.
     """
     name = fields["name"] or new_name()
-    query, settings = to_query(fields), _settings(fields)
+    query, settings = to_query(fields, compute), _settings(fields)
     least, contacted = query.plan.sampling_rate, settings.contact_rate
     if contacted is not None and contacted < least:
         raise InvalidSetting(
@@ -164,7 +168,7 @@ def to_request(fields: Mapping[str, str]) -> QueryRequest:
     return QueryRequest(name=name, query=query.to_dict(), settings=settings)
 
 
-def to_query(fields: Mapping[str, str]) -> Query:
+def to_query(fields: Mapping[str, str], compute: Compute = here) -> Query:
     """The query with its plan."""
     verb = fields["verb"]
     makers = {"histogram": _histogram, "heavy_hitters": _heavy_hitters, "quantiles": _quantiles, "ranges": _ranges}
@@ -172,12 +176,12 @@ def to_query(fields: Mapping[str, str]) -> Query:
         raise InvalidSetting("verb", "must be histogram, heavy hitters, quantiles or ranges")
     if not fields["attribute"]:
         raise InvalidSetting("attribute", "is missing", hint="Name what devices should answer about.")
-    query = makers[verb](fields)
+    query = makers[verb](fields, compute)
     check_columns(query.first_question.columns)  # what cannot be asked is refused here, before it is shown as a plan
     return query
 
 
-def _histogram(fields: Mapping[str, str]) -> Query:
+def _histogram(fields: Mapping[str, str], compute: Compute) -> Query:
     columns = tuple(part.strip() for part in fields["attribute"].split(",") if part.strip())
     kind = _choice(fields, "buckets", ("values", "bins", "dates"))
     question: Values | Bins | Dates = Values(columns)
@@ -194,18 +198,18 @@ def _histogram(fields: Mapping[str, str]) -> Query:
     domain = None
     if fields["domain"] and kind == "values" and len(columns) == 1:
         domain = tuple(dict.fromkeys(line.strip() for line in fields["domain"].splitlines() if line.strip()))
-    return HistogramQuery(question, _plan(fields, 1), domain)
+    return HistogramQuery(question, _plan(fields, 1, compute), domain)
 
 
-def _heavy_hitters(fields: Mapping[str, str]) -> Query:
+def _heavy_hitters(fields: Mapping[str, str], compute: Compute) -> Query:
     method = cast(Literal["one-shot", "trie"], _choice(fields, "hitters_method", ("one-shot", "trie")))
     if method == "one-shot":
-        return HeavyHittersQuery(fields["attribute"], _plan(fields, 1))
+        return HeavyHittersQuery(fields["attribute"], _plan(fields, 1, compute))
     levels, step = whole(fields, "hitters_levels", "levels"), whole(fields, "hitters_step", "characters a level")
-    return HeavyHittersQuery(fields["attribute"], _plan(fields, levels), method, step)
+    return HeavyHittersQuery(fields["attribute"], _plan(fields, levels, compute), method, step)
 
 
-def _quantiles(fields: Mapping[str, str]) -> Query:
+def _quantiles(fields: Mapping[str, str], compute: Compute) -> Query:
     method = cast(Literal["search", "hierarchy"], _choice(fields, "quantiles_method", ("search", "hierarchy")))
     wanted = tuple(as_number(part, "quantiles") for part in re.split(r"[,;\s]+", fields["probabilities"]) if part)
     if not wanted:
@@ -216,13 +220,13 @@ def _quantiles(fields: Mapping[str, str]) -> Query:
         else whole(fields, "quantiles_levels", "levels")
     )
     low, high = _number(fields, "quantiles_lower", "from"), _number(fields, "quantiles_upper", "to")
-    return QuantilesQuery(fields["attribute"], wanted, _plan(fields, rounds), low, high, method)
+    return QuantilesQuery(fields["attribute"], wanted, _plan(fields, rounds, compute), low, high, method)
 
 
-def _ranges(fields: Mapping[str, str]) -> Query:
+def _ranges(fields: Mapping[str, str], compute: Compute) -> Query:
     low, high = _number(fields, "ranges_lower", "from"), _number(fields, "ranges_upper", "to")
     levels, branching = whole(fields, "ranges_levels", "levels"), whole(fields, "ranges_branching", "branching")
-    return RangesQuery(fields["attribute"], _plan(fields, levels), low, high, branching)
+    return RangesQuery(fields["attribute"], _plan(fields, levels, compute), low, high, branching)
 
 
 def _settings(fields: Mapping[str, str]) -> RoundSettings:
@@ -255,16 +259,17 @@ def _allowed(value: N, field: str, setting: str, factor: float = 1) -> N:
     return value
 
 
-def _plan(fields: Mapping[str, str], rounds: int) -> Plan:
+def _plan(fields: Mapping[str, str], rounds: int, compute: Compute) -> Plan:
     if not 1 <= rounds <= MOST_ROUNDS:
         raise InvalidSetting("rounds", f"must be from 1 to {MOST_ROUNDS:,} in all")
-    return planned(_number(fields, "epsilon", "epsilon"), _number(fields, "delta", "delta"), rounds)
+    return planned(_number(fields, "epsilon", "epsilon"), _number(fields, "delta", "delta"), rounds, compute)
 
 
 @functools.lru_cache(maxsize=4096)
-def planned(epsilon: float, delta: float, rounds: int) -> Plan:
-    """Sliders pass over the same targets again and again; a plan takes a fifth of a second."""
-    return make_plan(epsilon, delta, rounds=rounds)
+def planned(epsilon: float, delta: float, rounds: int, compute: Compute = here) -> Plan:
+    """Sliders pass over the same targets again and again; a plan takes a fifth of a second, or many."""
+    plan: Plan = compute(functools.partial(make_plan, epsilon, delta, rounds=rounds))
+    return plan
 
 
 def _choice(fields: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:

@@ -15,6 +15,7 @@ from thresher.console.refusals import caught, elsewhere
 from thresher.console.sessions import Sessions
 from thresher.console.visits import Endpoint, Office, page
 from thresher.fleet.clock import Clock, SystemClock
+from thresher.fleet.computing import Compute, here
 
 _ANY = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -29,13 +30,14 @@ def routes(
     session_seconds: float = 3600.0,
     stopping: Callable[[], bool] = lambda: False,
     form_seconds: float = 30.0,
+    compute: Compute = here,
 ) -> list[BaseRoute]:
     """The console as routes of the coordinator's server, from `/` on.
 
     `attributes` are suggested on the ask page beside those of earlier queries. Without `operations` the operator's page
     shows how the roles are and says where the rest is done. A session ends `session_seconds` after it was last used.
     `stopping` says when the server is about to stop, so that live pages let go of it. `form_seconds` is how long a form
-    may take to arrive.
+    may take to arrive. `compute` is where plans are made, by default in the thread of the request.
 
     Guarantee: every page but the login form, the static files and the page for what does not exist needs a session;
     every response forbids scripts, styles and connections from anywhere but this server. The last route takes every
@@ -43,7 +45,9 @@ def routes(
     """
     clock = clock or SystemClock()
     sessions = Sessions(clock, idle=session_seconds)
-    office = Office(desk, door, operations, clock, sessions, tuple(attributes), stopping, form_seconds=form_seconds)
+    office = Office(
+        desk, door, operations, clock, sessions, tuple(attributes), stopping, form_seconds=form_seconds, compute=compute
+    )
     get, post = ["GET"], ["POST"]
     table: list[tuple[str, Endpoint, list[str]]] = [
         ("/static/{digest}/{name}", _static, get),

@@ -22,8 +22,10 @@ from thresher.console.rendering import environment
 from thresher.console.sessions import LoginForms, Session, Sessions
 from thresher.errors import NotFound, ThresherError
 from thresher.fleet.clock import Clock
+from thresher.fleet.computing import Compute, here
 from thresher.fleet.server.limits import Rate, Streams, TokenBuckets, read_body
 from thresher.fleet.server.problem import problem_of
+from thresher.fleet.tokens import token_hash
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -41,6 +43,7 @@ HEADERS = {
 }
 LARGEST_FORM = 256 << 10
 _LOGINS = Rate(5, 200)
+_REQUESTS = Rate(100, 1_000)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,11 +58,15 @@ class Office:
     attributes: Sequence[str] = ()
     stopping: Callable[[], bool] = lambda: False
     planning: Planning = field(default_factory=Planning)
+    compute: Compute = here
+    """Where plans are made."""
     forms: LoginForms = field(default_factory=LoginForms)
     form_seconds: float = 30.0
     """How long a form may take to arrive."""
     logins: TokenBuckets = field(default_factory=lambda: TokenBuckets(_LOGINS, most=10_000))
     """How often one address may try to sign in; kept in memory only."""
+    requests: TokenBuckets = field(default_factory=lambda: TokenBuckets(_REQUESTS, most=10_000))
+    """How often whoever has signed in with a token may ask for something."""
     streams: Streams = field(default_factory=lambda: Streams(200, 50))
     answers: dict[str, Any] = field(default_factory=dict)
     """Answers that were read lately; a release never changes, so neither do they."""
@@ -129,6 +136,7 @@ async def enter(office: Office, request: Request, *, operator: bool = False, tou
     session = office.sessions.find(identifier, touch=touch) if identifier else None
     caller = None
     if session is not None:
+        office.requests.take(token_hash(session.token))
         try:
             caller = await run_in_threadpool(office.door.caller, session.token)
         except ThresherError as error:

@@ -30,6 +30,7 @@ from thresher.errors import (
 from thresher.fleet import previews, views
 from thresher.fleet.admission import DEFAULTS, Admitted, admit, filled
 from thresher.fleet.clock import Clock
+from thresher.fleet.computing import Compute, here
 from thresher.fleet.messages import (
     FleetView,
     GuaranteesStated,
@@ -60,15 +61,6 @@ _REFUSED = 100
 """Refused queries that are kept, the newest: nothing was charged for them, and anybody can ask for more."""
 _REMEMBERED = 64
 """Answers that are kept at hand."""
-
-
-Compute = Callable[..., Any]
-"""Calls a function with arguments and returns what it returns: here, or in another process."""
-
-
-def here(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function in this process."""
-    return function(*arguments)
 
 
 def _new_id() -> str:

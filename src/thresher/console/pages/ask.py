@@ -27,17 +27,23 @@ def plan(visit: Visit) -> Response:
         return show(visit)
     desk = visit.office.planning
     ticket = desk.draw(visit.identifier)
-    with desk.turn:  # one at a time: a slider must not fill the server with plans that nobody waits for
-        if not desk.is_latest(visit.identifier, ticket):
-            return Response("A newer plan was asked for.", 429, {"Retry-After": "1"}, "text/plain")
-        return visit.page("plan.html", **_plan(visit, asking.filled(visit.asked)))
+    later = Response("A newer plan was asked for, or too many are.", 429, {"Retry-After": "1"}, "text/plain")
+    if not desk.room.acquire(blocking=False):
+        return later
+    try:
+        with desk.turn:  # one at a time: a slider must not fill the server with plans that nobody waits for
+            if not desk.is_latest(visit.identifier, ticket):
+                return later
+            return visit.page("plan.html", **_plan(visit, asking.filled(visit.asked)))
+    finally:
+        desk.room.release()
 
 
 def ask(visit: Visit) -> Response:
     """Charge and run, then watch. What is refused comes back with the form and the reason."""
     fields = asking.filled(visit.form)
     try:
-        request = asking.to_request(fields)
+        request = asking.to_request(fields, visit.office.compute)
         if visit.asked.get("agreed") != asking.agreement(fields):
             # What the button said it spends is what is spent, also if settings change under it.
             raise Conflict("The settings are not those of the plan that was shown.", hint="See the plan for them now.")
@@ -79,7 +85,7 @@ def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
         fields = {**fields, "attribute": "attribute"}
         empty["waiting"] = True
     try:
-        preview: PlanPreview = visit.office.desk.preview(asking.to_request(fields))
+        preview: PlanPreview = visit.office.desk.preview(asking.to_request(fields, visit.office.compute))
     except ThresherError as error:
         problem = asking.as_on_the_form(error)
         return {**empty, "problem": problem_of(problem), "wrong": asking.field_of(problem, fields)}

@@ -16,7 +16,8 @@ from thresher.errors import InvalidSetting, ServerUnavailable, StoreUnavailable
 from thresher.fleet.aggregator import Aggregator
 from thresher.fleet.clock import Clock, SystemClock
 from thresher.fleet.collector import Collector
-from thresher.fleet.coordinator import Coordinator, here
+from thresher.fleet.computing import here
+from thresher.fleet.coordinator import Coordinator
 from thresher.fleet.drawing import Drawing, LocalDrawing
 from thresher.fleet.keys import KeyRing
 from thresher.fleet.messages import RoundConfiguration, RoundSettings, check_name

@@ -57,7 +57,7 @@ class Limits:
     """Processes that compute plans."""
     plans_waiting: int = 8
     """Plans that may wait for one of them."""
-    plan_seconds: float = 15.0
+    plan_seconds: float = 30.0
     """How long one plan may take of a processor; most take less than one."""
     connections: int = 20_000
     """Open at a time; fewer where the system allows fewer open files."""

@@ -102,8 +102,8 @@ class Workers:
         number: int = 2,
         *,
         waiting: int = 8,
-        seconds: float = 15.0,
-        patience: float = 60.0,
+        seconds: float = 30.0,
+        patience: float = 120.0,
         metrics: Metrics | None = None,
     ) -> None:
         self._seconds = seconds
