@@ -71,7 +71,7 @@ def line_of(http, query: str) -> str:
         {"verb": "histogram", "attribute": "country", "domain": "France\nItalia\nnowhere's <b>"},
         {"verb": "histogram", "attribute": "latency_ms", "buckets": "bins", "bins_upper": "700", "bins_number": "70"},
         {"verb": "histogram", "attribute": "day", "buckets": "dates", "every": "month"},
-        {"verb": "histogram", "attribute": "country", "contact": "50", "sampled_by": "aggregator"},
+        {"verb": "histogram", "attribute": "country", "contact": "50", "sampled_by": "device"},
         {"verb": "heavy_hitters", "attribute": "word"},
         {"verb": "heavy_hitters", "attribute": "word", "hitters_method": "trie", "hitters_levels": "3"},
         {"verb": "quantiles", "attribute": "latency_ms", "quantiles_levels": "3"},
@@ -115,3 +115,25 @@ def test_many_bins_are_a_short_line(server):
     assert tuple(eval(edges)) == query.question.edges
     uneven = HistogramQuery(th.questions.Bins("a", (0.0, 1.0, *range(3, 40))), query.plan)
     assert "for i in range" not in python_line(uneven, "http://server")
+
+
+@pytest.mark.parametrize(
+    ("sampled_by", "promise", "coins"),
+    [
+        ("aggregator", "The same holds against whoever can add devices or reports", ("not tossed", "/2^32")),
+        ("device", "nothing is promised against them", ("/2^32", "not tossed")),
+    ],
+)
+def test_pages_say_what_holds_against_whoever_adds_reports(http, server, sampled_by, promise, coins):
+    fields = {"verb": "histogram", "attribute": "country", "sampled_by": sampled_by}
+    plan = html.unescape(http.get("/ask", params=fields).text)
+    assert "Against whoever can add devices or reports." in plan
+    assert ("Nothing: they can test what one person holds" in plan) == (sampled_by == "device")
+    query = asked(http, server, fields)
+    watched = http.get(f"/queries/{query}?watch=1").text
+    assert f"<dd>{'each device' if sampled_by == 'device' else 'the aggregator'}</dd>" in watched
+    assert ("nothing is promised" in watched) == (sampled_by == "device")
+    read = html.unescape(http.get(f"/queries/{query}/answer").text)
+    assert promise in read
+    for who, shown in zip(("device", "aggregator"), coins, strict=True):
+        assert shown in read.split(f"Coin of the {who}</dt>")[1].split("</dd>")[0]

@@ -156,6 +156,18 @@ def test_the_preview_says_what_it_would_cost_and_charges_nothing(server):
     assert server.coordinator.queries() == []
 
 
+def test_the_preview_says_what_holds_against_whoever_adds_devices_or_reports(server):
+    usual = server.coordinator.preview(request())
+    assert usual.guarantees.injected == usual.guarantees.contact_list == usual.guarantees.analyst
+    assert any("The same holds against whoever can add devices or reports" in words for words in usual.words)
+    by_devices = server.coordinator.preview(request(sampled_by="device"))
+    assert by_devices.guarantees.injected.delta == 1
+    assert any("nothing is promised against them" in words for words in by_devices.words)
+    submitted = server.coordinator.submit(request(), "ada")
+    assert submitted.settings.sampled_by == "aggregator"
+    assert submitted.guarantees == usual.guarantees
+
+
 # The charge.
 
 

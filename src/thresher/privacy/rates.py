@@ -72,7 +72,7 @@ class Guarantees:
 
     def _knowing(self) -> str:
         if self.contact_list == self.analyst:
-            return "The same holds against somebody who also knows who was contacted, since every device is."
+            return "The same holds against somebody who also knows who was contacted, since every device is contacted."
         return f"Against somebody who also knows who was contacted: {self.contact_list}."
 
     def _adding(self) -> str:
