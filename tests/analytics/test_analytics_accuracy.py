@@ -15,7 +15,7 @@ import thresher as th
 from thresher.analytics.accuracy import Seen, count_bounds, rank_standard_error
 from thresher.analytics.consistency import consistent_curve
 from thresher.analytics.hierarchy import Hierarchy, decompose
-from thresher.analytics.search import rising_fit
+from thresher.analytics.search import Split, Splits, rising_fit
 
 RATE, THRESHOLD, TAIL = 0.4, 4, 0.05
 
@@ -165,3 +165,20 @@ def test_positions_on_an_edge_are_exact() -> None:
     assert tree.position(0.305) == pytest.approx(30.5)
     assert Hierarchy(0.0, 1.0, 2, PLAN, [{}] * 40).position(0.3) != round(0.3 * 2**40)
     assert (tree.position(-5), tree.position(7), tree.position(math.inf)) == (0, 100, 100)
+
+
+def test_levels_that_contradict_each_other_leave_what_is_between_them():
+    """The second round drew more in one cell than the first one in all: no claim that the answer is known exactly."""
+    plan = th.plan(epsilon=1.0, delta=1e-8, rounds=2)
+    few, many = {0: 10 * plan.threshold, 1: 90 * plan.threshold}, {2: 1_000 * plan.threshold}
+    tree = Hierarchy(0.0, 4.0, 2, plan, [few, many], (plan.sampling_rate, plan.sampling_rate))
+    low, high = tree.count_bounds(0, 3, 0.025)
+    assert low < 500 * plan.threshold / plan.sampling_rate < high
+
+
+def test_splits_that_contradict_each_other_leave_what_is_between_them():
+    splits = Splits(0.0, 4.0, 2)
+    splits.add(Split(1.0, Seen(900, 100, 0, 0)))
+    splits.add(Split(2.0, Seen(100, 900, 0, 0)))
+    for low, high in zip(*splits.bounds(0.05), strict=True):
+        assert low < 0.5 < high

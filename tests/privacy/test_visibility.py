@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,8 @@ from scipy import stats
 
 import thresher as th
 from thresher.errors import InvalidSetting
+from thresher.privacy import visibility
+from thresher.privacy.binomial import miss, reach
 
 PLAN = th.plan(epsilon=1.0, delta=1e-8)
 
@@ -130,3 +133,56 @@ def test_large_counts_have_the_textbook_width():
 def test_the_factor_in_words_is_rounded_up(epsilon, shown):
     assert f"a factor of {shown} (" in th.Guarantee(epsilon, 1e-8, "replace").in_words()
     assert float(shown) >= math.exp(epsilon)
+
+
+def precise_tails(rate: float, threshold: int, count: int) -> tuple[mpmath.mpf, mpmath.mpf]:
+    """Pr[X ≥ τ] and Pr[X < τ] with 40 digits: the smaller one as a sum of falling terms."""
+    p, k = mpmath.mpf(rate), mpmath.mpf(count)
+    point = mpmath.binomial(k, threshold) * p**threshold * (1 - p) ** (k - threshold)
+    term, total, sampled = point, mpmath.mpf(0), threshold
+    if count * rate < threshold:
+        while term > total * mpmath.mpf(10) ** -35:
+            total += term
+            term *= (k - sampled) / (sampled + 1) * p / (1 - p)
+            sampled += 1
+        return total, 1 - total
+    while sampled > 0 and term > total * mpmath.mpf(10) ** -35:
+        term *= sampled / (k - sampled + 1) * (1 - p) / p
+        total += term
+        sampled -= 1
+    return 1 - total, total
+
+
+EXTREMES = [
+    (rate, threshold, factor)
+    for rate in (3.7e-9, 4.0e-7, 2.6e-5, 0.003, 0.4, 1 - 2.0**-20)
+    for threshold in (2, 17, 60, 1_000)
+    for factor in (0.3, 0.8, 1.0, 1.4)
+]
+
+
+def test_both_tails_keep_ten_digits_for_extreme_rates():
+    """The incomplete beta function of a small rate works with 1 − rate, and alone had seven digits here."""
+    for rate, threshold, factor in EXTREMES:
+        count = max(threshold, int(threshold / rate * factor))
+        with mpmath.workdps(40):
+            released, dropped = precise_tails(rate, threshold, count)
+        for found, exact in ((reach(count, threshold, rate), released), (miss(count, threshold, rate), dropped)):
+            if exact > 1e-290:
+                assert abs(float(found) / exact - 1) < 1e-10, (rate, threshold, count)
+
+
+@pytest.mark.parametrize("probability", [1e-12, 0.5, 0.95, 1 - 1e-12, 1 - 2**-53])
+def test_smallest_visible_is_exact_for_extreme_probabilities(probability):
+    for rate, threshold in [(0.3, 18), (0.9957616524770856, 1_000), (2.6e-5, 17)]:
+        size = visibility.smallest_visible(rate, threshold, probability)
+        with mpmath.workdps(40):
+            assert precise_tails(rate, threshold, size)[1] <= (1 - mpmath.mpf(probability)) * (1 + 1e-10)
+            assert precise_tails(rate, threshold, size - 1)[1] > (1 - mpmath.mpf(probability)) * (1 - 1e-10)
+
+
+@pytest.mark.parametrize(("rate", "count"), [(0.3, 10**15), (1 - 2.0**-30, 10**6), (1 - 2.0**-45, 10**4)])
+def test_relative_error_of_what_is_always_released_is_that_of_the_sample(rate, count):
+    """As a difference of moments it had no digit left: k² times the last digit is more than k(1−p)/p."""
+    expected = math.sqrt((1 - rate) / (rate * count))
+    assert visibility.relative_error(rate, 20, count) == pytest.approx(expected, rel=1e-6)

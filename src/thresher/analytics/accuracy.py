@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from thresher.privacy.intervals import ends
 from thresher.privacy.plans import Plan
-from thresher.privacy.visibility import intervals
 
 CONFIDENCE = 0.95
 
@@ -126,7 +126,7 @@ def count_bounds(
     the worse.
     """
     slowest, fastest = rates or (plan.sampling_rate, plan.sampling_rate)
-    lower, upper = intervals(slowest, 0, [least, most], 1 - 2 * tail)
+    lower, upper = ends(slowest, 0, [least, most], tail)
     if fastest > slowest:
-        lower, _ = intervals(fastest, 0, [least], 1 - 2 * tail)
+        lower, _ = ends(fastest, 0, [least], tail)
     return int(lower[0]), int(upper[1])

@@ -180,8 +180,8 @@ class Hierarchy:
             most, hidden = self.released(*cut.outer)
             least, _ = self.released(*cut.inner)
             bounds.append(count_bounds(self.plan, least, most + hidden, tail * cut.share, rates))
-        low = max(low for low, _ in bounds)
-        return low, max(low, min(high for _, high in bounds))
+        low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
+        return min(low, high), max(low, high)  # two levels that contradict each other leave what is between them
 
     def fraction_bounds(self, start: float, stop: float, tail: float) -> tuple[float, float]:
         """The same for the fraction of all units."""
@@ -192,7 +192,7 @@ class Hierarchy:
         cuts = list(self.aligned(start, stop))
         low = max(self.seen(*cut.inner).lower(tail * cut.share) for cut in cuts)
         high = min(self.seen(*cut.outer).upper(tail * cut.share) for cut in cuts)
-        return low, max(low, high)
+        return min(low, high), max(low, high)
 
     def quantile_range(self, probability: float, tail: float) -> tuple[int, int]:
         """Edges between which the quantile lies.

@@ -90,7 +90,7 @@ class Splits:
             return [], []
         lows = np.maximum.accumulate([point.seen.lower(each) for point in self.points])
         highs = np.minimum.accumulate([point.seen.upper(each) for point in reversed(self.points)])[::-1]
-        return lows.tolist(), np.maximum(lows, highs).tolist()
+        return np.minimum(lows, highs).tolist(), np.maximum(lows, highs).tolist()
 
     def nearest(self, value: float) -> Seen:
         """What the round closest to a value released."""

@@ -18,10 +18,10 @@ from thresher.mechanism import release_format
 from thresher.mechanism.response import Response
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
+from thresher.privacy.intervals import intervals
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Guarantees
 from thresher.privacy.settings import Adjacency, check_probability
-from thresher.privacy.visibility import intervals
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -28,7 +28,7 @@ def _small_stirling_errors() -> Floats:
     return np.array(errors)
 
 
-def _stirling_error(n: Floats) -> Floats:
+def stirling_error(n: Floats) -> Floats:
     """Log of n! minus Stirling's approximation of it, for whole n ≥ 1."""
     square = 1.0 / (n * n)
     series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680))) / n
@@ -60,9 +60,9 @@ def log_point(trials: ArrayLike, successes: ArrayLike, rate: float) -> Floats:
     safe_v = np.where(inside, v, 1.0)
     rest = safe_n - safe_v
     log_interior = (
-        _stirling_error(safe_n)
-        - _stirling_error(safe_v)
-        - _stirling_error(rest)
+        stirling_error(safe_n)
+        - stirling_error(safe_v)
+        - stirling_error(rest)
         - _deviance(safe_v, safe_n * rate)
         - _deviance(rest, safe_n * (1.0 - rate))
         + 0.5 * np.log(safe_n / (2 * math.pi * safe_v * rest))
@@ -115,13 +115,32 @@ def _ratio_series(
 
 
 def reach(trials: ArrayLike, threshold: ArrayLike, rate: float) -> Floats:
-    """Pr[X_n ≥ τ]: the probability that a bucket of n units reaches the threshold."""
+    """Pr[X_n ≥ τ]: the probability that a bucket of n units reaches the threshold; relative error below 1e-10."""
     from scipy import special
 
     n, least = np.broadcast_arrays(np.asarray(trials, dtype=np.float64), np.asarray(threshold, dtype=np.float64))
     possible = (n >= least) & (least > 0)
-    value = special.betainc(np.where(possible, least, 1), np.where(possible, n - least + 1, 1), rate)
+    value = np.asarray(special.betainc(np.where(possible, least, 1), np.where(possible, n - least + 1, 1), rate))
+    few = possible & (least < _FEW) & (rate < _SMALL_RATE)
+    if few.any():
+        value[few] = _reach_few(n[few], least[few], rate)
     return np.where(possible, value, np.where(least <= 0, 1.0, 0.0))
+
+
+_SMALL_RATE, _FEW = 1e-4, 64
+"""Here `betainc` works with 1 − p, as a float, and its relative error grows to 1e-16/p; beyond, it is below 1e-11."""
+
+
+def _reach_few(n: Floats, least: Floats, rate: float) -> Floats:
+    """`reach` for small rates and few successes: a series of positive terms below the mean, the other tail above it."""
+    below = n * rate < least
+    term, total = below.astype(np.float64), np.ones_like(least)
+    for step in range(int(9 * math.sqrt(_FEW) + 40)):
+        term = term * np.maximum(n - least - step, 0.0) / (least + 1 + step) * (rate / (1.0 - rate))
+        total = total + term
+        if np.all(term < 1e-17 * total):
+            break
+    return np.where(below, np.exp(log_point(n, least, rate)) * total, 1.0 - miss(n, least, rate))
 
 
 def miss(trials: ArrayLike, threshold: ArrayLike, rate: float) -> Floats:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from thresher.errors import InvalidFormat, InvalidSetting, VerificationFailed
 from thresher.privacy import binomial, guarantee, paper, visibility
 from thresher.privacy.guarantee import Guarantee
+from thresher.privacy.intervals import Integers, intervals
 from thresher.privacy.settings import (
     Adjacency,
     check_adjacency,
@@ -128,9 +129,7 @@ class Plan:
         lower, upper = self.intervals([sampled], confidence)
         return int(lower[0]), int(upper[0])
 
-    def intervals(
-        self, sampled: ArrayLike, confidence: float = 0.95
-    ) -> tuple[visibility.Integers, visibility.Integers]:
+    def intervals(self, sampled: ArrayLike, confidence: float = 0.95) -> tuple[Integers, Integers]:
         """The same for many released counts at once."""
         check_probability(confidence, setting="confidence")
         if np.min(sampled, initial=self.threshold) < self.threshold:
@@ -139,7 +138,7 @@ class Plan:
                 "is below the threshold",
                 hint="Only counts of at least the threshold are released.",
             )
-        return visibility.intervals(self.sampling_rate, self.threshold, sampled, confidence)
+        return intervals(self.sampling_rate, self.threshold, sampled, confidence)
 
     def frontier(self, probability: float = 0.95) -> Frontier:
         """Every threshold worth considering for the same target, with its largest rate and what is seen."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from thresher.errors import InvalidSetting, Unreachable
+from thresher.privacy.binomial import reach
 from thresher.privacy.settings import (
     MAX_THRESHOLD,
     Adjacency,
@@ -238,9 +239,7 @@ def _theorem_1_count(p: float, tau: int, epsilon: float, adjacency: Adjacency) -
 
 def _tail(count: int, p: float, least: int) -> float:
     """Pr[Bin(count, p) ≥ least]."""
-    from scipy.special import betainc
-
-    return float(betainc(least, count - least + 1, p)) if count >= least else 0.0
+    return float(reach(count, least, p))
 
 
 def _exp_upper(log_value: float) -> float:
