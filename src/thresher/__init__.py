@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from thresher import errors, mechanism, privacy
 from thresher._version import __version__
 from thresher.analytics import Population
-from thresher.errors import ThresherError
+from thresher.errors import ThresherError, ThresherWarning
 from thresher.ledger import Ledger
 from thresher.mechanism import Release
 from thresher.privacy import Guarantee, Plan, plan
@@ -26,6 +26,7 @@ __all__ = [
     "Population",
     "Release",
     "ThresherError",
+    "ThresherWarning",
     "__version__",
     "errors",
     "heavy_hitters",

@@ -26,10 +26,12 @@ from thresher.console import routes
 from thresher.fleet.coordinator import Coordinator
 from thresher.fleet.messages import RoundConfiguration, RoundSettings, check_configuration
 from thresher.fleet.plaintext import fleet_bucket, to_columns
+from thresher.fleet.policy import Policy
 from thresher.fleet.sealing import PublicKey
 from thresher.fleet.server.app import build_app
 from thresher.fleet.server.assembling import Settings, assembled
 from thresher.fleet.server.data_directory import DataDirectory
+from thresher.fleet.simulator.running import POLICY
 from thresher.fleet.store import Overview
 from thresher.mechanism import Release, Response, thin, threshold
 
@@ -128,6 +130,7 @@ def console_server(
     pace: float = 0.0,
     attributes: tuple[str, ...] = (),
     operated: bool = True,
+    policy: Policy | None = None,
 ) -> Iterator[ConsoleServer]:
     """A server in a thread, on a free port. Not `operated` is one whose other roles run elsewhere."""
     settings = Settings(data_dir=directory / "data", port=0)
@@ -136,7 +139,7 @@ def console_server(
         ledger = th.Ledger(directory / "ledger.db", epsilon=epsilon, delta=delta)
         defaults = RoundSettings(seconds=600, completions=max(1, int(len(rows) * 0.9)))
         services.coordinator = Coordinator(
-            services.coordinator_store, ledger, services.clock, ports, ports, "demo", defaults
+            services.coordinator_store, ledger, services.clock, ports, ports, "demo", defaults, policy=policy or POLICY
         )
         clock = MovableClock()
         pages = routes(

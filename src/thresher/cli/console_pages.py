@@ -33,7 +33,7 @@ def console_pages(services: Services, attributes: Sequence[str] = ()) -> Sequenc
         ServerDesk(services),
         ServerDoor(services),
         ServerOperations(services) if complete else None,
-        attributes=attributes,
+        attributes=attributes or sorted(services.coordinator.policy.attributes or ()),
         clock=services.clock,
         stopping=services.stopping.is_set,
         form_seconds=services.limits.body_seconds,

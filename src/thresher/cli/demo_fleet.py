@@ -16,7 +16,7 @@ import typer
 from thresher.fleet.messages import RoundSettings
 from thresher.fleet.processes import end_with_parent
 from thresher.fleet.simulator.population import demo_population
-from thresher.fleet.simulator.running import keep_checking_in
+from thresher.fleet.simulator.running import POLICY, keep_checking_in
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
@@ -47,6 +47,7 @@ def demo_settings(settings: Settings) -> Settings:
         settings,
         fleet="demo" if settings.fleet == "fleet" else settings.fleet,
         rounds=RoundSettings(seconds=settings.rounds.seconds or 60.0, completions=int(_ENOUGH * DEVICES)),
+        device_policy=replace(POLICY, attributes=frozenset(ATTRIBUTES)),
         budget_epsilon=settings.budget_epsilon or (_EPSILON if first else None),
         budget_delta=settings.budget_delta or (_DELTA if first else None),
     )

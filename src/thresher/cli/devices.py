@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from thresher.analytics import QueryTaker
 from thresher.cli import options
 from thresher.cli.comparison import show
 from thresher.cli.output import console, print_json
@@ -199,6 +200,16 @@ def _column(values: Path | None, devices: int, seed: int, exponent: float | None
     return population.zipf(population.words(), devices, seed, population.ZIPF if exponent is None else exponent)
 
 
+class _Rehearsal(QueryTaker):
+    """Submits without a look at how many devices were active: those of a simulation come with the question."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def submit(self, query: Any, *, wait: bool, progress: Any) -> Any:
+        return self._fleet.submit(query, wait=wait, progress=progress, warn=False)
+
+
 def _asking(
     fleet: Fleet,
     attribute: str,
@@ -217,19 +228,20 @@ def _asking(
         """The bar of the devices is enough."""
 
     target["progress"] = silent
+    taker = _Rehearsal(fleet)
     lower, upper = bounds
     if verb == "histogram":
-        return lambda: verbs.histogram(fleet, attribute, **target)
+        return lambda: verbs.histogram(taker, attribute, **target)
     if verb == "heavy-hitters":
         chosen: dict[str, Any] = {"method": "one-shot" if method is None else method}
         if chosen["method"] == "trie":
             chosen |= {"levels": rounds, "step": step}
-        return lambda: verbs.heavy_hitters(fleet, attribute, **chosen, **target)
+        return lambda: verbs.heavy_hitters(taker, attribute, **chosen, **target)
     if verb == "quantiles":
         chosen = {"method": "search" if method is None else method}
         chosen["levels" if chosen["method"] == "hierarchy" else "steps"] = rounds
-        return lambda: verbs.quantiles(fleet, attribute, probabilities, lower=lower, upper=upper, **chosen, **target)
-    return lambda: verbs.ranges(fleet, attribute, lower=lower, upper=upper, levels=rounds, **target)
+        return lambda: verbs.quantiles(taker, attribute, probabilities, lower=lower, upper=upper, **chosen, **target)
+    return lambda: verbs.ranges(taker, attribute, lower=lower, upper=upper, levels=rounds, **target)
 
 
 def _quarters(lower: float, upper: float) -> list[tuple[float, float]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import secrets
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -64,6 +65,9 @@ def query(
         typer.Option(help="Its own name; the same name again is the same query.", show_default=False),
     ] = None,
     wait: Annotated[bool, typer.Option(help="Wait for the answer.")] = True,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Ask also what will hardly give an answer, without being asked again.")
+    ] = False,
     plan: Annotated[
         bool, typer.Option("--plan", help="Only say what it would cost, guarantee and see; nothing is charged.")
     ] = False,
@@ -86,6 +90,7 @@ def query(
         if plan:
             _show_preview(asked.submit_to(_Previews(fleet)), json)
             return
+        _confirm(asked.submit_to(_Previews(fleet)), yes)
         name = name or f"command-{secrets.token_hex(8)}"
         with _said_on_failure(f"It may have been taken. The same command with --name {name} does not ask twice."):
             handle: QueryHandle = asked.submit_to(_Named(fleet, name), wait=False)
@@ -170,6 +175,24 @@ def cancel(
         _show(handle, handle.cancel(), json)
 
 
+def _confirm(preview: PlanPreview, yes: bool) -> None:
+    """Say what speaks against a query before it is charged; where a person is there, ask whether to go on."""
+    screen = Console(stderr=True, highlight=False)
+    for caution in preview.warnings:
+        screen.print(f"[bold yellow]warning[/] ({caution.code}): ", end="")
+        screen.print(caution.text, markup=False, soft_wrap=True)
+    if not preview.warnings or yes or not _is_terminal():
+        return
+    spent = f"epsilon {preview.cost_epsilon:g} and delta {preview.cost_delta:g}"
+    if not typer.confirm(f"Ask anyway, spending {spent}?", err=True):
+        screen.print("Nothing was asked, and nothing was spent.")
+        raise typer.Exit(1)
+
+
+def _is_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 @contextlib.contextmanager
 def _said_on_failure(text: str) -> Iterator[None]:
     """If the server is lost or a person gives up, say how to find the query again."""
@@ -198,7 +221,7 @@ class _Named(QueryTaker):
         self._name = name
 
     def submit(self, query: Any, *, wait: bool, progress: Any) -> Any:
-        return self._fleet.submit(query, wait=wait, progress=progress, name=self._name)
+        return self._fleet.submit(query, wait=wait, progress=progress, name=self._name, warn=False)
 
 
 def _with_rounds(
@@ -319,6 +342,8 @@ def _show_preview(preview: PlanPreview, json: bool) -> None:
         + ("it fits." if preview.fits else "it does not fit."),
         markup=False,
     )
+    for caution in preview.warnings:
+        console.print(Text(f"Warning: {caution.text}", style="bold"))
 
 
 def _plain(message: Any) -> Any:

@@ -57,6 +57,20 @@ def serve(
     connections_per_address: Annotated[
         int, typer.Option(help="Of those, from one address; a trusted proxy's are not counted.")
     ] = 1_000,
+    device_policy: Annotated[
+        Path | None,
+        typer.Option(
+            help="A JSON file with the policy that devices are shipped with; analysts are warned of queries that it "
+            "does not allow. By default that of thresher.Policy().",
+            show_default=False,
+        ),
+    ] = None,
+    attributes: Annotated[
+        str | None,
+        typer.Option(
+            help="What devices hold, as country,app_version; analysts are warned of other names.", show_default=False
+        ),
+    ] = None,
     come_back: Annotated[float, typer.Option(help="Seconds between a device's visits.")] = 60.0,
     console_pages: Annotated[bool, typer.Option("--console/--no-console", help="Serve the web console.")] = True,
     demo: Annotated[bool, typer.Option("--demo", help="With simulated devices that keep checking in.")] = False,
@@ -68,6 +82,8 @@ def serve(
         require("pyspark", "spark")
     from thresher.fleet.checking import limits
     from thresher.fleet.messages import RoundSettings
+    from thresher.fleet.policy import Policy
+    from thresher.fleet.policy_file import read_policy, with_attributes
     from thresher.fleet.server.assembling import Settings
     from thresher.fleet.server.limits import Limits
     from thresher.fleet.server.running import serve as run
@@ -77,6 +93,9 @@ def serve(
     roles = tuple(dict.fromkeys(role or ["all"]))
     if data_dir is None and not demo:
         raise InvalidSetting("data-dir", "is missing", hint="For example --data-dir fleet, or try --demo.")
+    policy = Policy() if device_policy is None else read_policy(device_policy)
+    if attributes is not None:
+        policy = with_attributes(policy, attributes.split(","))
     settings = Settings(
         data_dir=data_dir or Path(),
         roles=_ALL if "all" in roles else roles,
@@ -96,6 +115,7 @@ def serve(
         rounds=RoundSettings(seconds=round_seconds),
         spark=spark,
         batches=batches,
+        device_policy=policy,
         come_back=come_back,
         limits=Limits(connections=connections, connections_per_address=connections_per_address),
     )

@@ -14,6 +14,7 @@ import copy
 import os
 import secrets
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +27,7 @@ from thresher.errors import (
     InvalidSetting,
     QueryEnded,
     ServerUnavailable,
+    ThresherWarning,
     VerificationFailed,
 )
 from thresher.fleet.connection import Connection
@@ -97,12 +99,19 @@ class Fleet(QueryTaker):
         return fleet
 
     def submit(
-        self, query: Query, *, wait: bool = True, progress: Progress | None = None, name: str | None = None
+        self,
+        query: Query,
+        *,
+        wait: bool = True,
+        progress: Progress | None = None,
+        name: str | None = None,
+        warn: bool = True,
     ) -> Any:
         """Ask. Returns the answer when it is there, or with `wait=False` a `QueryHandle` at once.
 
         `progress` is called after each round; without it, a terminal shows a bar. `name` is the query's own: asking
-        again under the same name returns the first query.
+        again under the same name returns the first query. With `warn`, what speaks against asking is looked up before
+        anything is charged, and each point is a `ThresherWarning`: make those errors to be stopped by them.
 
         Guarantee: what does not fit the budget, or cannot be asked, raises and costs nothing.
         Edge cases: interrupting the wait does not stop the query; `queries` finds it again.
@@ -110,6 +119,8 @@ class Fleet(QueryTaker):
         from thresher.fleet.messages import QueryStatus, decode, encode
 
         request = self._request(query, name or f"python-{secrets.token_hex(8)}")
+        for caution in self.plan(query).warnings if warn else ():
+            warnings.warn(caution.text, ThresherWarning, stacklevel=4)  # the line that called a verb
         try:
             status = decode(QueryStatus, self._connection.post("/v1/queries", encode(request)))
         except ServerUnavailable as error:

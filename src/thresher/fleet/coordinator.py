@@ -29,6 +29,7 @@ from thresher.errors import (
 )
 from thresher.fleet import previews, views
 from thresher.fleet.admission import DEFAULTS, Admitted, admit, filled
+from thresher.fleet.cautions import Public
 from thresher.fleet.clock import Clock
 from thresher.fleet.computing import Compute, here
 from thresher.fleet.messages import (
@@ -43,6 +44,7 @@ from thresher.fleet.messages import (
     canonical,
     check_name,
 )
+from thresher.fleet.policy import Policy
 from thresher.fleet.ports import AggregatorPort, CollectorPort
 from thresher.fleet.replay import Pending
 from thresher.fleet.round_runner import RETRY_SECONDS, UNAVAILABLE, CannotGoOn, RoundRunner
@@ -95,6 +97,7 @@ class Coordinator:
         fleet: str,
         defaults: RoundSettings = DEFAULTS,
         *,
+        policy: Policy | None = None,
         most_open: int = 32,
         new_id: Callable[[], str] = _new_id,
         compute: Compute = here,
@@ -110,6 +113,8 @@ class Coordinator:
         self._collector = collector
         self._aggregator = aggregator
         self._defaults = filled(defaults, DEFAULTS)
+        self.policy = policy or Policy()
+        """What devices agree to, as the operator states it: those with another policy may do otherwise."""
         self._most_open = most_open
         self._new_id = new_id
         self._compute = compute
@@ -127,9 +132,12 @@ class Coordinator:
     # What an analyst may do.
 
     def preview(self, request: QueryRequest | bytes) -> PlanPreview:
-        """What a query would do; charges nothing. A request in bytes, as it was sent, is read first."""
-        budget, devices = previews.budget_of(self._ledger), self._collector.overview().active
-        preview: PlanPreview = self._compute(previews.previewed, request, self._defaults, budget, devices)
+        """What a query would do, and what speaks against it; charges nothing. A request in bytes is read first."""
+        budget = previews.budget_of(self._ledger)
+        public = Public.of(
+            self._collector.overview().active, self.policy, self._ledger.history(), now=self._clock.now()
+        )
+        preview: PlanPreview = self._compute(previews.previewed, request, self._defaults, budget, public)
         return preview
 
     def submit(self, request: QueryRequest | bytes, by: str) -> QueryStatus:

@@ -320,6 +320,13 @@ class Releases(Message, frozen=True, kw_only=True):
     releases: list[str]
 
 
+class Caution(Message, frozen=True, kw_only=True):
+    """Why a query would be charged for nothing, as far as public numbers tell."""
+
+    code: Name
+    text: str
+
+
 class PlanPreview(Message, frozen=True, kw_only=True):
     """What a query would do, before anything is charged."""
 
@@ -341,6 +348,8 @@ class PlanPreview(Message, frozen=True, kw_only=True):
     left_epsilon: float
     left_delta: float
     fits: bool
+    warnings: list[Caution] = msgspec.field(default_factory=list)
+    """What speaks against asking it; empty where nothing does."""
 
 
 class Charge(Message, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeVar, get_args
@@ -111,28 +111,26 @@ class Policy:
 
     def cost(self, terms: Terms) -> tuple[float, float]:
         """The epsilon and delta that answering the query of this round is charged."""
-        holds = terms.guarantees.analyst
+        return self.cost_of(terms.guarantees)
+
+    def cost_of(self, guarantees: Guarantees) -> tuple[float, float]:
+        """The epsilon and delta that a query with these guarantees is charged."""
+        holds = guarantees.analyst
         if self.coins == "aggregator":
-            holds = terms.guarantees.injected  # never below the one against who knows who was contacted
+            holds = guarantees.injected  # never below the one against who knows who was contacted
         elif self.hide_from_contact_list:
-            holds = terms.guarantees.contact_list
+            holds = guarantees.contact_list
         return holds.epsilon, holds.delta
 
-    def refusal(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
-        """Why this round is not answered, or None if it may be.
+    def objection(self, columns: Iterable[str], plan: Plan, rates: Rates, guarantees: Guarantees) -> str | None:
+        """Why no query on these terms is answered, whatever was answered before; None if one may be.
 
-        Guarantee: depends on the configuration and on what was answered before, never on what the device holds. Costs
-        next to nothing: it compares what is stated, so a round that it lets through must be `verified` too.
+        Servers ask the same of the policy that their operator states, before a query is charged.
         """
-        configuration, plan = terms.configuration, terms.plan
-        epsilon, delta = self.cost(terms)
-        if not configuration.deadline - now <= LONGEST_ROUND:
-            return "its deadline is more than a year away"
-        if self.pinned_key is not None and terms.public.raw != self.pinned_key:
-            return "its key is not the pinned one"
-        if self.attributes is not None and not self.attributes.issuperset(terms.question.columns):
+        epsilon, delta = self.cost_of(guarantees)
+        if self.attributes is not None and not self.attributes.issuperset(columns):
             return "it asks for an attribute that is not allowed"
-        if self.coins == "aggregator" and terms.rates.aggregator == ONE:
+        if self.coins == "aggregator" and rates.aggregator == ONE:
             return "its coins are not the aggregator's"
         if not plan.threshold >= self.min_threshold:
             return f"its threshold is below {self.min_threshold}"
@@ -140,6 +138,34 @@ class Policy:
             return f"its epsilon is above {self.max_epsilon:g}"
         if not delta <= self.max_delta:
             return f"its delta is above {self.max_delta:g}"
+        if not self.affords([(epsilon, delta)]):
+            return self._spent
+        return None
+
+    def affords(self, costs: Iterable[tuple[float, float]]) -> bool:
+        """Whether one period's budget covers queries of these costs, exactly as they are written."""
+        costs = tuple(costs)
+        epsilons, deltas = _sum(*(epsilon for epsilon, _ in costs)), _sum(*(delta for _, delta in costs))
+        return epsilons <= _sum(self.period_epsilon) and deltas <= _sum(self.period_delta)
+
+    @property
+    def _spent(self) -> str:
+        return f"the budget of {self.period_days:g} days has too little left"
+
+    def refusal(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
+        """Why this round is not answered, or None if it may be.
+
+        Guarantee: depends on the configuration and on what was answered before, never on what the device holds. Costs
+        next to nothing: it compares what is stated, so a round that it lets through must be `verified` too.
+        """
+        configuration = terms.configuration
+        epsilon, delta = self.cost(terms)
+        if not configuration.deadline - now <= LONGEST_ROUND:
+            return "its deadline is more than a year away"
+        if self.pinned_key is not None and terms.public.raw != self.pinned_key:
+            return "its key is not the pinned one"
+        if objection := self.objection(terms.question.columns, terms.plan, terms.rates, terms.guarantees):
+            return objection
         recent = {query: spend for query, spend in spends.items() if now - spend.time < self.period}
         if known := recent.get(query_key(configuration)):
             if known.terms != terms_key(terms) or (known.epsilon, known.delta) != (epsilon, delta):
@@ -147,10 +173,8 @@ class Policy:
             if configuration.index in known.indexes:
                 return "this round of its query was answered before"
             return None
-        epsilons = _sum(epsilon, *(spend.epsilon for spend in recent.values()))
-        deltas = _sum(delta, *(spend.delta for spend in recent.values()))
-        if not (epsilons <= _sum(self.period_epsilon) and deltas <= _sum(self.period_delta)):
-            return f"the budget of {self.period_days:g} days has too little left"
+        if not self.affords([(epsilon, delta), *((spend.epsilon, spend.delta) for spend in recent.values())]):
+            return self._spent
         return None
 
     def spend(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> Spend:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from thresher.fleet.admission import Admitted, admit
+from thresher.fleet.cautions import Public, cautions
 from thresher.fleet.messages import PlanPreview, QueryRequest, RoundSettings
-from thresher.fleet.policy import Policy
 from thresher.ledger import Ledger
 from thresher.privacy.budget import Budget, Charge
 
@@ -17,13 +17,13 @@ def budget_of(ledger: Ledger) -> Budget:
     return Budget(ledger.epsilon, ledger.delta, charges)
 
 
-def previewed(request: QueryRequest | bytes, defaults: RoundSettings, budget: Budget, devices: int) -> PlanPreview:
+def previewed(request: QueryRequest | bytes, defaults: RoundSettings, budget: Budget, public: Public) -> PlanPreview:
     """The preview of a request, checked first."""
-    return preview(admit(request, defaults), budget, devices)
+    return preview(admit(request, defaults), budget, public)
 
 
-def preview(admitted: Admitted, budget: Budget, devices: int) -> PlanPreview:
-    """The preview of a query that was admitted, in a fleet of this many active devices."""
+def preview(admitted: Admitted, budget: Budget, public: Public) -> PlanPreview:
+    """The preview of a query that was admitted, in a fleet of which this is known."""
     plan, query = admitted.plan, admitted.query
     contact_rate = admitted.settings.contact_rate or 1.0
     return PlanPreview(
@@ -33,8 +33,8 @@ def preview(admitted: Admitted, budget: Budget, devices: int) -> PlanPreview:
         threshold=plan.threshold,
         rounds=plan.rounds,
         contact_rate=contact_rate,
-        devices=devices,
-        contacted=devices * contact_rate,
+        devices=public.active,
+        contacted=public.active * contact_rate,
         smallest_visible=plan.smallest_visible(),
         sees=[(size, float(plan.sees(size))) for size in _SIZES],
         relative_error=[(size, plan.relative_error(size)) for size in _SIZES],
@@ -45,6 +45,7 @@ def preview(admitted: Admitted, budget: Budget, devices: int) -> PlanPreview:
         left_epsilon=budget.left_epsilon,
         left_delta=budget.left_delta,
         fits=budget.allows(Charge(plan.epsilon, plan.delta)),
+        warnings=cautions(admitted, public),
     )
 
 
@@ -56,7 +57,7 @@ def _words(admitted: Admitted) -> list[str]:
     guarantees = admitted.guarantees.values
     whole = settings.contact_rate == 1
     who = "every device that checks in" if whole else f"{settings.contact_rate:.4g} of the devices that check in"
-    words = [
+    return [
         f"{rounds} contacts {who}; {coin}, and {plan.sampling_rate:.4g} of all are counted.",
         f"Counts below {plan.threshold} are dropped. A value that {plan.smallest_visible():,} devices hold is released "
         "with 95 % probability.",
@@ -65,9 +66,6 @@ def _words(admitted: Admitted) -> list[str]:
         + ("." if settings.completions is None else f", or until {settings.completions:,} devices have completed it."),
         "Nothing is refunded, whatever comes of the query.",
     ]
-    if guarantees.contact_list != guarantees.analyst and guarantees.contact_list.delta > Policy().max_delta:
-        words.insert(4, "Devices with the default policy do not count on the collector's coin: they will not answer.")
-    return words
 
 
 def _duration(seconds: float) -> str:

@@ -13,6 +13,11 @@ from thresher.fleet.messages import PlanPreview
 from thresher.fleet.server.problem import problem_of
 from thresher.questions import from_dict
 
+_UNLIKELY = Conflict(
+    "This query will hardly give an answer; the plan says why.",
+    hint="Change it. Or confirm once more, beside the plan, to ask it anyway.",
+)
+
 
 def show(visit: Visit) -> Response:
     """The form, filled from the address; where that names an attribute, with its plan."""
@@ -40,13 +45,19 @@ def plan(visit: Visit) -> Response:
 
 
 def ask(visit: Visit) -> Response:
-    """Charge and run, then watch. What is refused comes back with the form and the reason."""
+    """Charge and run, then watch. What is refused comes back with the form and the reason.
+
+    What will hardly give an answer comes back too, with a second button; nothing is charged before that one is used.
+    """
     fields = asking.filled(visit.form)
     try:
         request = asking.to_request(fields, visit.office.compute)
         if visit.asked.get("agreed") != asking.agreement(fields):
             # What the button said it spends is what is spent, also if settings change under it.
             raise Conflict("The settings are not those of the plan that was shown.", hint="See the plan for them now.")
+        against = [caution.code for caution in visit.office.desk.preview(request).warnings]
+        if not set(against) <= set(visit.asked.get("anyway", "").split(",")):
+            return _page(visit, fields, _UNLIKELY, anyway=",".join(against))
         status = visit.office.desk.submit(request, visit.caller.name)
     except ThresherError as error:
         # A refused query keeps its name; what is asked next is another one.
@@ -54,7 +65,7 @@ def ask(visit: Visit) -> Response:
     return visit.go(f"/queries/{status.id}")
 
 
-def _page(visit: Visit, fields: dict[str, str], error: ThresherError | None = None) -> Response:
+def _page(visit: Visit, fields: dict[str, str], error: ThresherError | None = None, anyway: str = "") -> Response:
     known = {column for query in visit.office.desk.queries() for column in columns(query.query)}
     content = _plan(visit, fields)
     refused = None if error is None else problem_of(error)
@@ -65,7 +76,7 @@ def _page(visit: Visit, fields: dict[str, str], error: ThresherError | None = No
         attributes=sorted({*visit.office.attributes, *known}),
         defaults=asking.DEFAULTS,
         refused=refused,
-        **content,
+        **{**content, "anyway": anyway},
     )
 
 
@@ -78,6 +89,7 @@ def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
         "chart": "",
         "meter": pictures.meter,
         "waiting": False,
+        "anyway": "",
         "agreed": asking.agreement(fields),
     }
     if not fields["attribute"]:
@@ -89,11 +101,14 @@ def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
     except ThresherError as error:
         problem = asking.as_on_the_form(error)
         return {**empty, "problem": problem_of(problem), "wrong": asking.field_of(problem, fields)}
+    # While there is no name, none is wrong.
+    against = [each for each in preview.warnings if not (empty["waiting"] and each.code == "unknown-attribute")]
     guarantees = preview.guarantees.values
     promise = guarantees.analyst.in_words()
     return {
         **empty,
         "preview": preview,
+        "against": against,
         "promise": promise,
         "guarantees": guarantees,
         "words": [words for words in preview.words if words not in guarantees.in_words()],

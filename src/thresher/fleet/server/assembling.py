@@ -21,6 +21,7 @@ from thresher.fleet.coordinator import Coordinator
 from thresher.fleet.drawing import Drawing, LocalDrawing
 from thresher.fleet.keys import KeyRing
 from thresher.fleet.messages import RoundConfiguration, RoundSettings, check_name
+from thresher.fleet.policy import Policy
 from thresher.fleet.ports import AggregatorPort, CollectorPort, PublicKeyPort
 from thresher.fleet.reaching import trusted
 from thresher.fleet.server.auth import (
@@ -80,6 +81,8 @@ class Settings:
     """A Spark master, where the aggregator draws large rounds; by default it draws all of them itself."""
     batches: Path | None = None
     """A folder that all Spark workers can read, by default in the aggregator's directory."""
+    device_policy: Policy = field(default_factory=Policy)
+    """What devices agree to, as the operator states it: analysts are warned of queries that it does not allow."""
     come_back: float = 60.0
     store_seconds: float = 60.0
     """How long a start waits for a database that is not there yet."""
@@ -210,6 +213,7 @@ def _add_coordinator(
         peers.aggregator(COORDINATOR_TO_AGGREGATOR),
         settings.fleet,
         settings.rounds,
+        policy=settings.device_policy,
         most_open=settings.limits.open_queries,
         compute=services.compute or here,
     )

@@ -84,7 +84,7 @@ class FromFleet:
                     rounds = fleet.with_rounds(
                         completions=len(buckets), seconds=3600, bucket_size=48, sampled_by=self._sampled_by
                     )
-                    handle = rounds.submit(HistogramQuery(Values((_ATTRIBUTE,)), plan), wait=False)
+                    handle = rounds.submit(HistogramQuery(Values((_ATTRIBUTE,)), plan), wait=False, warn=False)
                     handle.wait()
                     return list(handle.releases())
 

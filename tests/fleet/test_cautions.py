@@ -1,0 +1,204 @@
+"""Queries that cannot succeed are not sold without a word: what speaks against one is said at every door, first."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import warnings
+
+import httpx
+import pytest
+from server_cases import histogram_request, inside
+from typer.testing import CliRunner
+
+import thresher as th
+from thresher.analytics.queries import HistogramQuery
+from thresher.cli import fleet as commands
+from thresher.cli.console_pages import console_pages
+from thresher.console import asking
+from thresher.errors import InvalidSetting, ThresherWarning
+from thresher.fleet.admission import admit
+from thresher.fleet.cautions import Public, cautions
+from thresher.fleet.client import Fleet
+from thresher.fleet.messages import QueryRequest, RoundSettings
+from thresher.fleet.policy import Policy
+from thresher.fleet.policy_file import read_policy, with_attributes
+from thresher.fleet.store import Overview
+from thresher.questions import Values
+
+PLAN = th.plan(1, 1e-8)
+MANY = 100_000
+CSRF = re.compile(r'name="csrf" value="([^"]+)"')
+
+
+def codes(policy: Policy | None = None, active: int = MANY, column: str = "country", plan=PLAN, **settings):
+    query = HistogramQuery(Values((column,)), plan)
+    admitted = admit(QueryRequest(name="a", query=query.to_dict(), settings=RoundSettings(**settings)))
+    return {each.code: each.text for each in cautions(admitted, Public(active, policy or Policy()))}
+
+
+def test_nothing_speaks_against_a_query_that_can_succeed():
+    assert codes() == {}
+    assert codes(Policy(attributes=frozenset({"country"}))) == {}
+    assert codes(active=PLAN.smallest_visible()) == {}
+
+
+def test_fewer_devices_than_must_hold_a_value():
+    needed = PLAN.smallest_visible()
+    said = codes(active=needed - 1)["few-devices"]
+    assert f"{needed - 1:,} devices were active in the last day" in said
+    assert f"held by {needed:,}" in said
+    assert f"{100 * float(PLAN.sees(needed - 1)):.3g} %" in said
+    assert "1 device was active" in codes(active=1)["few-devices"]
+    assert "No device was active" in codes(active=0)["few-devices"]
+
+
+def test_a_round_that_closes_before_enough_have_completed_it():
+    needed = PLAN.smallest_visible()
+    assert f"when {needed - 1:,} devices have completed it" in codes(completions=needed - 1)["few-devices"]
+    assert codes(completions=needed) == {}
+    # Who is contacted stands for the others too.
+    assert "few-devices" not in codes(Policy(max_delta=0.5, period_delta=0.9), completions=needed - 1, contact_rate=0.9)
+
+
+def test_a_policy_that_devices_will_not_answer_under():
+    five = th.plan(5, 1e-8)
+    assert "its epsilon is above 4" in codes(plan=five)["policy"]
+    assert codes(Policy(max_epsilon=5), plan=five) == {}
+    assert "its threshold is below 1000" in codes(Policy(min_threshold=1000))["policy"]
+    assert "its delta is above 1e-09" in codes(Policy(max_delta=1e-9))["policy"]
+    assert "coins are not the aggregator's" in codes(Policy(coins="aggregator"), sampled_by="device")["policy"]
+    assert codes(Policy(coins="aggregator"), sampled_by="aggregator") == {}
+    assert "its delta is above" in codes(contact_rate=0.5, sampled_by="device")["policy"]  # hides from the contact list
+    assert "too little left" in codes(Policy(period_epsilon=0.5))["policy"]
+
+
+def test_devices_that_have_answered_enough(tmp_path):
+    ledger = th.Ledger(tmp_path / "ledger.db", epsilon=10, delta=1e-3)
+    histogram = {"epsilon": 1.0, "delta": 1e-8, "ledger": ledger}
+    th.histogram(["a"], "value", **histogram)
+    [entry] = ledger.history()
+    query = HistogramQuery(Values(("country",)), PLAN)
+    admitted = admit(QueryRequest(name="a", query=query.to_dict()))
+    once = Policy(period_epsilon=1.5)
+    for days, expected in ((1, ["device-budget"]), (31, [])):
+        public = Public.of(MANY, once, [entry], now=entry.time.timestamp() + days * 86_400)
+        assert [each.code for each in cautions(admitted, public)] == expected
+
+
+def test_a_misspelt_attribute_and_what_was_meant():
+    known = Policy(attributes=frozenset({"country", "app_version"}))
+    assert "Did you mean country?" in codes(known, column="contry")["unknown-attribute"]
+    assert "They answer about: app_version, country." in codes(known, column="zzz")["unknown-attribute"]
+    assert list(codes(known, column="zzz")) == ["unknown-attribute"]
+
+
+def test_a_policy_from_a_file(tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps({"max_epsilon": 2, "attributes": ["country"], "pinned_key": "00" * 32}))
+    expected = Policy(max_epsilon=2, attributes=frozenset({"country"}), pinned_key=bytes(32))
+    assert read_policy(path) == expected
+    assert with_attributes(Policy(), ["a ", " b"]).attributes == {"a", "b"}
+    for wrong in ("{", "[]", '{"max_epsilons": 2}', '{"max_epsilon": -1}', '{"attributes": "country"}',
+                  '{"pinned_key": "zz"}', '{"max_epsilon": "2"}', '{"hide_from_contact_list": 1}'):  # fmt: skip
+        path.write_text(wrong)
+        with pytest.raises(InvalidSetting):
+            read_policy(path)
+    with pytest.raises(InvalidSetting):
+        read_policy(tmp_path / "none.json")
+    with pytest.raises(InvalidSetting):
+        with_attributes(Policy(), [""])
+
+
+# At every door.
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """51 devices were active, and they answer about country."""
+    policy = Policy(attributes=frozenset({"country"}))
+    with inside(tmp_path / "data", pages=console_pages, device_policy=policy, budget_epsilon=50.0) as running:
+        running.services.collector.overview = lambda: Overview(60, 51, [])
+        monkeypatch.setattr(commands, "connected", lambda *given: fleet_of(running))
+        yield running
+
+
+def fleet_of(server) -> Fleet:
+    def handle(request: httpx.Request) -> httpx.Response:
+        answer = server.ask(request.method, request.url.path, server.token("analyst"), content=request.content)
+        return httpx.Response(answer.status_code, content=answer.content)
+
+    return Fleet("http://server", server.token("analyst"), transport=httpx.MockTransport(handle))
+
+
+def charged(server) -> int:
+    return len(server.services.the_coordinator.ledger_view().charges)
+
+
+def test_the_preview_says_it(server):
+    answer = server.ask("POST", "/v1/plans", server.token("analyst"), json=histogram_request())
+    assert [each["code"] for each in answer.json()["warnings"]] == ["few-devices", "unknown-attribute"]
+    assert charged(server) == 0
+
+
+def test_python_warns_before_the_charge(server):
+    with fleet_of(server) as fleet:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ThresherWarning)
+            with pytest.raises(ThresherWarning, match="51 devices were active"):
+                th.histogram(fleet, "country", plan=PLAN, wait=False)
+        assert charged(server) == 0
+        with pytest.warns(ThresherWarning) as said:
+            th.histogram(fleet, "contry", plan=PLAN, wait=False)
+        assert [re.split(r"[;,]", str(each.message))[0] for each in said] == [
+            "51 devices were active in the last day",
+            "Devices do not answer about contry",
+        ]
+        assert {each.filename for each in said} == {__file__}
+        assert charged(server) == 1
+
+
+def test_the_command_warns_and_asks_where_a_person_is(server, monkeypatch):
+    command = ["query", "histogram", "country", "--epsilon=1", "--delta=1e-8", "--server=x", "--no-wait"]
+    nobody = CliRunner().invoke(commands.app, command)  # no terminal: it is said, and asked
+    assert nobody.exit_code == 0, nobody.output
+    assert "warning (few-devices): 51 devices" in nobody.stderr
+    assert charged(server) == 1
+    monkeypatch.setattr(commands, "_is_terminal", lambda: True)
+    refusing = CliRunner().invoke(commands.app, command, input="n\n")
+    assert refusing.exit_code == 1
+    assert "Nothing was asked, and nothing was spent." in refusing.stderr
+    assert charged(server) == 1
+    assert CliRunner().invoke(commands.app, command, input="y\n").exit_code == 0
+    assert CliRunner().invoke(commands.app, [*command, "--yes"]).exit_code == 0
+    assert charged(server) == 3
+    shown = CliRunner().invoke(commands.app, [*command, "--plan"])
+    assert "Warning: 51 devices" in shown.stdout
+
+
+def test_the_console_asks_a_second_time(server):
+    form = {"attribute": "country", "epsilon": "1", "name": "console-once"}
+    agreed = asking.agreement(asking.filled(form))
+
+    async def visit() -> None:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(server.app), base_url="http://server") as http:
+            mark = CSRF.search((await http.get("/login")).text)[1]
+            await http.post("/login", data={"csrf": mark, "token": server.token("analyst")})
+            page = (await http.get("/ask?attribute=country")).text
+            assert "51 devices were active" in page
+            assert "anyway=" not in page
+            csrf = CSRF.search(page)[1]
+            for path in (f"/ask?agreed={agreed}", f"/ask?agreed={agreed}&anyway=policy"):
+                again = await http.post(path, data={**form, "csrf": csrf})
+                assert again.status_code == 409
+                assert "Nothing was asked, and nothing was spent." in again.text
+                assert "Ask anyway, spending ε 1" in again.text
+            assert charged(server) == 0
+            [action] = re.findall(r'formaction="(/ask\?[^"]*)"', again.text)
+            done = await http.post(action.replace("&amp;", "&"), data={**form, "csrf": csrf})
+            assert done.status_code == 303
+            assert charged(server) == 1
+            assert "do not answer about" not in (await http.get("/ask")).text  # while there is no name, none is wrong
+
+    asyncio.run(visit())
