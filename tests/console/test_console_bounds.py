@@ -95,7 +95,7 @@ class Doors:
             answer = self.server.ask(
                 request.method, request.url.path, self.server.token("analyst"), content=request.content
             )
-            return httpx.Response(answer.status_code, content=answer.content)
+            return httpx.Response(answer.status_code, content=answer.content, headers=answer.headers)
 
         return Fleet("http://server", self.server.token("analyst"), transport=httpx.MockTransport(handle))
 

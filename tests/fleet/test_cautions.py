@@ -127,7 +127,7 @@ def server(tmp_path, monkeypatch):
 def fleet_of(server) -> Fleet:
     def handle(request: httpx.Request) -> httpx.Response:
         answer = server.ask(request.method, request.url.path, server.token("analyst"), content=request.content)
-        return httpx.Response(answer.status_code, content=answer.content)
+        return httpx.Response(answer.status_code, content=answer.content, headers=answer.headers)
 
     return Fleet("http://server", server.token("analyst"), transport=httpx.MockTransport(handle))
 

@@ -148,7 +148,7 @@ def test_a_client_reads_a_list_with_what_cannot_be_read(tmp_path):
 
         def handle(request: httpx.Request) -> httpx.Response:
             answer = server.ask(request.method, request.url.path, server.token("analyst"), content=request.content)
-            return httpx.Response(answer.status_code, content=answer.content)
+            return httpx.Response(answer.status_code, content=answer.content, headers=answer.headers)
 
         with Fleet("http://server", server.token("analyst"), transport=httpx.MockTransport(handle)) as fleet:
             [status] = fleet.queries()
