@@ -48,7 +48,7 @@ def run(*arguments):
 def simulated(server, *arguments):
     done = run("simulate", "--server", server.url, "--enrolment-key", server.enrolment_key, *arguments)
     assert done.exit_code == 0, (done.output, done.exception)
-    return done.output
+    return done.stdout
 
 
 def answered(result, what):

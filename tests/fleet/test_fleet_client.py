@@ -210,7 +210,9 @@ def test_importing_the_client_loads_no_network():
 
 
 def invoke(server, *arguments: str):
-    result = CliRunner().invoke(commands.app, [*arguments, "--server", server.url, "--key", server.analyst])
+    result = CliRunner().invoke(
+        commands.app, [*arguments, "--server", server.url], env={"THRESHER_KEY": server.analyst}
+    )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, result.output
@@ -263,7 +265,7 @@ def test_an_interrupted_wait_says_how_to_go_on(server, monkeypatch):
 
     monkeypatch.setattr(QueryHandle, "wait", interrupt)
     asked = ["query", "histogram", "word", "--epsilon", "0.5", "--delta", "1e-6"]
-    result = CliRunner().invoke(commands.app, [*asked, "--server", server.url, "--key", server.analyst])
+    result = CliRunner().invoke(commands.app, [*asked, "--server", server.url], env={"THRESHER_KEY": server.analyst})
     [query] = set(re.findall(r"thresher fleet (?:watch|cancel) (q[0-9a-f]+)", result.output))
     assert result.exit_code == 130
     assert "cancelled" in invoke(server, "cancel", query).output

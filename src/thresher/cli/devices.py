@@ -17,8 +17,10 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from thresher.analytics import QueryTaker
 from thresher.cli import options
 from thresher.cli.comparison import show
+from thresher.cli.fleet_options import warn_of_shown
 from thresher.cli.output import console, print_json
 from thresher.errors import InvalidSetting
+from thresher.fleet.credentials import ANALYST_KEY, ENROLMENT_KEY, secret
 
 if TYPE_CHECKING:
     from thresher.fleet.client import Fleet
@@ -33,7 +35,15 @@ CaFile = Annotated[
 ]
 EnrolmentKey = Annotated[
     str | None,
-    typer.Option(help="The fleet's enrolment key; once in a device's lifetime.", envvar="THRESHER_ENROLMENT_KEY"),
+    typer.Option(help="The fleet's enrolment key; everybody on the machine can read it here.", show_default=False),
+]
+EnrolmentKeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        help=f"A file with the fleet's enrolment key, needed once in a device's lifetime; or set {ENROLMENT_KEY} or "
+        f"{ENROLMENT_KEY}_FILE.",
+        show_default=False,
+    ),
 ]
 
 
@@ -44,6 +54,7 @@ def device(
     ],
     state: Annotated[Path, typer.Option(help="The file in which the device remembers what it has sent.")],
     enrolment_key: EnrolmentKey = None,
+    enrolment_key_file: EnrolmentKeyFile = None,
     once: Annotated[bool, typer.Option("--once", help="Check in once and end.")] = False,
     max_epsilon: Annotated[float | None, typer.Option(help="Largest epsilon a query.", show_default=False)] = None,
     max_delta: Annotated[float | None, typer.Option(help="Largest delta a query.", show_default=False)] = None,
@@ -64,6 +75,7 @@ def device(
     json: options.Json = False,
 ) -> None:
     """Run one device: check in, answer what its policy allows, come back when told."""
+    enrolment_key = _secret("enrolment-key", enrolment_key, enrolment_key_file, ENROLMENT_KEY)
     from thresher.fleet.device import Device
     from thresher.fleet.policy import Policy
 
@@ -85,6 +97,7 @@ def device(
 def simulate(
     server: Server,
     enrolment_key: EnrolmentKey = None,
+    enrolment_key_file: EnrolmentKeyFile = None,
     coordinator: Annotated[
         str | None,
         typer.Option(help="Where the query is asked, if not at the server that devices talk to.", show_default=False),
@@ -105,7 +118,14 @@ def simulate(
     seed: Annotated[int, typer.Option(help="Which device holds what; coins and keys are never seeded.")] = 1,
     analyst_key: Annotated[
         str | None,
-        typer.Option(help="Also ask a query, and compare.", envvar="THRESHER_ANALYST_KEY", show_default=False),
+        typer.Option(help="Also ask a query, and compare; everybody on the machine can read it.", show_default=False),
+    ] = None,
+    analyst_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"The same, from a file with an analyst's token; or set {ANALYST_KEY} or {ANALYST_KEY}_FILE.",
+            show_default=False,
+        ),
     ] = None,
     verb: Annotated[str, typer.Option(help=f"The query: {', '.join(VERBS)}.")] = "histogram",
     epsilon: options.Epsilon = 1.0,
@@ -137,6 +157,8 @@ def simulate(
     json: options.Json = False,
 ) -> None:
     """Drive many real devices over HTTP and compare the release with the truth. Nobody else knows both."""
+    enrolment_key = _secret("enrolment-key", enrolment_key, enrolment_key_file, ENROLMENT_KEY)
+    analyst_key = _secret("analyst-key", analyst_key, analyst_key_file, ANALYST_KEY)
     from dataclasses import replace
 
     from thresher.fleet.client import Fleet
@@ -149,7 +171,9 @@ def simulate(
     if verb not in VERBS:
         raise InvalidSetting("verb", f"must be one of {', '.join(VERBS)}")
     if not enrolment_key:
-        raise InvalidSetting("enrolment_key", "is missing", hint="It is in the server's data directory.")
+        raise InvalidSetting(
+            "enrolment-key", "is missing", hint="It is in enrolment.key in the server's data directory: name that file."
+        )
     column = _column(values, devices, seed, zipf, verb if analyst_key else None)
     behaviour = Behaviour(dropouts, retries, duplicates, slow, hostile)
     with _until_interrupted() as stop, _told(json) as told, contextlib.ExitStack() as stack:
@@ -187,6 +211,11 @@ def simulate(
         show(result)
     if result.outcomes.unexpected or (result.comparison is not None and result.comparison.invented):
         raise typer.Exit(1)
+
+
+def _secret(option: str, given: str | None, file: Path | None, variable: str) -> str | None:
+    warn_of_shown(option, given, variable)
+    return secret(option, given, file, variable)
 
 
 def _column(values: Path | None, devices: int, seed: int, exponent: float | None, verb: str | None) -> Column:

@@ -12,7 +12,8 @@ from thresher import verbs
 from thresher.analytics import QueryTaker
 from thresher.cli.parsing import parsed_bins, parsed_lines
 from thresher.errors import InvalidSetting
-from thresher.fleet.client import KEY_VARIABLE, Fleet
+from thresher.fleet.client import Fleet
+from thresher.fleet.credentials import KEY
 
 VERBS = ("histogram", "heavy-hitters", "quantiles", "ranges")
 
@@ -20,8 +21,14 @@ Verb = Annotated[str, typer.Argument(help=f"One of {', '.join(VERBS)}.", show_de
 Columns = Annotated[list[str], typer.Argument(help="The attribute to ask about; several for a histogram of all.")]
 QueryId = Annotated[str, typer.Argument(metavar="ID", help="Its id; `fleet list` shows it.", show_default=False)]
 Server = Annotated[str, typer.Option(help="The server's address.", envvar="THRESHER_SERVER", show_default=False)]
-Key = Annotated[str | None, typer.Option(help=f"An analyst's token; default: {KEY_VARIABLE}.", show_default=False)]
-KeyFile = Annotated[Path | None, typer.Option(help="A file with an analyst's token.", show_default=False)]
+Key = Annotated[
+    str | None,
+    typer.Option(help="An analyst's token; everybody on the machine can read it here.", show_default=False),
+]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(help=f"A file with an analyst's token; or set {KEY} or {KEY}_FILE.", show_default=False),
+]
 CaFile = Annotated[
     Path | None, typer.Option("--ca-file", help="Certificates to trust, in place of the system's.", show_default=False)
 ]
@@ -120,11 +127,13 @@ class Asked:
 
 def connected(server: str, key: str | None, key_file: Path | None, ca_file: Path | None) -> Fleet:
     """The fleet at an address, with a token from the command line, a file or the environment."""
-    if key_file is not None:
-        if key is not None:
-            raise InvalidSetting("key", "and key-file cannot both be given")
-        try:
-            key = key_file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError):
-            raise InvalidSetting("key-file", f"{str(key_file)!r} cannot be read") from None
-    return Fleet(server, key, ca_file=ca_file)
+    warn_of_shown("key", key, KEY)
+    return Fleet(server, key, key_file=key_file, ca_file=ca_file)
+
+
+def warn_of_shown(option: str, given: str | None, variable: str) -> None:
+    """Say that a secret on a command line is no secret on this machine."""
+    if given:
+        typer.echo(
+            f"--{option} shows a secret in the process list; --{option}-file PATH or {variable} does not.", err=True
+        )

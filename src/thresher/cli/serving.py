@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thresher.errors import InvalidSetting, require
+from thresher.fleet.credentials import STORE, check_no_password, secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +28,13 @@ def serve(
     ] = None,
     port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8080,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
-    store: Annotated[str | None, typer.Option(help="postgresql://… instead of SQLite files.")] = None,
+    store: Annotated[
+        str | None, typer.Option(help="postgresql://… without a password, instead of SQLite files.", show_default=False)
+    ] = None,
+    store_file: Annotated[
+        Path | None,
+        typer.Option(help=f"A file with that address, password and all; or set {STORE}.", show_default=False),
+    ] = None,
     role: Annotated[
         list[str] | None, typer.Option(help="collector, aggregator, coordinator or all; several if repeated.")
     ] = None,
@@ -90,6 +97,8 @@ def serve(
 
     if round_seconds is not None and not (allowed := limits(RoundSettings, "seconds")).allow(round_seconds):
         raise InvalidSetting("round-seconds", str(allowed))
+    if store is not None:
+        check_no_password("store", store)
     roles = tuple(dict.fromkeys(role or ["all"]))
     if data_dir is None and not demo:
         raise InvalidSetting("data-dir", "is missing", hint="For example --data-dir fleet, or try --demo.")
@@ -101,7 +110,7 @@ def serve(
         roles=_ALL if "all" in roles else roles,
         host=host,
         port=port,
-        store=store,
+        store=secret("store", store, store_file, STORE),
         collector=collector,
         aggregator=aggregator,
         peer_key_files=tuple(peer_key_file or ()),

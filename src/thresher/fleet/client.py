@@ -11,7 +11,6 @@ The server sends releases and nothing else; the answer is put together here, by 
 from __future__ import annotations
 
 import copy
-import os
 import secrets
 import time
 import warnings
@@ -30,6 +29,7 @@ from thresher.errors import (
     ThresherWarning,
     VerificationFailed,
 )
+from thresher.fleet import credentials
 from thresher.fleet.connection import Connection
 from thresher.mechanism.release import Release
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from thresher.fleet.messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus, RoundSettings
     from thresher.fleet.rates import SampledBy
 
-KEY_VARIABLE = "THRESHER_KEY"
 ENDED = ("done", "cancelled", "refused", "failed")
 _FIRST_LOOK = 0.1
 _SLOWEST_LOOK = 2.0
@@ -46,8 +45,9 @@ _SLOWEST_LOOK = 2.0
 class Fleet(QueryTaker):
     """A server with its devices, as an analyst sees it; give it to the verbs in place of a table.
 
-    `key` is an analyst's token, by default what the environment has in THRESHER_KEY. `ca_file` has certificates to
-    trust in place of the system's. `patience` is for how many seconds a server that does not answer is tried again.
+    The analyst's token is `key`, or in the file `key_file`, or in the environment: THRESHER_KEY, or THRESHER_KEY_FILE,
+    which names a file. `ca_file` has certificates to trust in place of the system's. `patience` is for how many seconds
+    a server that does not answer is tried again.
 
     Guarantee: a query is submitted under a name of its own, so that trying again after a lost answer neither asks nor
     charges twice.
@@ -58,14 +58,20 @@ class Fleet(QueryTaker):
         url: str,
         key: str | None = None,
         *,
+        key_file: str | Path | None = None,
         ca_file: str | Path | None = None,
         patience: float = 60.0,
         transport: Any = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        token = key or os.environ.get(KEY_VARIABLE)
+        token = credentials.secret("key", key, key_file, credentials.KEY)
         if not token:
-            raise InvalidSetting("key", "is missing", hint=f"Give an analyst's token, or set {KEY_VARIABLE}.")
+            raise InvalidSetting(
+                "key",
+                "is missing",
+                hint=f"Give a file with an analyst's token as key_file, or set {credentials.KEY} or "
+                f"{credentials.KEY}_FILE.",
+            )
         self._connection = Connection(url, token, ca_file=ca_file, patience=patience, transport=transport, sleep=sleep)
         self._sleep = sleep
         self._settings: dict[str, Any] = {}

@@ -62,7 +62,7 @@ class Settings:
     roles: tuple[str, ...] = ("collector", "aggregator", "coordinator")
     host: str = "127.0.0.1"
     port: int = 8080
-    store: str | None = None
+    store: str | None = field(default=None, repr=False)
     """A `postgresql://` address; by default each role has an SQLite file in the data directory."""
     collector: str | None = None
     aggregator: str | None = None

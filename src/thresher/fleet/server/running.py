@@ -44,8 +44,8 @@ _OTHER_FILES = 256
 """Open files that are not connections of this server: stores, peers, worker processes."""
 _USES = {
     "operator": "makes keys and tokens, see {url}/openapi.json",
-    "analyst": "asks: thresher fleet list --server {url} --key {token}",
-    "enrolment": "enrols devices: thresher device --server {url} --enrolment-key {token} "
+    "analyst": "asks: thresher fleet list --server {url} --key-file {path}",
+    "enrolment": "enrols devices: thresher device --server {url} --enrolment-key-file {path} "
     "--attribute colour=red --state device.json",
 }
 
@@ -238,8 +238,8 @@ def how_to_use(directory: DataDirectory, url: str) -> list[str]:
         if not secret.new or caller in directory.roles:
             continue
         use = _USES.get(secret.kind, f"lets the {caller} call: give it a copy, and start it with --peer-key-file")
-        token = f'"$(cat {shlex.quote(str(secret.path))})"'
-        lines.append(f"  {secret.path.relative_to(directory.path)!s:26} {use.format(url=url, token=token)}")
+        path = shlex.quote(str(secret.path))
+        lines.append(f"  {secret.path.relative_to(directory.path)!s:26} {use.format(url=url, path=path)}")
     return lines
 
 
