@@ -7,6 +7,7 @@ holds. Plain values, which run no code, are read at once.
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -22,7 +23,7 @@ A value may be a function too, called when it is asked for; of a list, one eleme
 
 SECONDS = 5.0
 """How long reading may take, by default."""
-_PLAIN = frozenset({str, int, float, bool, type(None)})
+_PLAIN = frozenset({str, int, float, bool, dt.date, type(None)})
 
 
 class Reader:
