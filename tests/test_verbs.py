@@ -11,6 +11,7 @@ import pytest
 
 import thresher as th
 from thresher.errors import BudgetExceeded, InvalidSetting, VerificationFailed
+from thresher.privacy import ROW
 from thresher.questions import Bins, Dates, Joint, Values
 from thresher.verbs import histogram_question
 
@@ -43,7 +44,7 @@ def test_histogram_covers_the_truth(frame):
     truth = frame["country"].value_counts()
     assert {row.bucket for row in answer} == {"fr", "de", "it"}
     assert all(covers(row, truth[row.bucket], answer.plan) for row in answer)
-    assert answer.verify() == answer.plan.guarantee
+    assert answer.verify() == answer.plan.guarantee.for_unit(ROW)
     assert "canary" not in repr(answer) + answer._repr_html_() + answer.to_json()
 
 

@@ -19,6 +19,7 @@ from thresher.fleet.sealing import PublicKey
 from thresher.fleet.store import Overview
 from thresher.fleet.store.coordinator import CoordinatorStore
 from thresher.mechanism import Release, Response, thin, threshold
+from thresher.privacy import DEVICE
 from thresher.questions import Values
 
 PLAN = th.plan(epsilon=1.0, delta=1e-6)
@@ -112,7 +113,9 @@ class Roles:
 
         columns = to_columns([keys[index] for index in kept], question)
         table = pa.table(columns, names=list(question.columns))
-        release = Release.of(table, sampled[kept], plan, private=True, columns=question.columns, response=response)
+        release = Release.of(
+            table, sampled[kept], plan, private=True, columns=question.columns, response=response, unit=DEVICE
+        )
         return release.to_json()
 
 

@@ -22,6 +22,7 @@ from thresher.fleet.spark_drawing import SparkDrawing
 from thresher.fleet.store.aggregator import AggregatorStore
 from thresher.fleet.tally import draw, tally
 from thresher.mechanism import Release, binomials
+from thresher.privacy import DEVICE
 from thresher.questions import Bins, Joint, Prefixes, Question, Values
 from thresher.testing import SeededRandomness
 
@@ -101,7 +102,7 @@ def test_it_counts_what_the_local_tally_counts(
     assert (drawn.malformed, drawn.duplicates) == (local.malformed, local.duplicates) == (1, 2)
     assert release.table.equals(expected.table)
     assert len(release) == len(buckets) - 1  # all but the one held by two
-    assert release.verify() == config.planned.guarantee
+    assert release.verify() == config.planned.guarantee.for_unit(DEVICE)
 
 
 def test_spellings_of_a_bucket_are_counted_together(session: Any, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from thresher.fleet.messages import RoundConfiguration
 from thresher.fleet.sealing import OVERHEAD
 from thresher.fleet.store.aggregator import AggregatorStore
 from thresher.mechanism import Release
+from thresher.privacy import DEVICE
 
 RECORD = SIZE + OVERHEAD
 
@@ -70,7 +71,7 @@ def test_a_round_from_batches_to_release(aggregator: Aggregator) -> None:
     text = run(aggregator, config, sealed(config, ["a"] * 12 + ["b"] * 2 + [None] * 9))
     release = Release.from_json(text)
     assert (release.buckets, release.counts.tolist()) == (["a"], [12])
-    assert release.verify() == config.planned.guarantee
+    assert release.verify() == config.planned.guarantee.for_unit(DEVICE)
     assert release.response == response(config, 23)
 
 

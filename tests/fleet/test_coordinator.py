@@ -56,7 +56,7 @@ def test_a_histogram_from_submission_to_answer(server):
     assert status.rounds[0].state == "released"
     answer = server.coordinator.answer(submitted.id)
     assert {row.bucket for row in answer} == {"yes", "no", "nay"}
-    assert answer.verify() == answer.plan.guarantee
+    assert answer.verify() == answer.plan.guarantee.for_unit(DEVICE)
     assert answer.release.response.completed == len(WORDS)
 
 

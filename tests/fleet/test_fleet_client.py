@@ -31,6 +31,7 @@ from thresher.fleet import connection as connection_module
 from thresher.fleet.client import Fleet, QueryHandle
 from thresher.fleet.connection import Connection, error_of
 from thresher.fleet.device import Device
+from thresher.privacy import DEVICE
 from thresher.questions import Values
 
 pytestmark = pytest.mark.slow  # processes and browsers take their time
@@ -95,7 +96,7 @@ def test_a_histogram_waits_and_reports_its_rounds(fleet, devices):
             fleet.with_rounds(completions=DEVICES), "word", progress=lambda *each: told.append(each), **TARGET
         )
     assert told == [(1, 1, "histogram of word")]
-    assert answer.verify() == answer.plan.guarantee
+    assert answer.verify() == answer.plan.guarantee.for_unit(DEVICE)
     assert answer.release.response.completed == DEVICES
     assert "yes" in answer  # false alarm: 139 devices at p = 0.31 miss a threshold of 18 with probability 1.4e-7
     assert "canary" not in answer.to_json()

@@ -34,6 +34,7 @@ from thresher.fleet.messages import (
 )
 from thresher.fleet.policy import terms_of
 from thresher.fleet.rates import share
+from thresher.privacy import DEVICE
 from thresher.privacy.guarantee import delta
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE, Rates, contact_list_guarantee, injected_guarantee
@@ -367,7 +368,7 @@ def test_who_knows_the_contact_list_has_less_doubt():
     assert known.delta == delta(sampling_rate=2 / 16, threshold=12, epsilon=1.0, rounds=3) > 0
     assert known.delta > delta(sampling_rate=1 / 16, threshold=12, epsilon=1.0, rounds=3)
     everybody, plan = share(PLAN, 1.0)
-    assert contact_list_guarantee(plan, everybody) == plan.guarantee
+    assert contact_list_guarantee(plan, everybody) == plan.guarantee.for_unit(DEVICE)
     exactly, plan = share(PLAN, 1 / 16)
     assert exactly.kept == 1
     assert contact_list_guarantee(plan, exactly).delta == 1.0
@@ -406,4 +407,4 @@ def test_nothing_holds_against_who_can_add_reports_where_the_aggregator_tosses_n
         rates, plan = share(PLAN, contact_rate, sampled_by)
         assert injected_guarantee(plan, rates).delta == 1
     rates, plan = share(PLAN)  # the default
-    assert injected_guarantee(plan, rates) == plan.guarantee
+    assert injected_guarantee(plan, rates) == plan.guarantee.for_unit(DEVICE)

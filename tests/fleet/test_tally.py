@@ -31,6 +31,7 @@ from thresher.fleet.opening import Opening, Workers, open_reports
 from thresher.fleet.sealing import OVERHEAD, PrivateKey
 from thresher.fleet.tally import Tally, count_reports, draw, duplicates, tally
 from thresher.mechanism import Release
+from thresher.privacy import DEVICE
 from thresher.questions import Below, Bins, Cells, Dates, Joint, Prefixes, Question, Values
 from thresher.testing import SeededRandomness
 
@@ -138,7 +139,7 @@ def test_only_counts_at_the_threshold_are_released() -> None:
     release = released(sealed(CONFIG, ["a"] * 3 + ["b"] * 2 + ["c"] * 10 + [None] * 30), CONFIG)
     assert dict(zip(release.buckets, release.counts.tolist(), strict=True)) == {"c": 10, "a": 3}
     assert release.response == response(CONFIG, 45)
-    assert release.verify() == CONFIG.planned.guarantee
+    assert release.verify() == CONFIG.planned.guarantee.for_unit(DEVICE)
     assert Release.from_json(release.to_json()).table.equals(release.table)
 
 

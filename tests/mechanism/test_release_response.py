@@ -9,7 +9,7 @@ import pytest
 import thresher as th
 from thresher.errors import InvalidFormat, InvalidSetting, VerificationFailed
 from thresher.fleet.rates import share
-from thresher.mechanism import Release, Response, sample_and_threshold
+from thresher.mechanism import Release, Response
 from thresher.privacy import delta
 from thresher.privacy.intervals import intervals
 from thresher.privacy.rates import ONE, Rates
@@ -92,18 +92,19 @@ def test_the_stored_form_keeps_the_response():
     assert Release.from_json(released(None).to_json()).response is None
 
 
-def test_version_one_is_still_read():
-    """As thresher 0.1 wrote it: no response, neither in the content nor in the certificate."""
-    release = sample_and_threshold({"fr": 10_000, "de": 2_000}, PLAN, columns=("country",))
-    content = json.loads(release.to_json())
-    assert content["version"] == 3
-    assert content.pop("response") is None
-    content["version"] = 1
-    again = Release.from_json(json.dumps(content))
-    assert again.table.equals(release.table)
-    assert again.response is None
-    assert again.verify() == PLAN.guarantee
-    content["response"] = None
+def test_versions_one_and_two_of_a_table_are_still_read():
+    """A file that Thresher 0.1.0 wrote. It does not say whom the guarantee protects, and nobody says it for it."""
+    text = (Path(__file__).parent / "release_version_2_table.json").read_text()
+    release = Release.from_json(text)
+    assert (release.unit, release.response) == (None, None)
+    assert release.guarantee == th.plan(epsilon=1.0, delta=1e-8).guarantee
+    assert "had one unit held" in release.guarantee.in_words()
+    assert Release.from_json(release.to_json()).table.equals(release.table)
+    content = json.loads(text)
+    with pytest.raises(InvalidFormat):
+        Release.from_json(json.dumps(content | {"unit": None}))
+    del content["response"]
+    assert Release.from_json(json.dumps(content | {"version": 1})).table.equals(release.table)
     with pytest.raises(InvalidFormat):
         Release.from_json(json.dumps(content))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from thresher.analytics.population import Population
+from thresher.analytics.population import Population, unit_of
 from thresher.mechanism.release import Release
 from thresher.privacy.plans import Plan
 from thresher.questions import Question
@@ -26,4 +27,5 @@ class Charged(Population):
         if self._charge is not None:
             self._charge()
             self._charge = None
-        return self._population.ask(question, plan)
+        release = self._population.ask(question, plan)
+        return replace(release, unit=unit_of(self._population)) if release.unit is None else release

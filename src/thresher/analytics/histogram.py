@@ -16,6 +16,7 @@ from thresher.mechanism.release_format import bucket_columns
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
+from thresher.privacy.units import Unit
 from thresher.questions import Question, normal
 
 if TYPE_CHECKING:
@@ -75,6 +76,15 @@ class Histogram(Tabular):
     def guarantee(self) -> Guarantee:
         """What is guaranteed; raises where a seeded source drew it."""
         return self.release.guarantee
+
+    @property
+    def unit(self) -> Unit | None:
+        """Whom the guarantee protects; None where nobody said it."""
+        return self.release.unit
+
+    def promise(self) -> str:
+        """The guarantee in one line, for a title or a footer."""
+        return self.release.promise()
 
     @property
     def below_threshold(self) -> list[Any]:

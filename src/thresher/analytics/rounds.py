@@ -12,6 +12,7 @@ from thresher.mechanism.release import Release
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
+from thresher.privacy.units import Unit
 from thresher.questions import Question
 
 Progress: TypeAlias = Callable[[int, int, str], None]
@@ -73,7 +74,13 @@ class Answer(Tabular):
                 "This answer was drawn from a seeded source and guarantees nothing.",
                 hint="Draw without thresher.testing.",
             )
-        return self.plan.guarantee
+        return self.plan.guarantee.for_unit(self.unit)
+
+    @property
+    def unit(self) -> Unit | None:
+        """Whom the guarantee protects; None where nobody said it, or where rounds say different things."""
+        units = {release.unit for release in self.releases}
+        return units.pop() if len(units) == 1 else None
 
     @property
     def rounds_asked(self) -> int:
@@ -86,8 +93,15 @@ class Answer(Tabular):
             if release.plan != self.plan:
                 raise VerificationFailed("A round was drawn with another plan than the answer states.")
             release.verify()
+        if len({release.unit for release in self.releases}) > 1:
+            raise VerificationFailed("Rounds were drawn for different units, whose guarantees do not add up.")
         return self.guarantee
 
     def promise(self) -> str:
         """The guarantee in one line, for a title or a footer."""
-        return str(self.plan.guarantee) if self.private else "seeded, not private"
+        if not self.private:
+            return "seeded, not private"
+        try:
+            return str(self.guarantee)
+        except VerificationFailed:
+            return self.plan.promise()

@@ -240,8 +240,8 @@ def ranges(
 
 
 def _promise(answer: Any, unit: str | None) -> None:
-    whom = "each row is a unit" if unit is None else f"each {unit} is a unit, with one value"
-    console.print(f"{answer.plan.guarantee}; {whom}.", style="dim", soft_wrap=True, markup=False)
+    whom = "Each row is a unit." if unit is None else f"Each {unit} is a unit, with one value."
+    console.print(f"{answer.promise()}. {whom}", style="dim", soft_wrap=True, markup=False)
 
 
 def _ledger(path: Path | None) -> Ledger | None:

@@ -73,7 +73,7 @@ def admit(request: QueryRequest | bytes, defaults: RoundSettings = DEFAULTS) -> 
     check_columns(query.first_question.columns)
     check_bucket_size(query, settings.bucket_size or 0)
     rates, exact = share(plan, settings.contact_rate or 1.0, sampled_by(settings))
-    exact.verify()
+    _ = exact.guarantee  # recomputed, or refused
     query = _read_back(_as_counted(with_plan(query, exact)))
     _first_round(query, rates, settings)  # which can be made
     return Admitted(

@@ -23,6 +23,7 @@ from thresher.privacy import rates as against
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE, Rates
+from thresher.privacy.units import DEVICE
 from thresher.questions import Question
 
 VERSION: Literal[1] = 1
@@ -81,8 +82,8 @@ class GuaranteeStated(Message, frozen=True, kw_only=True):
 
     @property
     def stated(self) -> Guarantee:
-        """The same as a value."""
-        return Guarantee(self.epsilon, self.delta, self.adjacency, self.rounds)
+        """The same as a value; a fleet's units are its devices."""
+        return Guarantee(self.epsilon, self.delta, self.adjacency, self.rounds, DEVICE)
 
 
 class Guarantees(Message, frozen=True, kw_only=True):
@@ -453,7 +454,7 @@ def read_configuration(configuration: RoundConfiguration) -> tuple[Question, Pla
         consistent = (
             configuration.index < plan.rounds
             and rates.sampling_rate == plan.exact_rate
-            and configuration.guarantees.analyst == GuaranteeStated.of(plan.guarantee)
+            and configuration.guarantees.analyst == GuaranteeStated.of(plan.stated)
             and (configuration.version == 1) == (configuration.guarantees.injected is None)
         )
     except (ThresherError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError):

@@ -24,6 +24,7 @@ from thresher.fleet.plaintext import to_columns
 from thresher.mechanism import Randomness, Release, Response, SecureRandomness, binomials, threshold
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE, Rates
+from thresher.privacy.units import DEVICE
 from thresher.questions import Bucket, Question
 
 DIGESTS = 1 << 18
@@ -103,7 +104,7 @@ def released(
     import pyarrow as pa
 
     table = pa.table(to_columns(buckets, question), names=list(question.columns))
-    return Release.of(table, sampled, plan, private=private, columns=question.columns, response=response)
+    return Release.of(table, sampled, plan, private=private, columns=question.columns, response=response, unit=DEVICE)
 
 
 def duplicates(batches: Batches, size: int, reports: int) -> npt.NDArray[np.bool_]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +22,12 @@ from thresher.privacy.intervals import intervals
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Guarantees
 from thresher.privacy.settings import Adjacency, check_probability
+from thresher.privacy.units import Unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NUMBERS = ("count", "estimate", "lower", "upper")
+NUMBERS = release_format.NUMBERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,11 @@ class Release(Tabular):
     (how many units may hold the bucket, given that it was released, with probability `confidence`). Rows are sorted by
     count, largest first, then by bucket; nothing about dropped buckets is kept, not even how many there were.
 
-    `response` is how many devices of a fleet took part; None for a table, where everybody does.
+    `response` is how many devices of a fleet took part; None for a table, where everybody does. `unit` is whom the
+    guarantee protects; None where nobody said it, as in files of Thresher 0.1.0.
 
     Guarantee: see `guarantee`; it covers the plan's rounds together. `private` is False where a seeded source drew it,
-    and then nothing is guaranteed.
+    and then nothing is guaranteed. No bucket is there twice.
     """
 
     table: pa.Table
@@ -58,6 +60,19 @@ class Release(Tabular):
     private: bool
     confidence: float = 0.95
     response: Response | None = None
+    unit: Unit | None = None
+
+    def __post_init__(self) -> None:
+        release_format.check_table(self.table)
+        if not isinstance(self.plan, Plan):
+            raise InvalidSetting("plan", f"must be a plan, not {type(self.plan).__name__}")
+        if not isinstance(self.private, bool):
+            raise InvalidSetting("private", f"must be True or False, not {type(self.private).__name__}")
+        check_probability(self.confidence, setting="confidence")
+        if not isinstance(self.response, Response | None):
+            raise InvalidSetting("response", f"must be a response, not {type(self.response).__name__}")
+        if not isinstance(self.unit, Unit | None):
+            raise InvalidSetting("unit", f"must be a unit, not {type(self.unit).__name__}")
 
     @classmethod
     def of(
@@ -70,12 +85,13 @@ class Release(Tabular):
         columns: tuple[str, ...] = ("bucket",),
         confidence: float = 0.95,
         response: Response | None = None,
+        unit: Unit | None = None,
     ) -> Release:
         """A release of these buckets with these *sampled* counts, all of which have reached the threshold."""
         import pyarrow as pa
 
         confidence = check_probability(confidence, setting="confidence")
-        sampled = np.asarray(counts, dtype=np.int64)
+        sampled = release_format.check_counts(counts)
         if np.any(sampled < plan.threshold):
             raise InvalidSetting(
                 "counts",
@@ -90,7 +106,7 @@ class Release(Tabular):
         numbers = (pa.array(values) for values in (sampled, sampled / rate, lower, upper))
         table = pa.table([*keys, *numbers], names=[*columns, *NUMBERS])
         order = [("count", "descending"), *((name, "ascending") for name in columns)]
-        return cls(table.sort_by(order).combine_chunks(), plan, private, confidence, response)
+        return cls(table.sort_by(order).combine_chunks(), plan, private, confidence, response, unit)
 
     @property
     def rate(self) -> float:
@@ -143,7 +159,16 @@ class Release(Tabular):
                 "This release was drawn from a seeded source and guarantees nothing.",
                 hint="Draw without thresher.testing.",
             )
-        return self.plan.guarantee
+        return self.plan.guarantee.for_unit(self.unit)
+
+    def promise(self) -> str:
+        """The guarantee in one line, for a title or a footer."""
+        if not self.private:
+            return "seeded, not private"
+        try:
+            return str(self.guarantee)
+        except VerificationFailed:
+            return self.plan.promise()
 
     @property
     def guarantees(self) -> Guarantees | None:
@@ -187,24 +212,26 @@ class Release(Tabular):
             self.response.verify(self.plan)
             if len(self) and int(self.counts.max()) > self.response.completed:
                 raise VerificationFailed("A released count is above the number of devices that completed.")
-        again = Release.of(
-            self.table.select(list(self.columns)),
-            self.counts,
-            self.plan,
-            private=True,
-            columns=self.columns,
-            confidence=self.confidence,
-            response=self.response,
-        )
+        try:
+            again = Release.of(
+                self.table.select(list(self.columns)),
+                self.counts,
+                self.plan,
+                private=True,
+                columns=self.columns,
+                confidence=self.confidence,
+                response=self.response,
+                unit=self.unit,
+            )
+        except InvalidSetting as error:
+            raise VerificationFailed(f"These rows cannot have been released: {error.message}") from None
         if not again.table.equals(self.table):
             raise VerificationFailed("An estimate, an interval or the order of rows does not follow from the counts.")
         return guarantee
 
     def certificate(self) -> dict[str, Any]:
         """What was guaranteed and how, as plain values, with a digest of the released rows."""
-        return release_format.certificate(
-            self.table, self.plan, private=self.private, confidence=self.confidence, response=self.response
-        )
+        return release_format.certificate(**self._parts(), guarantee=self.guarantee if self.private else None)
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
@@ -216,15 +243,16 @@ class Release(Tabular):
 
     def to_json(self) -> str:
         """Rows, plan and certificate as JSON; `from_json` reads it back."""
-        content = release_format.to_content(
-            self.table, self.plan, private=self.private, confidence=self.confidence, response=self.response
-        )
+        content = release_format.to_content(**self._parts(), guarantee=self.guarantee if self.private else None)
         return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Release:
         """Read what `to_json` wrote; anything altered since then is an error."""
         return cls(*release_format.from_content(text))
+
+    def _parts(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def save(self, path: str | Path) -> None:
         """Write the release to a file, whole or not at all."""
@@ -257,11 +285,10 @@ class Release(Tabular):
 
     def _subtitle(self, shown: int) -> str:
         part = "" if shown == len(self) else f"the largest {shown} of {len(self):,} released buckets; "
-        return part + (str(self.plan.guarantee) if self.private else "seeded, not private")
+        return part + self.promise()
 
     def __repr__(self) -> str:
-        what = self.plan.guarantee if self.private else "seeded, not private"
-        return f"<Release of {len(self):,} buckets, {what}>"
+        return f"<Release of {len(self):,} buckets, {self.promise()}>"
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.table.column_names)

@@ -8,14 +8,19 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from thresher._version import __version__
 from thresher.errors import InvalidFormat, InvalidSetting, ThresherError, VerificationFailed
 from thresher.mechanism.response import Response
+from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import AGAINST, Guarantees
 from thresher.privacy.settings import RATE_BITS, check_probability, rate_numerator
+from thresher.privacy.units import Unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,9 +28,12 @@ if TYPE_CHECKING:
 FORMAT = "thresher-release"
 VERSION = 3
 """Version 2 added `response`, how many devices took part, which is null for a table. Version 3 says in it who tossed
-which coins, and on the certificate what is guaranteed against whom. Versions 1 and 2 are still read."""
-_FIELDS_1 = {"format", "version", "plan", "confidence", "columns", "rows", "certificate"}
-_FIELDS = {1: _FIELDS_1, 2: _FIELDS_1 | {"response"}, 3: _FIELDS_1 | {"response"}}
+which coins, and on the certificate what is guaranteed against whom; it adds `unit`, whom the guarantee protects, which
+is null where nobody said it. Versions 1 and 2 are still read."""
+NUMBERS = ("count", "estimate", "lower", "upper")
+_NUMBER_TYPES = ("int64", "double", "int64", "int64")
+_LARGEST_COUNT = 1 << 53
+"""Counts beyond it are no whole numbers any more in JSON, nor in estimates."""
 
 
 def bucket_columns(buckets: Any, columns: tuple[str, ...]) -> list[pa.Array]:
@@ -45,6 +53,7 @@ def bucket_columns(buckets: Any, columns: tuple[str, ...]) -> list[pa.Array]:
 
 def _storable(values: Any, column: str) -> pa.Array:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     try:
         array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
@@ -52,7 +61,8 @@ def _storable(values: Any, column: str) -> pa.Array:
             array = array.combine_chunks()
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
-        return array.cast(_storable_type(array.type))
+        array = array.cast(_storable_type(array.type))
+        return pc.add(array, 0.0) if pa.types.is_floating(array.type) else array  # -0.0 is counted as 0.0
     except (pa.ArrowException, TypeError, OverflowError):
         # The engine's message may quote a value; ours must not.
         raise InvalidSetting(
@@ -109,31 +119,127 @@ def _from_json(values: list[Any], kind: str) -> pa.Array:
     return pa.array(values, simple[kind])
 
 
+def check_counts(counts: Any) -> NDArray[np.int64]:
+    """Whole numbers that a float can hold exactly."""
+    array = np.asarray(counts)
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise InvalidSetting("counts", "must be whole numbers")
+    if array.size and not (int(array.min()) >= 0 and int(array.max()) <= _LARGEST_COUNT):
+        raise InvalidSetting("counts", "must be from 0 to 2^53")
+    return array.astype(np.int64)
+
+
+def check_table(table: Any) -> None:
+    """Require what holds for the rows of every release: bucket columns of known types, then the four numbers.
+
+    Guarantee: no name and no bucket is there twice, and nothing is missing.
+    """
+    import pyarrow as pa
+
+    if not isinstance(table, pa.Table):
+        raise InvalidSetting("table", f"must be an Arrow table, not {type(table).__name__}")
+    names, types = table.column_names, [str(kind) for kind in table.schema.types]
+    keys = names[: -len(NUMBERS)]
+    if tuple(names[-len(NUMBERS) :]) != NUMBERS or tuple(types[-len(NUMBERS) :]) != _NUMBER_TYPES or not keys:
+        raise InvalidSetting("table", f"must have a bucket's columns, then {', '.join(NUMBERS)}")
+    if len(set(names)) != len(names):
+        raise InvalidSetting("table", "must not have two columns of one name")
+    for name in keys:
+        kind = table.schema.field(name).type
+        if not _is_stored(kind):
+            raise InvalidSetting(name, "holds buckets of a type that cannot be released")
+        if pa.types.is_floating(kind):
+            values = table[name].to_numpy()
+            if np.any(np.isnan(values) | (np.signbit(values) & (values == 0))):
+                raise InvalidSetting(name, "must not hold a bucket that is no number, nor a zero with a sign")
+    if any(column.null_count for column in table.columns):
+        raise InvalidSetting("table", "must not have missing values")
+    if table.num_rows > 1 and table.select(keys).group_by(keys).aggregate([]).num_rows != table.num_rows:
+        raise InvalidSetting("table", "must not have the same bucket twice")
+
+
+def _is_stored(kind: pa.DataType) -> bool:
+    try:
+        return bool(_storable_type(kind) == kind)
+    except TypeError:
+        return False
+
+
 def to_content(
-    table: pa.Table, plan: Plan, *, private: bool, confidence: float, response: Response | None
+    table: pa.Table,
+    plan: Plan,
+    *,
+    private: bool,
+    confidence: float,
+    response: Response | None,
+    unit: Unit | None,
+    version: int = VERSION,
+    guarantee: Guarantee | None = None,
 ) -> dict[str, Any]:
-    """The stored form as plain values."""
-    return {
+    """The stored form as plain values; `guarantee` is what the certificate states, None if nothing."""
+    content = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": version,
         "plan": plan.to_dict(),
         "confidence": confidence,
-        "response": None if response is None else response.to_dict(),
+        "response": None if response is None else response.to_dict() if version > 2 else response.to_version_2(),
+        "unit": None if unit is None else str(unit),
         "columns": [{"name": field.name, "type": str(field.type)} for field in table.schema],
         "rows": [_to_json(table.column(index)) for index in range(table.num_columns)],
-        "certificate": certificate(table, plan, private=private, confidence=confidence, response=response),
     }
+    for field, since in (("response", 2), ("unit", 3)):
+        if version < since:
+            del content[field]
+    content["certificate"] = certificate(
+        table,
+        plan,
+        private=private,
+        confidence=confidence,
+        response=response,
+        unit=unit,
+        version=version,
+        guarantee=guarantee,
+    )
+    return content
 
 
 def certificate(
-    table: pa.Table, plan: Plan, *, private: bool, confidence: float, response: Response | None
+    table: pa.Table,
+    plan: Plan,
+    *,
+    private: bool,
+    confidence: float,
+    response: Response | None,
+    unit: Unit | None,
+    version: int = VERSION,
+    guarantee: Guarantee | None = None,
 ) -> dict[str, Any]:
     """What was guaranteed, and a digest of the rows it was guaranteed for.
 
     The digest finds accidental change. It is not a signature: whoever can rewrite the file can recompute it.
     """
-    taken_part = {} if response is None else _taken_part(response, plan, private=private)
-    return _certificate(table, plan, private, confidence, taken_part)
+    rows = [_to_json(table.column(index)) for index in range(table.num_columns)]
+    whom = {} if version < 3 else {"unit": None if unit is None else str(unit)}
+    taken_part: dict[str, Any] = {}
+    if response is not None:
+        old = {"response": response.to_version_2()}
+        taken_part = old if version < 3 else _taken_part(response, plan, private=private)
+    return {
+        "mechanism": "sample-and-threshold",
+        "software": f"thresher {__version__}",
+        "private": private,
+        "guarantee": "none: drawn from a seeded source" if guarantee is None else str(guarantee.for_unit(unit)),
+        **whom,
+        "sampling_rate": f"{rate_numerator(plan.sampling_rate)}/2^{RATE_BITS}",
+        "threshold": plan.threshold,
+        "epsilon": plan.epsilon,
+        "delta": plan.delta,
+        "adjacency": plan.adjacency,
+        "rounds": plan.rounds,
+        "confidence": confidence,
+        **taken_part,
+        "digest": "sha256:" + hashlib.sha256(_canonical([table.column_names, rows])).hexdigest(),
+    }
 
 
 def _taken_part(response: Response, plan: Plan, *, private: bool) -> dict[str, Any]:
@@ -150,80 +256,123 @@ def _taken_part(response: Response, plan: Plan, *, private: bool) -> dict[str, A
     return {"response": response.numbers, "coins": coins, "guarantees": guarantees}
 
 
-def _certificate(
-    table: pa.Table, plan: Plan, private: bool, confidence: float, taken_part: dict[str, Any]
-) -> dict[str, Any]:
-    rows = [_to_json(table.column(index)) for index in range(table.num_columns)]
-    return {
-        "mechanism": "sample-and-threshold",
-        "software": f"thresher {__version__}",
-        "private": private,
-        "guarantee": str(plan.guarantee) if private else "none: drawn from a seeded source",
-        "sampling_rate": f"{rate_numerator(plan.sampling_rate)}/2^{RATE_BITS}",
-        "threshold": plan.threshold,
-        "epsilon": plan.epsilon,
-        "delta": plan.delta,
-        "adjacency": plan.adjacency,
-        "rounds": plan.rounds,
-        "confidence": confidence,
-        **taken_part,
-        "digest": "sha256:" + hashlib.sha256(_canonical([table.column_names, rows])).hexdigest(),
-    }
-
-
 def _canonical(content: Any) -> bytes:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def from_content(text: str) -> tuple[pa.Table, Plan, bool, float, Response | None]:
-    """Table, plan, private mark, confidence and response of a stored release; what does not fit is an error."""
+class Parts(NamedTuple):
+    """What a stored release consists of."""
+
+    table: pa.Table
+    plan: Plan
+    private: bool
+    confidence: float
+    response: Response | None
+    unit: Unit | None
+
+
+def from_content(text: str) -> Parts:
+    """The parts of a stored release.
+
+    Guarantee: writing the parts again gives what was read, value by value and type by type. What does not fit is an
+    error: `InvalidFormat` if it is no release, `VerificationFailed` if its certificate belongs to other rows or to
+    another plan. Whether the plan keeps what it states is left to `verify`.
+    """
     import pyarrow as pa
 
     try:
-        content = json.loads(text)
+        content = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_repetition)
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise InvalidFormat("This is not a Thresher release.", hint="Give what Release.save wrote.")
-        fields = _FIELDS.get(content["version"]) if "version" in content else None
-        if fields is None:
+        version = content.get("version")
+        if type(version) is not int or not 1 <= version <= VERSION:
             raise InvalidFormat(
                 f"This release has a version that this Thresher does not read; it reads versions 1 to {VERSION}.",
                 hint="Upgrade Thresher.",
             )
-        if set(content) != fields:
-            raise InvalidFormat("This release has missing or unknown fields.")
-        plan = Plan.from_dict(content["plan"])
-        confidence = check_probability(content["confidence"], setting="confidence")
-        stated_response = content.get("response")
-        if stated_response is None:
-            response = None
-        elif content["version"] == 2:
-            response = Response.from_version_2(stated_response, plan)
-        else:
-            response = Response.from_dict(stated_response)
-        arrays = [
-            _from_json(values, column["type"])
-            for values, column in zip(content["rows"], content["columns"], strict=True)
-        ]
-        table = pa.table(arrays, names=[column["name"] for column in content["columns"]])
-        private = content["certificate"]["private"]
+        parts = _parts(content)
+        plan, private = parts.plan, parts.private
+        expected = to_content(**parts._asdict(), version=version, guarantee=plan.stated if private else None)
+        stated = content["certificate"]
+        whole = content | {"certificate": expected["certificate"]}
+        if not isinstance(stated.get("software"), str) or not _same(whole, expected):
+            raise InvalidFormat("This release has missing, unknown or changed fields.", hint="Use the original file.")
+    except InvalidSetting as error:
+        raise InvalidFormat(f"This release cannot be read: {error.message}", hint="Use the original file.") from None
     except ThresherError:
         raise
-    except (ValueError, TypeError, KeyError, AttributeError, pa.ArrowException):
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError, pa.ArrowException):
         raise InvalidFormat(
             "This release cannot be read: it is not complete, or was changed.", hint="Save it again."
         ) from None
-    if content["version"] < 3:
-        taken_part = {} if response is None else {"response": response.to_version_2()}
-        expected = _certificate(table, plan, private, confidence, taken_part)
-    else:
-        expected = certificate(table, plan, private=private, confidence=confidence, response=response)
-    stated = {key: value for key, value in content["certificate"].items() if key != "software"}
-    if stated != {key: value for key, value in expected.items() if key != "software"}:
+    if not _same(stated, expected["certificate"] | {"software": stated["software"]}):
         raise VerificationFailed(
             "The certificate does not belong to these rows and this plan: the release was changed after it was made.",
             hint="Use the original file.",
         )
-    return table, plan, private, confidence, response
+    return parts
+
+
+def _parts(content: dict[str, Any]) -> Parts:
+    """The parts, as far as they can be read; whether they are what was stored is seen by writing them again."""
+    import pyarrow as pa
+
+    private = content["certificate"]["private"]
+    if not isinstance(private, bool):
+        raise InvalidFormat("This release does not say whether it is private.")
+    plan, unit = Plan.from_dict(content["plan"]), content.get("unit")
+    columns = content["columns"]
+    arrays = [_from_json(values, column["type"]) for values, column in zip(content["rows"], columns, strict=True)]
+    table = pa.table(arrays, names=[column["name"] for column in columns])
+    check_table(table)
+    for name in table.column_names:
+        if pa.types.is_temporal(table.schema.field(name).type):
+            table[name].to_pylist()  # dates that no calendar has, and zones that nobody knows
+    return Parts(
+        table=table,
+        plan=plan,
+        private=private,
+        confidence=check_probability(content["confidence"], setting="confidence"),
+        response=_response(content, plan),
+        unit=None if unit is None else Unit.read(unit),
+    )
+
+
+def _response(content: dict[str, Any], plan: Plan) -> Response | None:
+    stated = content.get("response")
+    if stated is None:
+        return None
+    return Response.from_version_2(stated, plan) if content["version"] == 2 else Response.from_dict(stated)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _no_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise ValueError("a field is there twice")
+    return content
+
+
+def _same(stated: Any, expected: Any) -> bool:
+    """Whether two plain values are the same, types included; a float may have been written as a whole number."""
+    if isinstance(expected, dict):
+        return (
+            isinstance(stated, dict)
+            and stated.keys() == expected.keys()
+            and all(_same(stated[key], value) for key, value in expected.items())
+        )
+    if isinstance(expected, list):
+        return (
+            isinstance(stated, list)
+            and len(stated) == len(expected)
+            and all(_same(one, other) for one, other in zip(stated, expected, strict=True))
+        )
+    if isinstance(expected, float) and type(stated) is int:
+        return stated == expected
+    return type(stated) is type(expected) and bool(stated == expected)
 
 
 def read_text(path: Path) -> str:

@@ -17,6 +17,7 @@ from thresher.mechanism.binomials import binomials
 from thresher.mechanism.randomness import Randomness, SecureRandomness
 from thresher.mechanism.release import Release
 from thresher.privacy.plans import Plan
+from thresher.privacy.units import Unit
 
 
 def thin(counts: ArrayLike, plan: Plan, randomness: Randomness | None = None) -> NDArray[np.int64]:
@@ -38,8 +39,11 @@ def sample_and_threshold(
     randomness: Randomness | None = None,
     *,
     columns: tuple[str, ...] = ("bucket",),
+    unit: Unit | None = None,
 ) -> Release:
     """Draw one round from exact counts: a mapping of bucket to count, or a pair (buckets, counts).
+
+    `unit` is what was counted, if that is to stand on the certificate.
 
     Guarantee: the release is one of the plan's rounds; each unit must have been counted once.
     Edge cases: no bucket reaching the threshold gives an empty release, which is a valid answer; drawing again because
@@ -57,7 +61,7 @@ def sample_and_threshold(
             hint="Give one count a bucket.",
         )
     kept = np.flatnonzero(threshold(sampled, plan))
-    return Release.of(_take(buckets, kept), sampled[kept], plan, private=source.private, columns=columns)
+    return Release.of(_take(buckets, kept), sampled[kept], plan, private=source.private, columns=columns, unit=unit)
 
 
 def _take(buckets: Any, kept: NDArray[np.intp]) -> Any:

@@ -180,7 +180,7 @@ class Table(Population):
             counted = counted.sort_by([(name, "ascending") for name in counted.column_names])
         pair = buckets(counted, question)
         self._about_to_draw()
-        return sample_and_threshold(pair, plan, self._randomness, columns=question.columns)
+        return sample_and_threshold(pair, plan, self._randomness, columns=question.columns, unit=self.unit)
 
     def close(self) -> None:
         """Let go of connections and of what engines keep for this table.
@@ -284,4 +284,6 @@ class Table(Population):
     def _release(self, sampled: pa.Table, question: Question, plan: Plan) -> Release:
         """A release of counts that are sampled already."""
         found, counts = buckets(sampled, question)
-        return Release.of(found, counts, plan, private=self._randomness.private, columns=question.columns)
+        return Release.of(
+            found, counts, plan, private=self._randomness.private, columns=question.columns, unit=self.unit
+        )

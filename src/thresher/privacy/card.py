@@ -17,7 +17,7 @@ def card(plan: Plan) -> str:
         "Thresher plan",
         f"  sample      {sample}",
         f"  threshold   counts below {plan.threshold} in the sample are dropped",
-        f"  guarantee   {plan.guarantee}",
+        f"  guarantee   {plan.promise()}",
         f"  seen        with 95 % probability: buckets of {plan.smallest_visible(0.95):,} units or more",
         f"              with 50 % probability: buckets of {plan.smallest_visible(0.5):,}",
         f"  error       {_errors(plan)}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from thresher.privacy import composition, exact
 from thresher.privacy.settings import (
@@ -15,11 +15,14 @@ from thresher.privacy.settings import (
     check_threshold,
     upper_float,
 )
+from thresher.privacy.units import ROW, Unit
 
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """An (epsilon, delta) differential-privacy guarantee, and against which change it protects.
+    """An (epsilon, delta) differential-privacy guarantee, against which change it protects, and whom.
+
+    `unit` is None where nobody has said yet what one unit is, as in a plan.
 
     Edge cases: a delta of 1 guarantees nothing, and is said to.
     """
@@ -28,25 +31,33 @@ class Guarantee:
     delta: float
     adjacency: Adjacency
     rounds: int = 1
+    unit: Unit | None = None
 
     def __str__(self) -> str:
         if not self.delta < 1:
             return "nothing is guaranteed (delta is 1)"
         rounds = "one round" if self.rounds == 1 else f"all {self.rounds} rounds together"
-        return f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency}, over {rounds}"
+        whom = "" if self.unit is None else f", for {self.unit.one}"
+        return f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency}, over {rounds}{whom}"
+
+    def for_unit(self, unit: Unit | None) -> Guarantee:
+        """The same guarantee, for what one unit is."""
+        return replace(self, unit=unit)
 
     def in_words(self) -> str:
         """The promise in sentences that need no mathematics."""
         if not self.delta < 1:
             return "Nothing is guaranteed (delta is 1)."
+        one = "one unit" if self.unit is None else self.unit.one
         change = {
-            "replace": "had one person held any other value",
-            "add-remove": "had one person not taken part at all",
+            "replace": f"had {one} held any other value",
+            "add-remove": f"had {one} not taken part at all",
         }[self.adjacency]
+        rows = " Each row is protected by itself: a person with several rows is protected less." * (self.unit == ROW)
         return (
             f"Whatever is released would have been almost as likely {change}: no outcome's probability "
             f"changes by more than a factor of {_rounded_up(math.exp(self.epsilon))} (epsilon = {self.epsilon:g}), "
-            f"apart from events with a total probability of at most {self.delta:g} (delta)."
+            f"apart from events with a total probability of at most {self.delta:g} (delta).{rows}"
         )
 
 

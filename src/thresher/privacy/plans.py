@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -79,29 +80,42 @@ class Plan:
         return Fraction(self.sampling_rate)
 
     @property
-    def guarantee(self) -> Guarantee:
-        """What all rounds together guarantee."""
+    def stated(self) -> Guarantee:
+        """What the plan states. Nobody may have checked it: `guarantee` does."""
         return Guarantee(self.epsilon, self.delta, self.adjacency, self.rounds)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What all rounds together guarantee, recomputed once for each plan; `VerificationFailed` if it does not hold.
+
+        Edge cases: the first time takes as long as `verify`, up to seconds for plans of many rounds.
+        """
+        self._check(_reached(self))
+        return self.stated
+
+    def promise(self) -> str:
+        """The guarantee in one line; of a plan that does not keep it, that it has none."""
+        try:
+            return str(self.guarantee)
+        except VerificationFailed:
+            return "no guarantee: the plan does not keep what it states"
 
     def verify(self) -> float:
         """Recompute delta at this epsilon from the rate and the threshold alone, and return it.
 
         Raises `VerificationFailed` if it is above what the plan states.
         """
-        reached = guarantee.delta(
-            sampling_rate=self.sampling_rate,
-            threshold=self.threshold,
-            epsilon=self.epsilon,
-            adjacency=self.adjacency,
-            rounds=self.rounds,
-        )
+        reached = _computed(self)
+        self._check(reached)
+        return reached
+
+    def _check(self, reached: float) -> None:
         if not reached <= self.delta:
             raise VerificationFailed(
                 f"At epsilon = {self.epsilon:g}, this sampling_rate and threshold guarantee delta = {reached:.3g}, "
                 f"not {self.delta:g}.",
                 hint="Make the plan again with thresher.plan.",
             )
-        return reached
 
     def sees(self, count: ArrayLike) -> Any:
         """Probability that a bucket held by `count` units is released in a round; arrays give arrays."""
@@ -192,6 +206,20 @@ class Plan:
         from thresher.privacy.card import card
 
         return card(self)
+
+
+def _computed(plan: Plan) -> float:
+    """The delta that a plan's rate and threshold reach at its epsilon, whatever the plan states."""
+    return guarantee.delta(
+        sampling_rate=plan.sampling_rate,
+        threshold=plan.threshold,
+        epsilon=plan.epsilon,
+        adjacency=plan.adjacency,
+        rounds=plan.rounds,
+    )
+
+
+_reached = functools.lru_cache(maxsize=1024)(_computed)
 
 
 def _fields(content: Any) -> Mapping[str, Any]:

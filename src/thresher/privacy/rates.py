@@ -14,6 +14,7 @@ from fractions import Fraction
 from thresher.errors import InvalidSetting
 from thresher.privacy.guarantee import Guarantee, delta
 from thresher.privacy.plans import Plan
+from thresher.privacy.units import DEVICE
 
 ONE = 1 << 32
 """The numerator of a rate of 1."""
@@ -51,7 +52,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Guarantees:
-    """What a plan whose coins are tossed at these rates guarantees, and against whom (`AGAINST`)."""
+    """What a plan whose coins are tossed at these rates guarantees one device, and against whom (`AGAINST`)."""
 
     analyst: Guarantee
     contact_list: Guarantee
@@ -59,8 +60,12 @@ class Guarantees:
 
     @classmethod
     def of(cls, plan: Plan, rates: Rates) -> Guarantees:
-        """All three, each computed for the coins that count against its adversary."""
-        return cls(plan.guarantee, contact_list_guarantee(plan, rates), injected_guarantee(plan, rates))
+        """All three, each computed for the coins that count against its adversary.
+
+        Edge cases: where those are all coins, it is what the plan states, which `Plan.verify` recomputes.
+        """
+        analyst = plan.stated.for_unit(DEVICE)
+        return cls(analyst, contact_list_guarantee(plan, rates), injected_guarantee(plan, rates))
 
     def against(self) -> dict[str, Guarantee]:
         """Each guarantee under the adversary whom it holds against."""
@@ -78,7 +83,7 @@ class Guarantees:
     def _adding(self) -> str:
         if not self.injected.delta < 1:
             return (
-                "Whoever can add devices or reports can test what one person holds: nothing is promised against them, "
+                "Whoever can add devices or reports can test what one device holds: nothing is promised against them, "
                 "since the aggregator tosses no coin."
             )
         if self.injected == self.analyst:
@@ -123,9 +128,9 @@ def _at_rate(plan: Plan, rate: float) -> Guarantee:
     Many devices may share this process: computed once for a plan and a rate.
     """
     if rate == plan.sampling_rate:
-        return plan.guarantee
+        return plan.stated.for_unit(DEVICE)
     if rate == 1:
-        return Guarantee(plan.epsilon, 1.0, plan.adjacency, plan.rounds)
+        return Guarantee(plan.epsilon, 1.0, plan.adjacency, plan.rounds, DEVICE)
     worst = delta(
         sampling_rate=rate,
         threshold=plan.threshold,
@@ -133,4 +138,4 @@ def _at_rate(plan: Plan, rate: float) -> Guarantee:
         adjacency=plan.adjacency,
         rounds=plan.rounds,
     )
-    return Guarantee(plan.epsilon, max(worst, plan.delta), plan.adjacency, plan.rounds)
+    return Guarantee(plan.epsilon, max(worst, plan.delta), plan.adjacency, plan.rounds, DEVICE)

@@ -18,6 +18,7 @@ from thresher.mechanism.response import Response
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Guarantees
+from thresher.privacy.units import DEVICE
 from thresher.spelling import as_text
 
 
@@ -184,12 +185,12 @@ def _of_values(verb: str, lines: list[Line], truth: Mapping[str, int], plan: Pla
         large=len(large),
         large_released=len(large & {line.what for line in lines}),
         plan=plan,
-        guarantee=plan.guarantee,
+        guarantee=plan.guarantee.for_unit(DEVICE),
     )
 
 
 def _plain(verb: str, lines: list[Line], plan: Plan) -> Comparison:
-    return Comparison(verb, tuple(lines), 0, 0, 0, 0, plan, plan.guarantee)
+    return Comparison(verb, tuple(lines), 0, 0, 0, 0, plan, plan.guarantee.for_unit(DEVICE))
 
 
 def _quantile_lines(answer: Quantiles, column: Column) -> list[Line]:

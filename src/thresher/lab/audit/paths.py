@@ -145,6 +145,7 @@ def require_only_rows(release: Release) -> None:
         private=release.private,
         columns=release.columns,
         confidence=release.confidence,
+        unit=release.unit,
         response=release.response,  # how many devices took part is public, whatever they hold
     )
     for field in fields(release):
