@@ -19,6 +19,7 @@ from thresher.populations import Table, duckdb_engine
 from thresher.questions import Below, Prefixes, Values
 
 PLAN = th.Plan(0.5, 20, 1.0, 1e-3)
+TWO_ROUNDS = th.plan(epsilon=1, delta=1e-4, rounds=2)
 ROWS = pa.table(
     {"word": ["a"] * 500 + ["b"] * 500, "x": [float(number) for number in range(1000)], "unit": [*range(500)] * 2}
 )
@@ -61,9 +62,9 @@ def make(kind: str, folder: Path) -> Any:
 
 VERBS: list[Callable[..., Any]] = [
     lambda data, **more: th.histogram(data, "word", plan=PLAN, **more),
-    lambda data, **more: th.heavy_hitters(data, "word", epsilon=1, delta=1e-4, method="trie", levels=2, **more),
-    lambda data, **more: th.quantiles(data, "x", [0.5], lower=0, upper=1000, epsilon=1, delta=1e-4, **more),
-    lambda data, **more: th.ranges(data, "x", lower=0, upper=1000, epsilon=1, delta=1e-4, **more),
+    lambda data, **more: th.heavy_hitters(data, "word", plan=TWO_ROUNDS, method="trie", **more),
+    lambda data, **more: th.quantiles(data, "x", [0.5], lower=0, upper=1000, plan=TWO_ROUNDS, **more),
+    lambda data, **more: th.ranges(data, "x", lower=0, upper=1000, plan=TWO_ROUNDS, **more),
 ]
 
 
@@ -122,7 +123,7 @@ def test_the_callers_connection_stays_open() -> None:
     relation = connection.from_arrow(ROWS)
     for unit in (None, "unit"):
         th.histogram(relation, "word", plan=PLAN, unit=unit)
-        th.quantiles(relation, "x", [0.5], lower=0, upper=1000, epsilon=1, delta=1e-4, unit=unit)
+        th.quantiles(relation, "x", [0.5], lower=0, upper=1000, plan=TWO_ROUNDS, unit=unit)
     assert connection.execute("SELECT 1").fetchall() == [(1,)]
 
 
