@@ -16,7 +16,7 @@
     ├── QueryEnded                a query was cancelled or could not go on
     └── MissingExtra              an optional dependency is not installed                   (also an ImportError)
 
-    ThresherWarning               a query will hardly give an answer; nothing was charged yet (a UserWarning)
+    ThresherWarning               a query may give no answer; nothing was charged yet (a UserWarning)
 
 Messages name settings and columns, never a person's value. The table below says with which HTTP status and which exit
 code each leaves; the server, the console and the command read it there.
@@ -54,7 +54,7 @@ def _rebuild(kind: type[ThresherError], message: str, hint: str, state: dict[str
 
 
 class ThresherWarning(UserWarning):
-    """A query can be asked, and will hardly give an answer; said before anything is charged."""
+    """A query can be asked, and may give no answer; it is said before anything is charged."""
 
 
 class InvalidSetting(ThresherError, ValueError):

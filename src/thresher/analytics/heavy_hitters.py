@@ -202,6 +202,7 @@ class HeavyHitters(Answer):
             [node.complete for node in shown],
             title=f"Common values of {self.column}",
             subtitle=part + self.promise(),
+            whom=self.stands_for,
         )
         return charts.show(chart, path)
 

@@ -87,6 +87,11 @@ class Histogram(Tabular):
         return self.release.promise()
 
     @property
+    def stands_for(self) -> str | None:
+        """For whom estimates and intervals stand, in words: the devices that checked in; None for a table."""
+        return self.release.stands_for
+
+    @property
     def below_threshold(self) -> list[Any]:
         """The buckets of the domain that were not released, in the domain's order."""
         released = set(self.release.buckets)

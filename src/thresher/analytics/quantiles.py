@@ -164,6 +164,7 @@ class Quantiles(Answer):
             note="Band: 95 %, "
             + ("all split points together." if together else "at each value.")
             + " Bars: 95 % intervals of the quantiles.",
+            whom=self.stands_for,
         )
         return charts.show(chart, path)
 

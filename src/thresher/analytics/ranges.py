@@ -204,6 +204,7 @@ class Ranges(Answer):
             title=f"Distribution of {self.column}",
             subtitle=self.promise(),
             note="Band: 95 % at each value, with all that the threshold may hide.",
+            whom=self.stands_for,
         )
         return charts.show(chart, path)
 

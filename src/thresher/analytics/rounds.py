@@ -9,6 +9,7 @@ from typing import TypeAlias
 from thresher.analytics.population import Population
 from thresher.errors import InvalidSetting, VerificationFailed
 from thresher.mechanism.release import Release
+from thresher.mechanism.response import stands_for
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
@@ -81,6 +82,11 @@ class Answer(Tabular):
         """Whom the guarantee protects; None where nobody said it, or where rounds say different things."""
         units = {release.unit for release in self.releases}
         return units.pop() if len(units) == 1 else None
+
+    @property
+    def stands_for(self) -> str | None:
+        """For whom estimates and intervals stand, in words: the devices that checked in; None for a table."""
+        return stands_for(release.response for release in self.releases)
 
     @property
     def rounds_asked(self) -> int:

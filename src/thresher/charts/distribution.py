@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from thresher.charts.rendering import BLACK, BLUE, GREY, ORANGE, altair, styled
+from thresher.charts.rendering import BLACK, BLUE, DEVICES, GREY, ORANGE, UNITS, altair, standing_for, styled
 
 
 def distribution(
@@ -20,14 +20,17 @@ def distribution(
     note: str,
     marks: Sequence[tuple[str, float, float, float, float]] = (),
     truth: Sequence[float] | None = None,
+    whom: str | None = None,
 ) -> Any:
     """Ranks over values, with a band from `lower` to `upper`.
 
     Each mark is (name, value, rank, left end, right end): a point with its interval. `truth` holds the true ranks at
     the same values, for comparison.
+    `whom` says for whom the numbers stand, where that is not everybody.
     Edge cases: values without a known rank (NaN) are left out of the line; the band stays.
     """
     alt = altair()
+    below = f"part of all {UNITS} below" if whom is None else f"part of the {DEVICES}, below"
     rows = [
         {"value": value, "rank": None if math.isnan(rank) else rank, "lower": low, "upper": high}
         for value, rank, low, high in zip(values, ranks, lower, upper, strict=True)
@@ -38,11 +41,11 @@ def distribution(
         scale=alt.Scale(nice=False, zero=False),
         axis=alt.Axis(tickCount=8, labelFlush=False),
     )
-    up = alt.Y("rank:Q", title="part of all units below", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
+    up = alt.Y("rank:Q", title=below, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     base = alt.Chart(alt.Data(values=rows)).encode(x=across)
     layers = [
         base.mark_area(color=BLUE, opacity=0.22).encode(
-            y=alt.Y("lower:Q", scale=alt.Scale(domain=[0, 1]), title="part of all units below"), y2="upper:Q"
+            y=alt.Y("lower:Q", scale=alt.Scale(domain=[0, 1]), title=below), y2="upper:Q"
         ),
         base.mark_line(color=BLUE, strokeWidth=2).encode(y=up),
     ]
@@ -70,4 +73,4 @@ def distribution(
         nothing = alt.Chart(alt.Data(values=[{"text": "nothing reached the threshold"}]))
         layers.append(nothing.mark_text(fontSize=14, color=GREY).encode(text="text:N"))
     chart = alt.layer(*layers).properties(width=620, height=340)
-    return styled(chart, title, [subtitle, note])
+    return styled(chart, title, [subtitle, note, *standing_for(whom)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from thresher.charts.rendering import BLACK, BLUE, ORANGE, RED, altair, styled
+from thresher.charts.rendering import BLACK, BLUE, DEVICES, ORANGE, RED, UNITS, altair, standing_for, styled
 
 _LONGEST_LABEL = 32
 
@@ -21,8 +21,12 @@ def histogram(
     subtitle: str,
     truth: Sequence[float] | None = None,
     confidence: float = 0.95,
+    whom: str | None = None,
 ) -> Any:
-    """Bars with intervals, a line where the threshold lies, and optionally the true counts as ticks."""
+    """Bars with intervals, a line where the threshold lies, and optionally the true counts as ticks.
+
+    `whom` says for whom the numbers stand, where that is not everybody.
+    """
     alt = altair()
     rows = [
         {"order": order, "bucket": _short(label), "estimate": value, "lower": low, "upper": high}
@@ -37,7 +41,7 @@ def histogram(
     bars = base.mark_bar(color=BLUE, opacity=0.75, height={"band": 0.72}).encode(
         x=alt.X(
             "estimate:Q",
-            title=f"units (estimate and {100 * confidence:g} % interval)",
+            title=f"{UNITS if whom is None else DEVICES} (estimate and {100 * confidence:g} % interval)",
             scale=alt.Scale(zero=True),
             axis=alt.Axis(tickCount=8),
         ),
@@ -54,7 +58,7 @@ def histogram(
         layers.append(base.mark_tick(color=ORANGE, thickness=3, height={"band": 0.8}).encode(x="truth:Q"))
         note += " Orange ticks: the truth."
     chart = alt.layer(*layers).properties(width=560, height=max(60, 22 * len(rows)))
-    return styled(chart, title, [subtitle, note])
+    return styled(chart, title, [subtitle, note, *standing_for(whom)])
 
 
 def _short(label: str) -> str:

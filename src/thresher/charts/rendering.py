@@ -11,6 +11,9 @@ from thresher.files import file_target
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
 BLUE, ORANGE, GREEN, RED, GREY, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#8A8A8A", "#222222"
 
+UNITS, DEVICES = "units", "devices that checked in"
+"""Whom an axis counts: everybody in a table, or those of a fleet that a round was open to."""
+
 _FORMATS = (".png", ".svg", ".html")
 
 
@@ -18,6 +21,11 @@ def altair() -> Any:
     """Altair, or the error that says how to install it."""
     require("vl_convert", "plot")
     return require("altair", "plot")
+
+
+def standing_for(whom: str | None) -> list[str]:
+    """A line that says for whom a picture's numbers stand, where that is not everybody."""
+    return [] if whom is None else [f"Numbers stand for {whom}."]
 
 
 def styled(chart: Any, title: str, subtitle: str | list[str]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from thresher.charts.rendering import BLACK, BLUE, GREY, altair, styled
+from thresher.charts.rendering import BLACK, BLUE, DEVICES, GREY, UNITS, altair, standing_for, styled
 
 _ROW = 25
 _COLUMN = 150
@@ -21,16 +21,18 @@ def trie(
     *,
     title: str,
     subtitle: str,
+    whom: str | None = None,
 ) -> Any:
     """A picture of nodes, each after its parent; `parents` holds positions in the same sequences.
 
+    `whom` says for whom the numbers stand, where that is not everybody.
     Edge cases: no nodes give an empty frame that says so. Meant for up to about sixty nodes.
     """
     alt = altair()
     if not labels:
         empty = alt.Chart(alt.Data(values=[{"text": "nothing reached the threshold"}]))
         words = empty.mark_text(fontSize=14, color=GREY).encode(text="text:N")
-        return styled(words.properties(width=420, height=80), title, subtitle)
+        return styled(words.properties(width=420, height=80), title, [subtitle, *standing_for(whom)])
     depths, rows = _layout(parents)
     nodes = [
         {
@@ -73,7 +75,8 @@ def trie(
     layers = [lines, circles, text] if edges else [circles, text]
     width = min(_WIDEST, max(320, _COLUMN * (deepest + 1)))
     chart = alt.layer(*layers).properties(width=width, height=_ROW * (lowest + 1.4))
-    return styled(chart, title, [subtitle, "Numbers: estimated units. Everything below the threshold is left out."])
+    note = f"Numbers: estimated {UNITS if whom is None else DEVICES}. Everything below the threshold is left out."
+    return styled(chart, title, [subtitle, note, *standing_for(whom)])
 
 
 def _layout(parents: Sequence[int | None]) -> tuple[list[int], list[float]]:

@@ -66,7 +66,7 @@ def query(
     ] = None,
     wait: Annotated[bool, typer.Option(help="Wait for the answer.")] = True,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Ask also what will hardly give an answer, without being asked again.")
+        bool, typer.Option("--yes", help="Ask also what may give no answer, without being asked again.")
     ] = False,
     plan: Annotated[
         bool, typer.Option("--plan", help="Only say what it would cost, guarantee and see; nothing is charged.")
@@ -320,6 +320,8 @@ def _show_answer(answer: Any, verb: str, ranges: list[dict[str, Any]]) -> None:
     console.print(rows_table(shown, bars="estimate" if barred else None))
     if barred:
         console.print(OTHER, style="dim")
+    if answer.stands_for is not None:
+        console.print(f"Numbers stand for {answer.stands_for}.", style="dim", soft_wrap=True, markup=False)
     console.print("Each device is a unit.", style="dim")
 
 

@@ -144,7 +144,7 @@ def distribution(
     marks: Sequence[tuple[float, float, float, float]] = (),
     chosen: tuple[float, float] | None = None,
 ) -> Markup:
-    """Which part of all devices is below each value, with its band. Marks are (rank, value, from, to).
+    """Which part of the devices that checked in is below each value, with its band. Marks are (rank, value, from, to).
 
     `chosen` shades a range. Values without a known rank are left out of the line; the band stays.
     """
@@ -167,7 +167,7 @@ def distribution(
     ticks = [(part, percent(part)) for part in (0.0, 0.25, 0.5, 0.75, 1.0)]
     content = [
         svg.grid(ticks, *content, top=_TOP, height=height, beside=True),
-        svg.tag("text", "of devices are below", x=0, y=_TOP - 8, class_="tick"),
+        svg.tag("text", "of the devices that checked in are below", x=0, y=_TOP - 8, class_="tick"),
     ]
     for rank, value, start, stop in marks:
         y = _TOP + height * (1 - rank)

@@ -98,7 +98,7 @@ class Bar:
 
 
 _NUMBERS = (
-    Column("estimate", "Estimate", about="devices, in all"),
+    Column("estimate", "Estimate", about="devices that checked in"),
     Column("lower", "At least", about="95 %"),
     Column("upper", "At most", about="95 %"),
     Column("count", "In the sample"),
@@ -186,7 +186,7 @@ def _row(label: str, key: Any, estimate: float, interval: tuple[int, int], sampl
 
 def _quantiles(answer: Quantiles) -> Reading:
     columns = (
-        Column("part", "Part of all devices", number=False),
+        Column("part", "Part of devices", number=False, about="that checked in"),
         Column("value", "is below", about=printable(answer.column)),
         Column("lower", "At least", about="95 %"),
         Column("upper", "At most", about="95 %"),

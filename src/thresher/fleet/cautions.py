@@ -15,7 +15,7 @@ from thresher.fleet.messages import Caution
 from thresher.fleet.policy import Policy
 from thresher.ledger import Entry
 
-_SURE = 0.95
+_SURE, _LIKELY = 0.95, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ def _few_devices(admitted: Admitted, public: Public) -> Caution | None:
     return Caution(
         code="few-devices",
         text=f"{who}; a value must be held by {needed:,} to be released with 95 % probability. Even a value that all "
-        f"of them hold is released with {_percent(seen)}: expect an empty answer.",
+        f"of them hold is released with {_percent(seen)}: "
+        + ("expect an empty answer." if seen < _LIKELY else "the answer may well be empty."),
     )
 
 

@@ -63,7 +63,8 @@ def _words(admitted: Admitted) -> list[str]:
         "with 95 % probability.",
         *guarantees.in_words(),
         f"A round is open for {_duration(settings.seconds or 0)}"
-        + ("." if settings.completions is None else f", or until {settings.completions:,} devices have completed it."),
+        + ("." if settings.completions is None else f", or until {settings.completions:,} devices have completed it.")
+        + " Numbers stand for the devices that check in until then, not for the whole fleet.",
         "Nothing is refunded, whatever comes of the query.",
     ]
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from thresher.errors import InvalidSetting, NotReleased, VerificationFailed
 from thresher.files import write_whole
 from thresher.mechanism import release_format
-from thresher.mechanism.response import Response
+from thresher.mechanism.response import Response, stands_for
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.intervals import intervals
@@ -263,6 +263,11 @@ class Release(Tabular):
         """Read a file that `save` wrote."""
         return cls.from_json(release_format.read_text(Path(path)))
 
+    @property
+    def stands_for(self) -> str | None:
+        """For whom estimates and intervals stand, in words: the devices that checked in; None for a table."""
+        return stands_for([self.response])
+
     def plot(self, path: str | Path | None = None, *, most: int = 40) -> Any:
         """A picture of the largest buckets with their intervals and the threshold, shown in notebooks or saved.
 
@@ -280,6 +285,7 @@ class Release(Tabular):
             title=", ".join(self.columns),
             subtitle=self._subtitle(len(rows)),
             confidence=self.confidence,
+            whom=self.stands_for,
         )
         return charts.show(chart, path)
 
@@ -297,7 +303,8 @@ class Release(Tabular):
             cells = [f"{value:,.0f}" if isinstance(value, float) else str(value) for value in row.values()]
             body.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
         more = f"<p>… {len(self) - 20:,} more rows</p>" if len(self) > 20 else ""
-        note = f"<p>{html.escape(repr(self)[1:-1])}. Everything below the threshold is left out.</p>"
+        whom = "" if self.stands_for is None else f" Numbers stand for {self.stands_for}."
+        note = f"<p>{html.escape(repr(self)[1:-1])}. Everything below the threshold is left out.{whom}</p>"
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{more}{note}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -15,6 +15,25 @@ from thresher.privacy.settings import check_count
 _NUMBERS = ("asked", "contacted", "completed")
 _COINS = ("contact_rate", "device_rate", "aggregator_rate")
 _COINS_OF_SOMEBODY = ("contact_rate", "kept_rate")
+
+
+def stands_for(responses: Iterable[Response | None]) -> str | None:
+    """For whom the numbers of an answer stand, in words; None for a table, where they stand for everybody in it.
+
+    An estimate divides by the part of the asked devices that was sampled, so it stands for those that checked in while
+    the round was open: few where a round closes early. Those that completed it are taken for a random part of them.
+    """
+    known = [response for response in responses if response is not None]
+    if not known:
+        return None
+    asked, completed = (_span([getattr(each, name) for each in known]) for name in ("asked", "completed"))
+    when = "the round was" if len(known) == 1 else "each round was"
+    return f"the {asked} devices that checked in while {when} open, from the {completed} of them that completed it"
+
+
+def _span(numbers: list[int]) -> str:
+    least, most = min(numbers), max(numbers)
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 @dataclass(frozen=True, slots=True)

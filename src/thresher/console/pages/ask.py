@@ -14,7 +14,7 @@ from thresher.fleet.server.problem import problem_of
 from thresher.questions import from_dict
 
 _UNLIKELY = Conflict(
-    "This query will hardly give an answer; the plan says why.",
+    "This query may give no answer; the plan says why.",
     hint="Change it. Or confirm once more, beside the plan, to ask it anyway.",
 )
 
@@ -47,7 +47,7 @@ def plan(visit: Visit) -> Response:
 def ask(visit: Visit) -> Response:
     """Charge and run, then watch. What is refused comes back with the form and the reason.
 
-    What will hardly give an answer comes back too, with a second button; nothing is charged before that one is used.
+    What may give no answer comes back too, with a second button; nothing is charged before that one is used.
     """
     fields = asking.filled(visit.form)
     try:

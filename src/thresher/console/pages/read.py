@@ -66,6 +66,8 @@ def show(visit: Visit) -> Response:
         downloads=list(KINDS),
         verified=_verified(found) if "verify" in visit.asked else None,
         private=answer.private,
+        stands_for=answer.stands_for,
+        closed_early=any(each.target is not None and each.completed >= each.target for each in status.rounds),
         most=max((each.completed for each in status.rounds), default=0),
     )
 
