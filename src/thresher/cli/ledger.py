@@ -1,4 +1,4 @@
-"""`thresher ledger create|show`: a budget in a file, and what has been charged to it."""
+"""`thresher ledger create|show|rebuild`: a budget in a file, and what has been charged to it."""
 
 from __future__ import annotations
 
@@ -59,3 +59,36 @@ def show(path: LedgerPath, json: options.Json = False) -> None:
     console.print(repr(ledger)[1:-1], markup=False, soft_wrap=True)
     shown = ledger.to_arrow().drop_columns(["reference", "adjacency", "unit"])  # the same for all; --json has them
     console.print(rows_table(shown, most=1000))
+
+
+@app.command("rebuild")
+def rebuild(
+    data_dir: Annotated[Path, typer.Option(help="The data directory of the fleet's coordinator.", show_default=False)],
+    store: Annotated[
+        str | None, typer.Option(help="postgresql://… without a password, as for thresher serve.", show_default=False)
+    ] = None,
+    store_file: Annotated[
+        Path | None,
+        typer.Option(help="A file with that address, password and all; or set THRESHER_STORE.", show_default=False),
+    ] = None,
+    budget_epsilon: Annotated[float | None, typer.Option(help="The fleet's whole epsilon.", show_default=False)] = None,
+    budget_delta: Annotated[float | None, typer.Option(help="The fleet's whole delta.", show_default=False)] = None,
+    json: options.Json = False,
+) -> None:
+    """Make a fleet's lost ledger again from the coordinator's store, charging every query whole.
+
+    Stop the server first. Charges that are there stay; those that are missing are added. If more is spent then than the
+    budget has, nothing more can be asked.
+    """
+    from thresher.fleet.credentials import STORE, check_no_password, secret
+    from thresher.fleet.server.bookkeeping import rebuild_ledger
+
+    if store is not None:
+        check_no_password("store", store)
+    where = secret("store", store, store_file, STORE)
+    ledger, rebuilt = rebuild_ledger(data_dir, where, budget_epsilon, budget_delta)
+    if json:
+        print_json({**asdict(rebuilt), "spent": asdict(ledger.spent), "left": asdict(ledger.left)})
+        return
+    console.print(f"Charges entered: {rebuilt.entered}. Charges that were there: {rebuilt.present}.")
+    console.print(repr(ledger)[1:-1], markup=False, soft_wrap=True)

@@ -46,6 +46,7 @@ from thresher.fleet.messages import (
 )
 from thresher.fleet.policy import Policy
 from thresher.fleet.ports import AggregatorPort, CollectorPort
+from thresher.fleet.rebuilding import COMMAND
 from thresher.fleet.replay import Pending
 from thresher.fleet.round_runner import RETRY_SECONDS, UNAVAILABLE, CannotGoOn, RoundRunner
 from thresher.fleet.store.coordinator import CoordinatorStore, StoredQuery
@@ -74,7 +75,8 @@ def _check_ledger(ledger: Ledger, store: CoordinatorStore) -> None:
     if not store.charged_ids() <= ledger.references():
         raise Conflict(
             "The ledger does not hold what this store's queries were charged.",
-            hint="Start with the ledger that belongs to the store: another would forget what was spent.",
+            hint="Start with the ledger that belongs to the store: another would forget what was spent. If it is lost, "
+            f"make it again from the store: {COMMAND}.",
         )
 
 

@@ -376,6 +376,8 @@ class LedgerView(Message, frozen=True, kw_only=True):
     left_epsilon: float
     left_delta: float
     charges: list[Charge]
+    unit: Literal["device"] = "device"
+    """Whom the guarantees protect that are added up here."""
 
 
 class FleetView(Message, frozen=True, kw_only=True):

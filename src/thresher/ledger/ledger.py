@@ -180,7 +180,7 @@ class Ledger(Tabular):
         Raises: what `charge` raises, but `BudgetExceeded`.
         """
         charge = self._checked(plan.epsilon, plan.delta, plan.adjacency)
-        return self._enter(charge, what, check_unit(unit), plan.rounds, reference, within_budget=False)[1]
+        return self._enter(charge, what, check_unit(unit), check_rounds(plan.rounds), reference, within_budget=False)[1]
 
     def references(self) -> set[str]:
         """The references of all charges."""

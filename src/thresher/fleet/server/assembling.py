@@ -31,6 +31,7 @@ from thresher.fleet.server.auth import (
     Identity,
     Tokens,
 )
+from thresher.fleet.server.bookkeeping import claimed, open_ledger
 from thresher.fleet.server.data_directory import DataDirectory, read_key_file
 from thresher.fleet.server.limits import Limits
 from thresher.fleet.server.peers import HttpAggregator, HttpCollector
@@ -39,19 +40,13 @@ from thresher.fleet.server.workers import Workers
 from thresher.fleet.spark_drawing import SparkDrawing, check_master
 from thresher.fleet.store.aggregator import AggregatorStore
 from thresher.fleet.store.collector import CollectorStore
-from thresher.fleet.store.coordinator import CoordinatorStore
 from thresher.fleet.tokens import token_hash
-from thresher.ledger import Ledger
 from thresher.mechanism.response import Response
-from thresher.privacy.units import DEVICE
 
 log = logging.getLogger("thresher.server")
 
 S = TypeVar("S")
 P = TypeVar("P", HttpCollector, HttpAggregator)
-
-DEFAULT_EPSILON = 10.0
-DEFAULT_DELTA = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,14 +185,14 @@ def _add_collector(
 def _add_coordinator(
     settings: Settings, directory: DataDirectory, services: Services, peers: _Peers, stack: contextlib.ExitStack
 ) -> None:
-    store = _opened(settings, directory, "coordinator", _claimed)
+    store = _opened(settings, directory, "coordinator", claimed)
     stack.callback(store.close)
     for kind in ("analyst", "operator"):
         token = directory.secret(kind).token
         # Known already on every later start, so that one that was revoked stays so.
         store.add_token(_first_id(token), kind, token_hash(token), kind, now=services.clock.now())
     services.coordinator_store = store
-    ledger = _ledger(settings, directory)
+    ledger = open_ledger(directory, store, settings.budget_epsilon, settings.budget_delta)
 
     def check() -> None:
         store.claim()
@@ -328,24 +323,3 @@ def _opened(settings: Settings, directory: DataDirectory, role: str, opening: Ca
                 log.warning("%s Trying again for up to %.0f s.", error.message, settings.store_seconds)
                 told = True
             time.sleep(0.5)
-
-
-def _claimed(where: str | Path) -> CoordinatorStore:
-    """The coordinator's store, for this process alone: two would run each other's queries with two ledgers."""
-    store = CoordinatorStore.open(where)
-    try:
-        store.claim()
-    except BaseException:
-        store.close()
-        raise
-    return store
-
-
-def _ledger(settings: Settings, directory: DataDirectory) -> Ledger:
-    """The fleet's ledger: made by the first start, and from then on only opened; a different budget is an error."""
-    path = directory.of("coordinator") / "ledger.db"
-    epsilon, delta = settings.budget_epsilon, settings.budget_delta
-    if not path.exists():
-        epsilon = DEFAULT_EPSILON if epsilon is None else epsilon
-        delta = DEFAULT_DELTA if delta is None else delta
-    return Ledger(path, epsilon, delta, unit=DEVICE)

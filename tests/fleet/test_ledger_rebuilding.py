@@ -1,0 +1,196 @@
+"""A ledger that was lost is made again from the coordinator's store, with all that was ever charged."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from coordinator_cases import MINUTE, Server, request
+from server_cases import histogram_request, inside
+from typer.testing import CliRunner
+
+import thresher as th
+from thresher.analytics import HeavyHittersQuery
+from thresher.cli.app import app
+from thresher.errors import BudgetExceeded, Conflict, InvalidFormat, InvalidSetting
+from thresher.fleet.rebuilding import rebuild
+from thresher.fleet.server.bookkeeping import rebuild_ledger
+from thresher.fleet.store import CoordinatorStore
+from thresher.fleet.store.coordinator import StoredQuery
+from thresher.ledger import Amount, Ledger
+from thresher.privacy import DEVICE
+
+TRIE = HeavyHittersQuery("word", th.plan(epsilon=0.5, delta=1e-6, rounds=2), "trie")
+
+
+@pytest.fixture
+def server(tmp_path):
+    running = Server(tmp_path, ["yes"] * 3_000, epsilon=4.0)
+    yield running
+    running.close()
+
+
+def used(server):
+    """One query is done, one was cancelled after its first release, one runs, and one did not fit the budget."""
+    coordinator = server.coordinator
+    coordinator.submit(request("done"), "ada")
+    server.run()
+    stopped = coordinator.submit(request("stopped", TRIE), "ada").id
+    while not coordinator.releases(stopped):
+        coordinator.step()
+        server.clock.time += MINUTE
+    coordinator.cancel(stopped, "ada")
+    coordinator.submit(request("running"), "bob")
+    with pytest.raises(BudgetExceeded):
+        coordinator.submit(request("refused", HeavyHittersQuery("word", th.plan(3, 1e-6))), "ada")
+    return server.ledger.history()
+
+
+def amounts(entries):
+    return {
+        (entry.reference, entry.what, entry.epsilon, entry.delta, entry.rounds, entry.adjacency, entry.unit)
+        for entry in entries
+    }
+
+
+def test_a_lost_ledger_is_rebuilt_with_every_charge(server, tmp_path):
+    before = used(server)
+    again = Ledger(tmp_path / "again.db", 4.0, 1e-4, unit=DEVICE)
+    assert rebuild(server.store, again).entered == len(before) == 3
+    assert amounts(again.history()) == amounts(before)
+    assert again.spent == server.ledger.spent
+    assert (rebuild(server.store, again).entered, len(again.history())) == (0, 3)
+    server.ledger = again
+    server.start()
+    server.run()
+    assert [status.state for status in server.coordinator.queries()] == ["refused", "done", "cancelled", "done"]
+    with pytest.raises(BudgetExceeded):
+        server.coordinator.submit(request("more", HeavyHittersQuery("word", th.plan(3, 1e-6))), "ada")
+
+
+def test_an_old_ledger_gets_what_it_lacks(server, tmp_path):
+    server.coordinator.submit(request("first"), "ada")
+    old = tmp_path / "old.db"
+    old.write_bytes(server.ledger.path.read_bytes())
+    used(server)
+    ledger = Ledger(old)
+    rebuilt = rebuild(server.store, ledger)
+    assert (rebuilt.entered, rebuilt.present) == (3, 1)
+    assert amounts(ledger.history()) == amounts(server.ledger.history())
+
+
+def test_more_may_be_spent_than_the_budget_has(server, tmp_path):
+    used(server)
+    small = Ledger(tmp_path / "small.db", 1.0, 1e-4)
+    assert rebuild(server.store, small).entered == 3
+    assert small.spent.epsilon == server.ledger.spent.epsilon > 1.0
+    assert small.left.epsilon == 0.0
+    server.ledger = small
+    with pytest.raises(BudgetExceeded):
+        server.start().submit(request("more"), "ada")
+
+
+def test_a_foreign_ledger_is_left_alone(server, tmp_path):
+    used(server)
+    foreign = Ledger(tmp_path / "foreign.db", 4.0, 1e-4)
+    foreign.charge(1, 1e-6, "histogram of word", unit=DEVICE)
+    with pytest.raises(Conflict, match="knows nothing"):
+        rebuild(server.store, foreign)
+    assert len(foreign.history()) == 1
+
+
+def stored(id, state, query="{"):
+    return StoredQuery(id, "ada", id, "histogram", "histogram of word", query, "{}", "{}", state, 1.0)
+
+
+def test_plans_are_found_in_rounds_and_never_guessed(coordinator, tmp_path):
+    """On both databases. What cannot be read stops all of it before anything is entered."""
+    plan = th.plan(1, 1e-8)
+    whole = json.dumps({"plan": plan.to_dict()})
+    for id, state, text in (
+        ("q1", "done", whole),
+        ("q2", "failed", "{"),
+        ("q3", "cancelled", whole),
+        ("q4", "received", whole),
+        ("q5", "refused", whole),
+    ):
+        coordinator.create_query(stored(id, state, text))
+    ledger = Ledger(tmp_path / "ledger.db", 10, 1e-4)
+    with pytest.raises(InvalidFormat, match="q2"):
+        rebuild(coordinator, ledger)
+    assert ledger.history() == []
+    coordinator.plan_round("q2", 0, "q2-1", whole.encode(), deadline=9.0, target=None, now=1.0)
+    assert rebuild(coordinator, ledger).entered == 3
+    assert ledger.references() == {"q1", "q2", "q3"}  # all that may have been charged
+    assert ledger.spent == Amount(3.0, 3e-8)
+    assert coordinator.charged_ids() == {"q1", "q2"}  # all that must have been
+
+
+# The command.
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["ledger", "rebuild", *map(str, arguments)])
+
+
+def test_delete_the_ledger_rebuild_it_and_start_again(tmp_path):
+    data = tmp_path / "data"
+    with inside(data, budget_epsilon=5.0, budget_delta=1e-5) as server:
+        answer = server.ask("POST", "/v1/queries", server.token("analyst"), json=histogram_request())
+        assert answer.status_code in (200, 201), answer.text
+        before = server.services.coordinator.ledger_view()
+    ledger = data / "coordinator" / "ledger.db"
+    ledger.unlink()
+    with pytest.raises(Conflict, match="missing") as caught, inside(data):
+        pass
+    assert f"thresher ledger rebuild --data-dir {data}" in caught.value.hint
+    assert not ledger.exists()  # a start does not make one that has forgotten everything
+    result = run("--data-dir", data)
+    assert isinstance(result.exception, InvalidSetting) and result.exception.setting == "budget-epsilon"
+    assert not ledger.exists()
+    result = run("--data-dir", data, "--budget-epsilon", 5, "--budget-delta", 1e-5, "--json")
+    assert result.exception is None, result.exception
+    assert json.loads(result.stdout)["entered"] == 1
+    assert "Charges entered: 0" in run("--data-dir", data).stdout
+    with inside(data) as server:
+        after = server.services.coordinator.ledger_view()
+    assert (after.epsilon, after.delta, after.unit) == (before.epsilon, before.delta, "device")
+    assert (after.left_epsilon, after.left_delta) == (before.left_epsilon, before.left_delta)
+    assert [(each.query, each.by, each.what) for each in after.charges] == [
+        (each.query, each.by, each.what) for each in before.charges
+    ]
+
+
+def test_an_old_copy_is_refused_with_the_same_advice(tmp_path):
+    data = tmp_path / "data"
+    with inside(data) as server:
+        old = (data / "coordinator" / "ledger.db").read_bytes()
+        server.ask("POST", "/v1/queries", server.token("analyst"), json=histogram_request())
+    (data / "coordinator" / "ledger.db").write_bytes(old)
+    with pytest.raises(Conflict, match="does not hold") as caught, inside(data):
+        pass
+    assert "thresher ledger rebuild" in caught.value.hint
+
+
+def test_a_running_server_and_a_directory_without_a_coordinator_are_left_alone(tmp_path):
+    with inside(tmp_path / "data"), pytest.raises(InvalidSetting, match="in use"):
+        rebuild_ledger(tmp_path / "data", None, None, None)
+    for wrong in (tmp_path / "none", tmp_path):
+        with pytest.raises(InvalidSetting, match="no coordinator"):
+            rebuild_ledger(wrong, None, 5, 1e-5)
+    (tmp_path / "coordinator").mkdir(mode=0o700)
+    tmp_path.chmod(0o700)
+    with pytest.raises(InvalidSetting, match="store"):
+        rebuild_ledger(tmp_path, None, 5, 1e-5)
+    result = run("--data-dir", tmp_path, "--store", "postgresql://ada:secret@localhost/x")
+    assert isinstance(result.exception, InvalidSetting) and "secret" not in str(result.exception)
+
+
+def test_from_postgresql_and_not_while_another_has_it(postgresql_url, tmp_path):
+    (tmp_path / "data" / "coordinator").mkdir(mode=0o700, parents=True)
+    (tmp_path / "data").chmod(0o700)
+    store = CoordinatorStore.open(postgresql_url)
+    store.create_query(stored("q1", "done", json.dumps({"plan": th.plan(1, 1e-8).to_dict()})))
+    store.close()
+    ledger, rebuilt = rebuild_ledger(tmp_path / "data", postgresql_url, 5, 1e-5)
+    assert (rebuilt.entered, ledger.references()) == (1, {"q1"})
