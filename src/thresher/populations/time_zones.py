@@ -19,8 +19,8 @@ UTC = "UTC"
 def check_time_zone(name: Any) -> str:
     """The name of a time zone that Python and the embedded engine know.
 
-    Edge cases: names are those of the IANA's database, letter by letter. Without it (some bare machines have neither
-    the system's nor the package `tzdata`), only "UTC" is known.
+    Edge cases: names are those of the IANA's database, letter by letter. Where the machine has none, Python takes that
+    of the package `tzdata`, which is installed with Thresher.
     """
     if name == UTC:
         return UTC
@@ -28,7 +28,7 @@ def check_time_zone(name: Any) -> str:
         raise InvalidSetting(
             "time_zone",
             "must be the name of a time zone",
-            hint="For example 'Europe/Paris'. Where no zone is known, install the package tzdata.",
+            hint="For example 'Europe/Paris'.",
         )
     return name
 
