@@ -23,6 +23,7 @@ from thresher.fleet.device import Device
 from thresher.fleet.device_core import DeviceCore
 from thresher.fleet.messages import (
     LARGEST_ANSWER,
+    Accepted,
     CheckedIn,
     Enrolled,
     Problem,
@@ -102,16 +103,24 @@ def test_a_server_that_names_ever_more_rounds_does_not_fill_a_device(monkeypatch
 
 def test_a_device_that_the_server_forgot_enrols_again_and_keeps_what_it_sealed():
     rounds, tokens, reports = [configuration()], ["first", "second"], []
+    refused = Problem(type="urn:thresher:problem:unauthorised", title="", status=401, code="unauthorised", detail="")
+
+    def said(message, status: int = 200) -> httpx.Response:
+        kind = "application/problem+json" if message is refused else "application/json"
+        return httpx.Response(status, content=encode(message), headers={"content-type": kind})
 
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path == "/v1/devices":
-            return httpx.Response(201, content=encode(Enrolled(token=tokens.pop(0))))
+            return said(Enrolled(token=tokens.pop(0)), 201)
+        if request.headers["authorization"] == "Bearer first" and reports:
+            return said(refused, 401)
         if request.url.path == "/v1/check-in":
-            return httpx.Response(200, content=encode(checked_in(*rounds)))
+            return said(checked_in(*rounds))
         reports.append(request.content)
-        return httpx.Response(401 if len(reports) == 1 else 200)
+        return said(refused, 401) if len(reports) == 1 else said(Accepted())
 
     with Device("http://server", "key", {"word": "x"}, transport=httpx.MockTransport(answer)) as device:
+        assert [outcome.status for outcome in device.check_in()] == ["sealed"]
         with pytest.raises(Unauthorised, match="again=True"):
             device.check_in()
         spends = device.core._kept.spends
