@@ -10,6 +10,7 @@ from thresher.analytics import Population
 from thresher.errors import ThresherError, ThresherWarning
 from thresher.ledger import Ledger
 from thresher.mechanism import Release
+from thresher.populations import look
 from thresher.privacy import Guarantee, Plan, plan
 from thresher.verbs import heavy_hitters, histogram, quantiles, ranges
 
@@ -31,6 +32,7 @@ __all__ = [
     "errors",
     "heavy_hitters",
     "histogram",
+    "look",
     "mechanism",
     "plan",
     "privacy",

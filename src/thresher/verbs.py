@@ -4,8 +4,9 @@
 a `Population`, or a fleet, to which the whole query is submitted; both are recognised by type. Without
 `unit=`, each row is a unit. On a fleet, `wait=False` returns a handle at once in place of the answer.
 
-Nothing is drawn before the request has been checked and the ledger, if there is one, has been charged durably for all
-rounds of the query. A request that is refused costs nothing.
+The ledger, if there is one, says before the data is opened whether the query's cost fits. Nothing is drawn before the
+request has been checked and the ledger has been charged durably for all rounds of the query. A request that is refused
+costs nothing.
 """
 
 from __future__ import annotations
@@ -73,8 +74,12 @@ def histogram(
     progress: Progress | None = None,
     wait: bool = True,
 ) -> Histogram:
-    """How many units hold each value of a column, or of several columns together. Without `unit=`, each row is a unit.
+    """How many units are counted under each value of a column, or of several columns together.
 
+    Without `unit=`, each row is a unit. With it, a unit counts for one of its values, chosen at random: an estimate is
+    how many units are counted under a value, which is less than how many hold it where units hold several.
+    `types` declares what text says, as `{"age": "whole numbers"}`: columns of CSV and JSON lines, lists and Python
+    objects are text otherwise, whatever their rows hold (see `look`).
     `bins` are the edges of half-open intervals, or how many equal ones between the public `lower` and `upper`
     (`bin_width` gives their width instead); `dates` cuts dates to "day", "week" or "month". With several columns, give
     mappings from a column to its edges or cut. `domain` is a public list of buckets to show even if not released.
@@ -107,8 +112,9 @@ def heavy_hitters(
     progress: Progress | None = None,
     wait: bool = True,
 ) -> HeavyHitters:
-    """The common values of a text column. Without `unit=`, each row is a unit.
+    """The common values of a text column, by how many units are counted under each.
 
+    Without `unit=`, each row is a unit. With it, a unit counts for one of its values, chosen at random.
     "one-shot" finds the most. "trie" (TrieHH++) asks level by level, `levels` of `step` characters each, so that an
     aggregator only ever sees extensions of what is popular.
 
@@ -142,8 +148,10 @@ def quantiles(
     progress: Progress | None = None,
     wait: bool = True,
 ) -> Quantiles:
-    """The numbers that given parts of all units are below, between public bounds. Without `unit=`, each row is a unit.
+    """Quantiles: for each probability q, the value that a fraction q of all units lies below, between public bounds.
 
+    Without `unit=`, each row is a unit. With it, a unit counts for one of its values, chosen at random. Text of a file
+    or of Python objects is read value by value; what is not a number is no value.
     "search" takes `steps` rounds of binary search for each quantile; "hierarchy" takes `levels` rounds for any number
     of them. Numbers outside the bounds count as at the nearest one.
 
@@ -178,9 +186,11 @@ def ranges(
     progress: Progress | None = None,
     wait: bool = True,
 ) -> Ranges:
-    """How many units lie in any range, between public bounds: ask once, then `count(lo, hi)`, `quantile(q)`, `cdf(x)`.
+    """How many units lie in any range between public bounds: ask once, then `count(lo, hi)`, `quantile(q)`, `cdf(x)`.
 
-    Without `unit=`, each row is a unit. `levels` rounds of cells, `branching` times finer each.
+    Without `unit=`, each row is a unit. With it, a unit counts for one of its values, chosen at random. Text of a file
+    or of Python objects is read value by value; what is not a number is no value. `levels` rounds of cells, `branching`
+    times finer each.
 
     Guarantee: the total over all levels is (epsilon, delta); what is read off afterwards costs nothing more.
     """

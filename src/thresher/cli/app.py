@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from thresher._version import __version__
-from thresher.cli import audit, devices, fleet, lab, ledger, planning, privacy, serving, tables
+from thresher.cli import audit, devices, fleet, lab, ledger, looking, planning, privacy, serving, tables
 from thresher.cli.output import any_text
 from thresher.errors import ThresherError, exit_code
 
@@ -30,6 +30,7 @@ app.command("histogram")(tables.histogram)
 app.command("heavy-hitters")(tables.heavy_hitters)
 app.command("quantiles")(tables.quantiles)
 app.command("ranges")(tables.ranges)
+app.command("look")(looking.look)
 app.command("audit")(audit.audit)
 app.command("serve")(serving.serve)
 app.command("device")(devices.device)

@@ -17,6 +17,19 @@ def parsed_bins(text: str | None) -> list[float] | int | None:
         raise InvalidSetting("bins", "must be edges, as 0,18,65,130, or a whole number") from None
 
 
+def parsed_types(declared: list[str] | None) -> dict[str, str] | None:
+    """Columns with their types; the last equals sign counts, since a column's name may have one."""
+    types = {}
+    for text in declared or ():
+        name, equals, kind = text.rpartition("=")
+        if not equals or name in types:
+            raise InvalidSetting(
+                "type", "must be a column, an equals sign and a type, once a column, as age='whole numbers'"
+            )
+        types[name] = kind
+    return types or None
+
+
 def parsed_range(text: str) -> tuple[float, float]:
     """Two numbers, the lower first: read before anything is spent, so that a slip costs nothing."""
     first, _, second = text.partition(":")

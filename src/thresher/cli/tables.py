@@ -11,10 +11,11 @@ from thresher import verbs
 from thresher.cli import options
 from thresher.cli.delivering import deliver, said_if_charged
 from thresher.cli.output import check_files, console, range_row, rows_table
-from thresher.cli.parsing import parsed_bins, parsed_lines, parsed_range
+from thresher.cli.parsing import parsed_bins, parsed_lines, parsed_range, parsed_types
 from thresher.cli.sources import opened, progress_bar
 from thresher.ledger import Ledger
 from thresher.privacy import Adjacency as AdjacencyName
+from thresher.privacy import units
 
 OTHER = "everything below the threshold is left out; how much that is, is not known"
 
@@ -24,7 +25,21 @@ Data = Annotated[
 ]
 Column = Annotated[str, typer.Option(help="The column to ask about.", show_default=False)]
 Unit = Annotated[
-    str | None, typer.Option(help="The column that names the person; without it each row is one.", show_default=False)
+    str | None,
+    typer.Option(
+        help="The column that names the person, who then counts for one of its values, chosen at random; without it "
+        "each row is one.",
+        show_default=False,
+    ),
+]
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type",
+        help="What the text of a column says, as age='whole numbers': text, whole numbers, floats, booleans, dates or "
+        "times. CSV and JSON lines are text otherwise. Repeat it for several.",
+        show_default=False,
+    ),
 ]
 Format = Annotated[str, typer.Option(help="Format of standard input: csv, tsv, jsonl or parquet.")]
 LedgerFile = Annotated[
@@ -42,6 +57,7 @@ def histogram(
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
     unit: Unit = None,
+    type: Types = None,
     adjacency: options.Adjacency = "replace",
     bins: Annotated[
         str | None, typer.Option(help="Edges, as 0,18,65,130, or a number of equal bins.", show_default=False)
@@ -63,7 +79,11 @@ def histogram(
     output: Output = None,
     json: options.Json = False,
 ) -> None:
-    """How many units hold each value of a column."""
+    """How many units are counted under each value of a column.
+
+    A unit is a row. With --unit it is a person, who counts for one of its values, chosen at random: an estimate is then
+    how many persons are counted under a value, not how many hold it.
+    """
     check_files(plot, output)
     book = _ledger(ledger)
     with opened(data, format) as source, progress_bar(json) as progress, said_if_charged(book):
@@ -73,6 +93,7 @@ def histogram(
             epsilon=epsilon,
             delta=delta,
             unit=unit,
+            types=parsed_types(type),
             adjacency=cast(AdjacencyName, adjacency),
             bins=parsed_bins(bins),
             bin_width=bin_width,
@@ -99,6 +120,7 @@ def heavy_hitters(
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
     unit: Unit = None,
+    type: Types = None,
     adjacency: options.Adjacency = "replace",
     method: Annotated[str, typer.Option(help="one-shot finds the most; trie asks level by level.")] = "one-shot",
     levels: Annotated[int | None, typer.Option(help="Levels of the trie.", show_default=False)] = None,
@@ -110,7 +132,10 @@ def heavy_hitters(
     output: Output = None,
     json: options.Json = False,
 ) -> None:
-    """The common values of a text column."""
+    """The common values of a text column, by how many units are counted under each.
+
+    A unit is a row. With --unit it is a person, who counts for one of its values, chosen at random.
+    """
     check_files(plot, output)
     book = _ledger(ledger)
     with opened(data, format) as source, progress_bar(json) as progress, said_if_charged(book):
@@ -120,6 +145,7 @@ def heavy_hitters(
             epsilon=epsilon,
             delta=delta,
             unit=unit,
+            types=parsed_types(type),
             adjacency=cast(AdjacencyName, adjacency),
             method=cast(Any, method),
             levels=levels,
@@ -149,6 +175,7 @@ def quantiles(
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
     unit: Unit = None,
+    type: Types = None,
     adjacency: options.Adjacency = "replace",
     method: Annotated[str, typer.Option(help="search or hierarchy.")] = "search",
     steps: Annotated[int | None, typer.Option(help="Rounds of search for each quantile.", show_default=False)] = None,
@@ -160,7 +187,10 @@ def quantiles(
     output: Output = None,
     json: options.Json = False,
 ) -> None:
-    """The numbers that given parts of all units are below."""
+    """Quantiles: for each probability q, the value that a fraction q of all units lies below.
+
+    A unit is a row. With --unit it is a person, who counts for one of its values, chosen at random.
+    """
     check_files(plot, output)
     book = _ledger(ledger)
     with opened(data, format) as source, progress_bar(json) as progress, said_if_charged(book):
@@ -173,6 +203,7 @@ def quantiles(
             epsilon=epsilon,
             delta=delta,
             unit=unit,
+            types=parsed_types(type),
             adjacency=cast(AdjacencyName, adjacency),
             method=cast(Any, method),
             steps=steps,
@@ -200,6 +231,7 @@ def ranges(
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
     unit: Unit = None,
+    type: Types = None,
     adjacency: options.Adjacency = "replace",
     levels: Annotated[int | None, typer.Option(help="Levels of the hierarchy.", show_default=False)] = None,
     branching: Annotated[int, typer.Option(help="How many times finer each level is.")] = verbs.BRANCHING,
@@ -209,7 +241,10 @@ def ranges(
     output: Output = None,
     json: options.Json = False,
 ) -> None:
-    """How many units lie in given ranges; all ranges together cost the same as one."""
+    """How many units are counted in given ranges; all ranges together cost the same as one.
+
+    A unit is a row. With --unit it is a person, who counts for one of its values, chosen at random.
+    """
     wanted = [parsed_range(text) for text in range_]
     check_files(plot, output)
     book = _ledger(ledger)
@@ -222,6 +257,7 @@ def ranges(
             epsilon=epsilon,
             delta=delta,
             unit=unit,
+            types=parsed_types(type),
             adjacency=cast(AdjacencyName, adjacency),
             levels=levels,
             branching=branching,
@@ -240,8 +276,8 @@ def ranges(
 
 
 def _promise(answer: Any, unit: str | None) -> None:
-    whom = "Each row is a unit." if unit is None else f"Each {unit} is a unit, with one value."
-    console.print(f"{answer.promise()}. {whom}", style="dim", soft_wrap=True, markup=False)
+    whom = units.Unit.of_table(unit).counting
+    console.print(f"{answer.promise()}. {whom[0].upper()}{whom[1:]}.", style="dim", soft_wrap=True, markup=False)
 
 
 def _ledger(path: Path | None) -> Ledger | None:

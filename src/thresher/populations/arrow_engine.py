@@ -186,4 +186,24 @@ def readable(values: Any) -> pa.ChunkedArray:
         return readable(column.cast(kind.value_type))
     if pa.types.is_float16(kind):
         return column.cast(pa.float32())
+    if pa.types.is_timestamp(kind) and kind.tz is not None and kind.unit in ("s", "ms"):
+        return dated(column)
+    if pa.types.is_date64(kind):
+        return dated(column)
     return column
+
+
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
+"""The first of the year 1 and the last of 9999, in seconds since 1970."""
+
+
+def dated(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times without those that DuckDB cannot take in: one of them would stop the whole count."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    a_second = 1 if getattr(column.type, "unit", "ms") == "s" else 1000
+    numbers = column.cast(pa.int64())
+    first, last = (pa.scalar(second * a_second) for second in (_FIRST_SECOND, _LAST_SECOND))
+    inside = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
+    return column if pc.all(inside).as_py() in (True, None) else pc.if_else(inside, column, None)

@@ -87,6 +87,8 @@ def connect(threads: int | None = None, *, ordered: bool = False) -> Any:
     connection = duckdb.connect(":memory:", config={"temp_directory": directory})
     _DIRECTORIES[connection] = weakref.finalize(connection, shutil.rmtree, directory, ignore_errors=True)
     connection.execute("SET TimeZone = 'UTC'")
+    # By itself DuckDB draws a bar on standard output when a query takes long.
+    connection.execute("SET enable_progress_bar = false")
     connection.execute("SET default_collation = 'C'")
     # Counting does not need the order of rows, and keeping it costs memory.
     if not ordered:
@@ -303,7 +305,9 @@ class RelationEngine:
         if unit is not None:
             named["u"] = unit
         listed = [
-            f"CAST({quoted(column)} AS VARCHAR) AS {name}" if column in self._read else f"{quoted(column)} AS {name}"
+            f"CAST({quoted(column)} AS VARCHAR) COLLATE C AS {name}"
+            if column in self._read
+            else f"{quoted(column)} AS {name}"
             for name, column in named.items()
         ]
         return self._as_read(_comparable(self._relation.project(", ".join(listed)), self._time_zone), named)

@@ -14,7 +14,8 @@ from thresher.populations.columns import value_names
 from thresher.populations.csv_files import CsvFiles
 from thresher.populations.duckdb_engine import RelationEngine, connect, disconnect
 from thresher.populations.guarding import guarded
-from thresher.populations.kinds import Kind, check_distinct
+from thresher.populations.kinds import Kind
+from thresher.populations.parquet_files import ParquetEngine
 from thresher.populations.record_stream import RecordStream
 
 _FORMATS = {
@@ -168,16 +169,8 @@ class JsonEngine(UntypedFiles):
         )
 
 
-def _parquet(files: Sequence[str], connection: Any, progress: Progress | None) -> RelationEngine:
-    import pyarrow.parquet as pq
-
-    check_distinct(pq.read_schema(files[0]).names)
-    # DuckDB would expand the characters of a glob a second time.
-    return RelationEngine(connection.read_parquet([glob.escape(file) for file in files]), connection, progress)
-
-
 _ENGINES: dict[str, Callable[[Sequence[str], Any, Progress | None], RelationEngine]] = {
-    "parquet": _parquet,
+    "parquet": ParquetEngine,
     "csv": lambda files, connection, progress: CsvEngine(CsvFiles(files, tabs=False), connection, progress),
     "tsv": lambda files, connection, progress: CsvEngine(CsvFiles(files, tabs=True), connection, progress),
     "json": JsonEngine,

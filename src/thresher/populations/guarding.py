@@ -36,7 +36,10 @@ def withheld(action: Callable[[], T], instead: Callable[[str], ThresherError]) -
         return action()
     except (ThresherError, MemoryError):
         raise
-    except Exception as error:
+    except BaseException as error:
         kind = type(error).__name__
+        # What a library in Rust calls a panic is not an `Exception`, but is one all the same.
+        if not isinstance(error, Exception) and kind != "PanicException":
+            raise
     # Outside of the except block, so that the first error is not even the context of this one.
     raise instead(kind)

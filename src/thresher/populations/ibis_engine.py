@@ -175,8 +175,12 @@ class IbisEngine:
         """The rows that have a value in all columns of a table, which hold what these columns do."""
         tests = [table[name].notnull() for name in table.columns]
         for name, column in zip(table.columns, columns, strict=True):
-            if self.kind(column) == "floats":
+            kind = self.kind(column)
+            if kind == "floats":
                 tests.append(~table[name].isnan())
+            elif kind in ("dates", "times"):
+                # A time that no calendar has must not stop the count.
+                tests.append(table[name].year().between(1, 9999))
         return table.filter(*tests)
 
 

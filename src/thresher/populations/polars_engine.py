@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""The first of the year 1 and the last of 9999, in days since 1970."""
+
+
 class PolarsEngine:
     """A `polars.LazyFrame`."""
 
@@ -99,6 +103,7 @@ class PolarsEngine:
         import polars as pl
 
         dtype = self._frame.collect_schema()[name]
+        column = _dated(column, dtype)
         if not isinstance(dtype, pl.Datetime) or dtype.time_zone is None:
             return column
         return column.dt.convert_time_zone(self._time_zone).dt.replace_time_zone(None)
@@ -125,6 +130,22 @@ class PolarsEngine:
             frame = frame.group_by(names).agg(pl.len().cast(pl.Int64).alias(WEIGHT))
         clean = [_clean(pl.col(name), kind).alias(name) for name, kind in zip(names, kinds, strict=True)]
         return LazyRows(self.name, frame.with_columns(*clean), _collect, weighted, nulls=True)
+
+
+def _dated(column: Any, dtype: Any) -> Any:
+    """A column without days before the year 1 or after 9999: Polars would panic at some that no calendar has."""
+    import polars as pl
+
+    if dtype == pl.Date:
+        first, last = _FIRST_DAY, _LAST_DAY
+    elif dtype == pl.Datetime and dtype.time_unit != "ns":  # 64 bits of nanoseconds hold the years 1678 to 2262
+        a_day = 86_400 * {"ms": 10**3, "us": 10**6}[dtype.time_unit]
+        # A day less at both ends where a zone may move the clock.
+        inside = 0 if dtype.time_zone is None else 1
+        first, last = (_FIRST_DAY + inside) * a_day, (_LAST_DAY + 1 - inside) * a_day - 1
+    else:
+        return column
+    return pl.when(column.to_physical().is_between(first, last)).then(column)
 
 
 def _clean(column: Any, kind: Kind) -> Any:

@@ -166,7 +166,11 @@ class SparkEngine:
         named = list(zip(frame.columns, columns, strict=False))
         tests = [f"{name} IS NOT NULL" for name, _ in named]
         numbers = [f"NOT isnan({name})" for name, column in named if self.kind(column) == "floats"]
-        return frame.filter(" AND ".join([*tests, *numbers]))
+        # A time that no calendar has must not stop the count.
+        dated = [
+            f"year({name}) BETWEEN 1 AND 9999" for name, column in named if self.kind(column) in ("dates", "times")
+        ]
+        return frame.filter(" AND ".join([*tests, *numbers, *dated]))
 
 
 def _thinner(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

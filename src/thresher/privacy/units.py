@@ -59,6 +59,13 @@ class Unit:
         """One of them, in a sentence."""
         return f"one unit ({self.column})" if self.kind == "column" else f"one {self.kind}"
 
+    @property
+    def counting(self) -> str:
+        """How they are counted, in a sentence: an estimate is how many units are counted under a value."""
+        if self.kind == "column":
+            return f"each {self.column} is a unit and counts for one of its values, chosen at random"
+        return f"each {self.kind} is a unit"
+
 
 ROW = Unit("row")
 """Each row of a table is a unit; a person with ten rows is ten units."""

@@ -1,0 +1,73 @@
+"""Parquet files: their schema is public.
+
+DuckDB takes times in milliseconds to microseconds while it reads them, and stops at one that does not fit. Such columns
+are read by Arrow in its place, and a time that no calendar has is no value.
+"""
+
+from __future__ import annotations
+
+import copy
+import glob
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from thresher.analytics.rounds import Progress
+from thresher.populations.arrow_engine import dated
+from thresher.populations.duckdb_engine import RelationEngine
+from thresher.populations.kinds import check_distinct
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class ParquetEngine(RelationEngine):
+    """Parquet files of one schema."""
+
+    def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
+        import pyarrow.parquet as pq
+
+        self._files = list(files)
+        self._schema = pq.read_schema(files[0])
+        check_distinct(self._schema.names)
+        # DuckDB would expand the characters of a glob a second time.
+        super().__init__(connection.read_parquet([glob.escape(file) for file in files]), connection, progress)
+
+    def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
+        columns = list(dict.fromkeys([*wanted, *([] if unit is None else [unit])]))
+        if not any(_in_milliseconds(self._schema.field(name).type) for name in columns):
+            return super()._select(wanted, unit)
+        engine = copy.copy(self)
+        engine._relation = self._own.from_arrow(ParquetColumns(self._files, self._schema, columns))
+        return RelationEngine._select(engine, wanted, unit)
+
+
+class ParquetColumns:
+    """Some columns of Parquet files as Arrow, as often as they are read."""
+
+    def __init__(self, files: Sequence[str], schema: pa.Schema, columns: Sequence[str]) -> None:
+        import pyarrow as pa
+
+        self._files = list(files)
+        self._schema = pa.schema([pa.field(name, schema.field(name).type) for name in columns])
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(self._schema, self._batches()).__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[Any]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        for file in self._files:
+            with pq.ParquetFile(file) as parquet:
+                for batch in parquet.iter_batches(columns=self._schema.names):
+                    table = pa.Table.from_batches([batch]).select(self._schema.names)
+                    held = [dated(column) if _in_milliseconds(column.type) else column for column in table.columns]
+                    yield from pa.table(held, names=self._schema.names).cast(self._schema).to_batches()
+
+
+def _in_milliseconds(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_timestamp(kind) and kind.unit in ("s", "ms"))
