@@ -50,6 +50,8 @@ def test_version_1_opens_with_all_that_is_in_it(store_url):
     assert store.device_of(b"\x01\x02") == "d1"
     [key] = store.enrolment_keys()
     assert (key.id, key.name, key.enrolled, key.devices) == ("k1", "first", 2, None)
+    number, [first, *_] = store.devices_of_key("k1", 10)
+    assert number == 2 and first.enrolled is None and not first.revoked and key.hourly is None
     progress = store.progress("r1")
     assert (progress.state, progress.asked, progress.contacted, progress.completed) == ("open", 2, 1, 1)
     assert store.check_in(["d1", "d2"], NOW, lambda _, n: [True] * n) == [[], []]
@@ -61,6 +63,7 @@ def test_version_1_opens_with_all_that_is_in_it(store_url):
     store.check_in(["d3"], NOW, lambda _, n: [True] * n)
     assert store.accept([NewReport("r1", "d3", b"another sealed")], NOW) == [Outcome.WRONG_SIZE]
     assert store.accept([NewReport("r1", "d3", b"second report")], NOW) == [Outcome.ACCEPTED]
+    assert store.revoke_device("d1", NOW)
     store.close_round("r1", NOW)
     assert sorted(report for batch in store.batches("r1", 10) for report in batch) == [
         b"sealed report",

@@ -10,7 +10,7 @@ import pytest
 from store_cases import NOW, ONE, SIZE, everybody, nobody, open_round, sealed
 
 from thresher.errors import Conflict, NotFound, StoreUnavailable
-from thresher.fleet.store import CollectorStore, NewDevice, NewReport
+from thresher.fleet.store import CollectorStore, Entry, NewDevice, NewReport
 from thresher.fleet.store import Outcome as O
 
 # The collector: enrolment
@@ -22,12 +22,12 @@ def test_a_key_lets_devices_in_until_it_is_full_expired_or_revoked(collector):
     assert collector.add_enrolment_key("free", b"k4", "free", NOW)
     assert not collector.add_enrolment_key("other", b"k4", "same key again", NOW)
     asks = [NewDevice(key, f"d{i}", b"t%d" % i) for i, key in enumerate([b"k2", b"no", b"k2", b"k2", b"k3", b"k4"])]
-    assert collector.enrol(asks, NOW) == [True, False, True, False, True, True]
-    assert collector.enrol([NewDevice(b"k3", "late", b"late")], NOW + 10) == [False]
+    assert [each is Entry.ENTERED for each in collector.enrol(asks, NOW)] == [True, False, True, False, True, True]
+    assert collector.enrol([NewDevice(b"k3", "late", b"late")], NOW + 10) == [Entry.REFUSED]
     assert collector.revoke_enrolment_key("free", NOW + 1)
     assert not collector.revoke_enrolment_key("unknown", NOW + 1)
     assert not collector.revoke_enrolment_key("odd \0 name", NOW + 1)
-    assert collector.enrol([NewDevice(b"k4", "later", b"later")], NOW + 2) == [False]
+    assert collector.enrol([NewDevice(b"k4", "later", b"later")], NOW + 2) == [Entry.REFUSED]
     assert [(key.id, key.enrolled, key.revoked) for key in collector.enrolment_keys()] == [
         ("free", 1, NOW + 1),
         ("old", 1, None),
@@ -44,13 +44,86 @@ def test_a_full_key_stays_full_when_many_enrol_at_once(store_url):
 
     def enrol(worker):
         store = stores[worker % 3]
-        return sum(store.enrol([NewDevice(b"k", f"{worker}-{i}", b"%d-%d" % (worker, i))], NOW)[0] for i in range(20))
+        asked = [[NewDevice(b"k", f"{worker}-{i}", b"%d-%d" % (worker, i))] for i in range(20)]
+        return sum(store.enrol(each, NOW) == [Entry.ENTERED] for each in asked)
 
     with ThreadPoolExecutor(6) as pool:
         assert sum(pool.map(enrol, range(6))) == 50
     assert stores[0].overview(NOW).enrolled == 50
     for store in stores:
         store.close()
+
+
+def test_a_key_lets_in_so_many_an_hour_whoever_restarts(store_url):
+    hour = NOW // 3600 * 3600
+    store = CollectorStore.open(store_url)
+    store.add_enrolment_key("plain", b"k1", "as the server says", NOW)
+    store.add_enrolment_key("own", b"k2", "two an hour", NOW, hourly=2)
+    store.add_enrolment_key("three", b"k3", "three in all", NOW, devices=3)
+
+    def enrolled(key, number, now, store=store):
+        names = [f"{key.decode()}-{now}-{i}" for i in range(number)]
+        entries = store.enrol([NewDevice(key, name, name.encode()) for name in names], now, hourly=3)
+        return [entry.value for entry in entries]
+
+    assert enrolled(b"k1", 5, hour) == ["entered"] * 3 + ["later"] * 2
+    assert enrolled(b"k2", 4, hour) == ["entered"] * 2 + ["later"] * 2
+    assert enrolled(b"k3", 5, hour) == ["entered"] * 3 + ["refused"] * 2  # it will never be let in
+    store.close()
+    again = CollectorStore.open(store_url)
+    assert enrolled(b"k1", 1, hour + 3599, again) == ["later"]
+    assert enrolled(b"k1", 4, hour + 3600, again) == ["entered"] * 3 + ["later"]
+    assert [key.hourly for key in again.enrolment_keys()] == [2, None, None]
+    again.close()
+
+
+def test_nothing_is_taken_of_a_revoked_device_and_what_was_taken_stays(store_url):
+    first, second = CollectorStore.open(store_url), CollectorStore.open(store_url)
+    first.add_enrolment_key("k", b"k", "key", NOW)
+    first.enrol([NewDevice(b"k", f"d{i}", b"t%d" % i) for i in range(4)], NOW)
+    open_round(first, "r")
+    assert first.check_in(["d0", "d1", "d2"], NOW, everybody) == [["r"]] * 3
+    assert first.accept([NewReport("r", "d0", sealed("d0"))], NOW) == [O.ACCEPTED]
+    for _ in range(2):
+        assert second.revoke_device("d0", NOW) and second.revoke_device("d1", NOW)
+    assert not second.revoke_device("nobody", NOW) and not second.revoke_device("odd \0 name", NOW)
+    # The other process, which may remember whose a token is.
+    assert first.check_in(["d1", "d2", "d3", "d0"], NOW, everybody) == [None, ["r"], ["r"], None]
+    reports = [NewReport("r", device, sealed(device)) for device in ("d0", "d1", "d2")]
+    assert first.accept(reports, NOW) == [O.REVOKED, O.REVOKED, O.ACCEPTED]
+    closed = first.close_round("r", NOW)
+    assert (closed.asked, closed.contacted, closed.completed) == (4, 4, 2)
+    assert sorted(report for batch in first.batches("r", 10) for report in batch) == sorted(
+        [sealed("d0"), sealed("d2")]
+    )
+    assert first.device_of(b"t0") == "d0"  # known, so that it is not told to enrol again
+    view = first.overview(NOW)
+    assert (view.enrolled, view.active) == (2, 2)
+    first.close()
+    second.close()
+
+
+def test_all_devices_of_a_key_are_revoked_with_it(collector):
+    for key in ("a", "b"):
+        collector.add_enrolment_key(key, key.encode(), key, NOW)
+        collector.enrol([NewDevice(key.encode(), f"{key}{i}", b"%s%d" % (key.encode(), i)) for i in range(3)], NOW)
+    collector.check_in(["a0"], NOW, everybody)
+    collector.revoke_device("a1", NOW)
+    number, devices = collector.devices_of_key("a", 10)
+    day = NOW // 86_400 * 86_400
+    assert number == 3
+    assert [(each.id, each.enrolled, each.last_check_in, each.revoked) for each in devices] == [
+        ("a0", day, day, False),
+        ("a1", day, None, True),
+        ("a2", day, None, False),
+    ]
+    assert len(collector.devices_of_key("a", 2)[1]) == 2
+    assert collector.revoke_devices("a", NOW) == 2  # one was revoked already
+    assert collector.revoke_devices("a", NOW) == 0
+    assert collector.revoke_devices("nobody", NOW) is None and collector.devices_of_key("nobody", 1) is None
+    assert collector.check_in(["a0", "a2", "b0"], NOW, everybody) == [None, None, []]
+    assert collector.enrol([NewDevice(b"a", "again", b"again")], NOW) == [Entry.REFUSED]
+    assert collector.enrol([NewDevice(b"b", "more", b"more")], NOW) == [Entry.ENTERED]
 
 
 def test_overview_counts_each_device_once_an_hour_and_forgets_old_hours(collector):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from thresher.console import Caller, EnrolmentKey, SealingKey, Token, routes
+from thresher.console import Caller, EnrolledDevice, EnrolmentKey, SealingKey, Token, routes
 from thresher.errors import NotFound, Unauthorised
 from thresher.fleet.computing import here
 from thresher.fleet.server.problem import Refused
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from thresher.fleet.server.services import Services
 
 _DAY = 86_400.0
+_MOST_DEVICES = 200
 
 
 def console_pages(services: Services, attributes: Sequence[str] = ()) -> Sequence[BaseRoute]:
@@ -125,6 +126,24 @@ class ServerOperations:
     def revoke_enrolment_key(self, key: str) -> None:
         """No further device enrols with it."""
         if not self._collector.revoke_enrolment_key(key):
+            raise NotFound("There is no such enrolment key.")
+
+    def devices(self, key: str) -> tuple[int, Sequence[EnrolledDevice]]:
+        """How many devices enrolled with a key, and those that did last."""
+        found = self._collector.devices_of_key(key, _MOST_DEVICES)
+        if found is None:
+            raise NotFound("There is no such enrolment key.")
+        number, devices = found
+        return number, [EnrolledDevice(each.id, each.enrolled, each.last_check_in, each.revoked) for each in devices]
+
+    def revoke_device(self, device: str) -> None:
+        """Nothing more is taken of it."""
+        if not self._collector.revoke_device(device):
+            raise NotFound("There is no such device.")
+
+    def revoke_devices(self, key: str) -> None:
+        """The key and every device that enrolled with it."""
+        if self._collector.revoke_devices(key) is None:
             raise NotFound("There is no such enrolment key.")
 
     def tokens(self) -> Sequence[Token]:

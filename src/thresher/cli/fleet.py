@@ -19,6 +19,7 @@ from thresher.analytics import QueryTaker
 from thresher.cli import fleet_options as given
 from thresher.cli import options
 from thresher.cli.delivering import deliver
+from thresher.cli.enrolled import COMMANDS
 from thresher.cli.fleet_options import Asked, connected
 from thresher.cli.output import check_files, console, print_json, range_row, rows_table
 from thresher.cli.parsing import parsed_range
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 OTHER = "everything below the threshold is left out; how much that is, is not known"
 
 app = typer.Typer(help="Ask a fleet of devices, and follow its queries.", no_args_is_help=True)
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
 
 
 @app.command("query")

@@ -60,6 +60,12 @@ def serve(
     batches: Annotated[
         Path | None, typer.Option(help="A folder that all Spark workers can read; by default in the data directory.")
     ] = None,
+    enrolments_per_hour: Annotated[
+        int, typer.Option(help="Devices that enrol with one key in an hour, unless the key says otherwise.")
+    ] = 100_000,
+    enrolments_per_address: Annotated[
+        int, typer.Option(help="Devices that enrol from one address in an hour; not for this machine's own.")
+    ] = 1_000,
     connections: Annotated[int, typer.Option(help="Connections open at a time.")] = 20_000,
     connections_per_address: Annotated[
         int, typer.Option(help="Of those, from one address; a trusted proxy's are not counted.")
@@ -126,7 +132,12 @@ def serve(
         batches=batches,
         device_policy=policy,
         come_back=come_back,
-        limits=Limits(connections=connections, connections_per_address=connections_per_address),
+        limits=Limits(
+            enrolments_per_hour=enrolments_per_hour,
+            enrolments_per_address=enrolments_per_address,
+            connections=connections,
+            connections_per_address=connections_per_address,
+        ),
     )
     if demo:
         _serve_demo(settings, data_dir)

@@ -4,7 +4,17 @@ Server-rendered pages in the coordinator's process, with a little JavaScript of 
 Needs the extra `server`.
 """
 
-from thresher.console.desk import Caller, Desk, Doorkeeper, EnrolmentKey, Operations, SealingKey, Token
+from thresher.console.desk import Caller, Desk, Doorkeeper, EnrolledDevice, EnrolmentKey, Operations, SealingKey, Token
 from thresher.console.routing import routes
 
-__all__ = ["Caller", "Desk", "Doorkeeper", "EnrolmentKey", "Operations", "SealingKey", "Token", "routes"]
+__all__ = [
+    "Caller",
+    "Desk",
+    "Doorkeeper",
+    "EnrolledDevice",
+    "EnrolmentKey",
+    "Operations",
+    "SealingKey",
+    "Token",
+    "routes",
+]

@@ -106,6 +106,16 @@ class SealingKey:
     fingerprint: str
 
 
+@dataclass(frozen=True, slots=True)
+class EnrolledDevice:
+    """A device that has enrolled: when it did and was last here, each to the day."""
+
+    id: str
+    enrolled: float | None
+    last_check_in: float | None
+    revoked: bool
+
+
 class Operations(Protocol):
     """What an operator may do. Secrets are returned once, when they are made."""
 
@@ -119,6 +129,18 @@ class Operations(Protocol):
 
     def revoke_enrolment_key(self, key: str) -> None:
         """No further device enrols with it; those enrolled stay."""
+        ...
+
+    def devices(self, key: str) -> tuple[int, Sequence[EnrolledDevice]]:
+        """How many devices enrolled with a key, and those that did last; `NotFound` if there is no such key."""
+        ...
+
+    def revoke_device(self, device: str) -> None:
+        """Nothing more is taken of it; reports that were taken stay."""
+        ...
+
+    def revoke_devices(self, key: str) -> None:
+        """The key and every device that enrolled with it."""
         ...
 
     def tokens(self) -> Sequence[Token]:

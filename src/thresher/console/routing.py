@@ -74,6 +74,8 @@ def routes(
             for name, handler in (
                 ("make-enrolment-key", operate.make_enrolment_key),
                 ("revoke-enrolment-key", operate.revoke_enrolment_key),
+                ("revoke-device", operate.revoke_device),
+                ("revoke-devices", operate.revoke_devices),
                 ("make-token", operate.make_token),
                 ("revoke-token", operate.revoke_token),
                 ("rotate-key", operate.rotate_key),

@@ -17,7 +17,17 @@ from thresher.fleet.clock import Clock
 from thresher.fleet.identity import Identity, new_secret
 from thresher.fleet.messages import LARGEST_ANSWER, Enrolled, RoundConfiguration, canonical, configuration_hash, decode
 from thresher.fleet.sealing import OVERHEAD
-from thresher.fleet.store import CollectorStore, EnrolmentKey, NewDevice, NewReport, Outcome, Overview, Progress
+from thresher.fleet.store import (
+    CollectorStore,
+    EnrolledDevice,
+    EnrolmentKey,
+    Entry,
+    NewDevice,
+    NewReport,
+    Outcome,
+    Overview,
+    Progress,
+)
 from thresher.fleet.tokens import new_token, token_hash
 from thresher.mechanism.coins import coins
 from thresher.mechanism.randomness import Randomness, SecureRandomness
@@ -57,6 +67,7 @@ class Collector:
         randomness: Randomness | None = None,
         *,
         batch_size: int = 5000,
+        hourly: int | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -64,6 +75,7 @@ class Collector:
         self._randomness = SecureRandomness() if randomness is None else randomness
         self._tossing = threading.Lock()  # a source of randomness is for one thread at a time
         self._batch_size = batch_size
+        self._hourly = hourly
         self._identity = Identity(store.identity(new_secret()))
         # Neither ever changes once stored, so what is remembered is never wrong.
         self._devices: _Remembered[bytes, str] = _Remembered(_REMEMBERED_DEVICES)
@@ -82,11 +94,19 @@ class Collector:
     # Enrolment
 
     def add_enrolment_key(
-        self, key: str, name: str, *, expires: float | None = None, devices: int | None = None
+        self,
+        key: str,
+        name: str,
+        *,
+        expires: float | None = None,
+        devices: int | None = None,
+        hourly: int | None = None,
     ) -> str:
         """Let devices enrol with a key; its id."""
         id = secrets.token_hex(_DEVICE_BYTES)
-        self._store.add_enrolment_key(id, token_hash(key), name, self._clock.now(), expires=expires, devices=devices)
+        self._store.add_enrolment_key(
+            id, token_hash(key), name, self._clock.now(), expires=expires, devices=devices, hourly=hourly
+        )
         return id
 
     def enrolment_keys(self) -> list[EnrolmentKey]:
@@ -100,23 +120,35 @@ class Collector:
     def enrol(self, enrolment_key: str) -> Enrolled:
         """A new device's token, shown this once. `Unauthorised` if the key does not let it in."""
         [enrolled] = self.enrol_many([enrolment_key])
-        if enrolled is None:
+        if not isinstance(enrolled, Enrolled):
             raise Unauthorised("This enrolment key is not valid.", hint="Ask the operator for a new one.")
         return enrolled
 
-    def enrol_many(self, enrolment_keys: Sequence[str]) -> list[Enrolled | None]:
-        """A new device's token for each key, in one commit; None where the key does not let it in."""
+    def enrol_many(self, enrolment_keys: Sequence[str]) -> list[Enrolled | Entry]:
+        """A new device's token for each key, in one commit; where the key does not let it in, why."""
         tokens = [new_token("device") for _ in enrolment_keys]
         devices = [
             NewDevice(token_hash(key), secrets.token_hex(_DEVICE_BYTES), token_hash(token))
             for key, token in zip(enrolment_keys, tokens, strict=True)
         ]
-        let_in = self._store.enrol(devices, self._clock.now())
+        entries = self._store.enrol(devices, self._clock.now(), hourly=self._hourly)
         identity = self._identity.public
         return [
-            Enrolled(token=token, identity=identity) if entered else None
-            for token, entered in zip(tokens, let_in, strict=True)
+            Enrolled(token=token, identity=identity) if entry is Entry.ENTERED else entry
+            for token, entry in zip(tokens, entries, strict=True)
         ]
+
+    def devices_of_key(self, id: str, most: int) -> tuple[int, list[EnrolledDevice]] | None:
+        """How many devices enrolled with a key, and those that did last; None if there is no such key."""
+        return self._store.devices_of_key(id, most)
+
+    def revoke_device(self, id: str) -> bool:
+        """Take nothing more of a device; False if there is none. Reports that were taken stay."""
+        return self._store.revoke_device(id, self._clock.now())
+
+    def revoke_devices(self, id: str) -> int | None:
+        """Revoke a key and all its devices; how many devices that were, or None if there is no such key."""
+        return self._store.revoke_devices(id, self._clock.now())
 
     def proof(self, nonce: str, token: str) -> str | None:
         """The proof, for a device that sent this nonce, that it is this fleet's collector which does not know a token.
@@ -147,8 +179,11 @@ class Collector:
 
     # Devices
 
-    def check_in(self, devices: Sequence[str]) -> list[list[str]]:
-        """For each device, the open rounds that it was chosen for and has not answered, in one commit."""
+    def check_in(self, devices: Sequence[str]) -> list[list[str] | None]:
+        """For each device, the open rounds that it was chosen for and has not answered, in one commit.
+
+        None for a device that was revoked.
+        """
         return self._store.check_in(devices, self._clock.now(), self._toss)
 
     def configuration(self, round: str) -> bytes:

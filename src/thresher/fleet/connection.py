@@ -70,6 +70,10 @@ class Connection:
         """The answer to a POST, which must be safe to repeat."""
         return self._send("POST", path, body)
 
+    def delete(self, path: str) -> bytes:
+        """The answer to a DELETE, which must be safe to repeat."""
+        return self._send("DELETE", path, None)
+
     def close(self) -> None:
         """Close all connections."""
         self._client.close()

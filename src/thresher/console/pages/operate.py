@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import cast
+from urllib.parse import quote
 
 from starlette.responses import Response
 
@@ -56,6 +57,19 @@ def revoke_enrolment_key(visit: Visit) -> Response:
     return visit.go("/operate#enrolment-keys")
 
 
+def revoke_device(visit: Visit) -> Response:
+    """Nothing more is taken of a device."""
+    _operations(visit).revoke_device(visit.form.get("id", ""))
+    key = visit.form.get("key", "")
+    return visit.go(f"/operate?key={quote(key)}#devices" if key else "/operate")
+
+
+def revoke_devices(visit: Visit) -> Response:
+    """A key and every device that enrolled with it."""
+    _operations(visit).revoke_devices(visit.form.get("id", ""))
+    return visit.go("/operate#enrolment-keys")
+
+
 def make_token(visit: Visit) -> Response:
     """A new token, shown on the next page and never again."""
     role = visit.form.get("role", "")
@@ -89,6 +103,8 @@ def _page(visit: Visit, secret: Secret | None) -> Response:
     contacted = sum(each.contacted for each in silences)
     sealing_keys: list[SealingKey] = []
     problem = None
+    shown = visit.asked.get("key", "") if operations else ""
+    number, devices = operations.devices(shown) if operations and shown else (0, [])
     try:
         sealing_keys = list(operations.sealing_keys()) if operations else []
     except ThresherError as error:  # the aggregator may be away; the rest of the page is still useful
@@ -97,6 +113,9 @@ def _page(visit: Visit, secret: Secret | None) -> Response:
         "operate.html",
         fleet=desk.fleet_view(),
         enrolment_keys=operations.enrolment_keys() if operations else [],
+        shown=shown,
+        devices=devices,
+        devices_number=number,
         tokens=operations.tokens() if operations else [],
         sealing_keys=sealing_keys,
         sealing_problem=problem,

@@ -175,7 +175,12 @@ def _add_collector(
     stack.callback(store.close)
     key = directory.secret("enrolment").token
     store.add_enrolment_key(_first_id(key), token_hash(key), "first", services.clock.now())
-    services.collector = Collector(store, services.clock, aggregator=peers.aggregator(COLLECTOR_TO_AGGREGATOR))
+    services.collector = Collector(
+        store,
+        services.clock,
+        aggregator=peers.aggregator(COLLECTOR_TO_AGGREGATOR),
+        hourly=settings.limits.enrolments_per_hour,
+    )
     services.collector.recover()
     services.collector_store = store
     services.checks["collector"] = store.open_rounds

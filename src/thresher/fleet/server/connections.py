@@ -24,6 +24,7 @@ from typing import Any, Final, Literal
 
 from thresher.fleet.server.limits import KIB, Limits
 from thresher.fleet.server.metrics import Metrics
+from thresher.fleet.server.networks import network_of, parsed
 from thresher.fleet.server.problem import Refused, answer_of
 
 log = logging.getLogger("thresher.server")
@@ -189,17 +190,10 @@ class Door:
         return False
 
     def _key(self, peer: Any) -> str | None:
-        try:
-            address = ipaddress.ip_address(peer[0].partition("%")[0])
-        except (TypeError, IndexError, ValueError, AttributeError):
-            return None  # no network between us: a socket in the file system
-        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
-        if any(address in network for network in self._trusted):
-            return None
-        if isinstance(address, ipaddress.IPv6Address):
-            return str(ipaddress.ip_network((address, 64), strict=False))
-        return str(address)
+        address = parsed(peer[0]) if isinstance(peer, tuple) and peer else None
+        if address is None or any(address in network for network in self._trusted):
+            return None  # no network between us, as with a socket in the file system, or one that is trusted
+        return network_of(address)
 
 
 class _Guarded(Guest):

@@ -16,13 +16,16 @@ from thresher.errors import Conflict, InvalidFormat, NotFound, ThresherError, Un
 from thresher.fleet.group_commit import GroupCommit
 from thresher.fleet.identity import NONCE_HEADER, PROOF_HEADER
 from thresher.fleet.messages import Accepted, CheckedIn, CheckIn, Enrol, Enrolled, Report, decode, encode
+from thresher.fleet.server.addresses import Addresses
 from thresher.fleet.server.auth import bearer, check_kind, unknown
 from thresher.fleet.server.limits import KIB, TokenBuckets, read_body
 from thresher.fleet.server.problem import Headers, Refused, answer_of, http_refusal
 from thresher.fleet.server.routing import Receive, Route, Scope, Send, respond
 from thresher.fleet.server.services import Services
-from thresher.fleet.store import NewReport, Outcome
+from thresher.fleet.store import Entry, NewReport, Outcome
 from thresher.fleet.tokens import token_hash
+
+HOUR = 3600
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -91,15 +94,16 @@ class DeviceFront:
         self._services = services
         self._device_bucket = buckets["device"]
         self._enrolment_bucket = buckets["enrolment"]
+        self._addresses = Addresses(services.limits.enrolments_per_address)
         self._seconds = services.limits.body_seconds
         self._collector = collector
         self._report_decoder = msgspec.json.Decoder(Report)
         self._check_in_handler = (_CHECK_IN_PATH, self._check_in)
         self._enrol_handler = (_ENROL_PATH, self._enrol)
         self._report_handler = (_REPORT_PATH, self._report)
-        self._enrolments: GroupCommit[str, Enrolled | None] = self._committing("enrolment", collector.enrol_many)
+        self._enrolments: GroupCommit[str, Enrolled | Entry] = self._committing("enrolment", collector.enrol_many)
         self._identities: GroupCommit[str, str | None] = self._committing("identity", collector.identify_many)
-        self._check_ins: GroupCommit[str, bytes] = self._committing("check-in", self._visits)
+        self._check_ins: GroupCommit[str, bytes | None] = self._committing("check-in", self._visits)
         self._reports: GroupCommit[NewReport, Outcome] = self._committing("report", self._accept)
 
     def handler(self, path: str) -> Handler | None:
@@ -151,6 +155,8 @@ class DeviceFront:
         device = await self._device(scope["headers"])
         decode(CheckIn, await read_body(scope["headers"], receive, LARGEST, self._seconds))
         body = await self._check_ins.submit(device)
+        if body is None:
+            raise unknown()  # revoked; without a proof, so that it does not enrol again
         return 200, _json_headers(body), body
 
     async def _enrol(self, scope: Scope, receive: Receive) -> Answer:
@@ -158,12 +164,28 @@ class DeviceFront:
         check_kind(token, _ENROLMENT)
         self._enrolment_bucket.take(token_hash(token))
         decode(Enrol, await read_body(scope["headers"], receive, LARGEST, self._seconds))
+        try:
+            self._addresses.take(scope.get("client"))
+        except Refused as refused:
+            raise self._too_many("address", refused.retry_after) from None
         enrolled = await self._enrolments.submit(token)
-        if enrolled is None:
+        if enrolled is Entry.LATER:
+            raise self._too_many("key", HOUR - self._services.clock.now() % HOUR)
+        if not isinstance(enrolled, Enrolled):
             raise unknown()
         self._services.metrics.count("thresher_enrolled_total")
         body = encode(enrolled)
         return 200, _json_headers(body), body
+
+    def _too_many(self, reason: str, seconds: float | None) -> Refused:
+        self._services.metrics.count("thresher_enrolments_refused_total", reason=reason)
+        return Refused(
+            429,
+            "too-many-enrolments",
+            f"As many devices have enrolled with this {reason} in the last hour as may.",
+            hint="Wait as long as Retry-After says.",
+            retry_after=seconds,
+        )
 
     async def _device(self, headers: list[tuple[bytes, bytes]]) -> str:
         """The device that a token belongs to; it has passed its rate limit."""
@@ -181,11 +203,14 @@ class DeviceFront:
             raise _Unknown(self._collector.proof(_header(headers, _NONCE), token))
         return device
 
-    def _visits(self, devices: list[str]) -> list[bytes]:
-        """Check devices in, and write each its answer; most are the same."""
+    def _visits(self, devices: list[str]) -> list[bytes | None]:
+        """Check devices in, and write each its answer; most are the same. None for those that were revoked."""
         written: dict[tuple[str, ...], bytes] = {}
-        bodies = []
+        bodies: list[bytes | None] = []
         for rounds in self._collector.check_in(devices):
+            if rounds is None:
+                bodies.append(None)
+                continue
             key = tuple(rounds)
             if key not in written:
                 written[key] = self._collector.checked_in(rounds, self._services.come_back)
@@ -213,6 +238,8 @@ class DeviceFront:
 def _refusal(outcome: Outcome) -> ThresherError:
     """A new error each time: one that is raised again and again would keep all its tracebacks."""
     match outcome:
+        case Outcome.REVOKED:
+            return unknown()
         case Outcome.CLOSED:
             return Refused(410, "closed", "This round has closed.", hint="Nothing more to do for it.")
         case Outcome.CONFLICT:

@@ -47,6 +47,10 @@ class Limits:
     """All limits of a server; the defaults are meant never to be met by a well-behaved caller."""
 
     rates: dict[str, Rate] = field(default_factory=_rates)
+    enrolments_per_hour: int = 100_000
+    """Devices that enrol with one key in an hour; a key may have a number of its own."""
+    enrolments_per_address: int = 1_000
+    """Devices that enrol from one address in an hour; this machine's own addresses are not counted."""
     open_rounds: int = 100
     open_queries: int = 100
     streams: int = 200
@@ -77,6 +81,9 @@ class Limits:
     """How long a connection is kept for another request."""
 
     def __post_init__(self) -> None:
+        for name in ("enrolments_per_hour", "enrolments_per_address"):
+            if not getattr(self, name) >= 1:
+                raise InvalidSetting(name.replace("_", "-"), "must be at least 1")
         if not self.connections >= 1:
             raise InvalidSetting("connections", "must be at least 1")
         if not self.connections_per_address >= 1:

@@ -113,6 +113,7 @@ _WORDS = {
     "thresher_reports_total": "Reports handed in, by outcome.",
     "thresher_step_errors_total": "Steps of the coordinator that ended in an error.",
     "thresher_enrolled_total": "Devices enrolled since the start.",
+    "thresher_enrolments_refused_total": "Enrolments refused: too many in an hour, with one key or from one address.",
     "thresher_plans_refused_total": "Plans not computed: all processes were busy, or it took too long.",
     "thresher_connections_closed_total": "Connections closed because they met a limit, by limit.",
 }

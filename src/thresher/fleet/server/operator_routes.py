@@ -14,14 +14,17 @@ from thresher.fleet.server.routing import Call, Route
 from thresher.fleet.tokens import new_token, token_hash
 
 OPERATOR = ("operator",)
+MOST_DEVICES = 1_000
+"""Listed for a key."""
 
 
 class NewEnrolmentKey(Message, frozen=True, kw_only=True):
-    """Make an enrolment key, for a time or a number of devices if wanted."""
+    """Make an enrolment key, for a time or a number of devices, in all or in an hour, if wanted."""
 
     name: Name
     seconds: Seconds | None = None
     devices: Annotated[int, Meta(ge=1, le=1 << 40)] | None = None
+    hourly: Annotated[int, Meta(ge=1, le=1 << 40)] | None = None
 
 
 class EnrolmentKeyMade(Message, frozen=True, kw_only=True):
@@ -41,6 +44,8 @@ class EnrolmentKeyShown(Message, frozen=True, kw_only=True):
     revoked: bool
     devices: int | None
     """How many devices it may enrol; null for any number."""
+    hourly: int | None
+    """How many in an hour; null for as many as the server says."""
     enrolled: int
 
 
@@ -48,6 +53,29 @@ class EnrolmentKeys(Message, frozen=True, kw_only=True):
     """All enrolment keys."""
 
     keys: list[EnrolmentKeyShown]
+
+
+class DeviceShown(Message, frozen=True, kw_only=True):
+    """A device that has enrolled: when it did and was last here, each to the day, and nothing of what it holds."""
+
+    id: Name
+    enrolled: float | None
+    """Null for devices from before this was kept."""
+    last_check_in: float | None
+    revoked: bool
+
+
+class DeviceList(Message, frozen=True, kw_only=True):
+    """The devices of one enrolment key: how many there are, and the 1,000 that enrolled last."""
+
+    number: int
+    devices: list[DeviceShown]
+
+
+class DevicesRevoked(Message, frozen=True, kw_only=True):
+    """How many devices were revoked by this request."""
+
+    revoked: int
 
 
 class NewToken(Message, frozen=True, kw_only=True):
@@ -100,6 +128,7 @@ def _make_enrolment_key(call: Call) -> EnrolmentKeyMade:
         call.services.clock.now(),
         expires=_expires(call, message.seconds),
         devices=message.devices,
+        hourly=message.hourly,
     )
     return made
 
@@ -114,6 +143,7 @@ def _enrolment_keys(call: Call) -> EnrolmentKeys:
                 expires=key.expires,
                 revoked=key.revoked is not None,
                 devices=key.devices,
+                hourly=key.hourly,
                 enrolled=key.enrolled,
             )
             for key in call.services.the_collector_store.enrolment_keys()
@@ -123,7 +153,37 @@ def _enrolment_keys(call: Call) -> EnrolmentKeys:
 
 def _revoke_enrolment_key(call: Call) -> None:
     if not call.services.the_collector_store.revoke_enrolment_key(call.path["id"], call.services.clock.now()):
-        raise NotFound("There is no such enrolment key.")
+        raise _no_such_key()
+
+
+def _devices(call: Call) -> DeviceList:
+    found = call.services.the_collector.devices_of_key(call.path["id"], MOST_DEVICES)
+    if found is None:
+        raise _no_such_key()
+    number, devices = found
+    return DeviceList(
+        number=number,
+        devices=[
+            DeviceShown(id=each.id, enrolled=each.enrolled, last_check_in=each.last_check_in, revoked=each.revoked)
+            for each in devices
+        ],
+    )
+
+
+def _revoke_devices(call: Call) -> DevicesRevoked:
+    revoked = call.services.the_collector.revoke_devices(call.path["id"])
+    if revoked is None:
+        raise _no_such_key()
+    return DevicesRevoked(revoked=revoked)
+
+
+def _revoke_device(call: Call) -> None:
+    if not call.services.the_collector.revoke_device(call.path["id"]):
+        raise NotFound("There is no such device.")
+
+
+def _no_such_key() -> NotFound:
+    return NotFound("There is no such enrolment key.")
 
 
 def _make_token(call: Call) -> TokenMade:
@@ -188,6 +248,20 @@ ROUTES = (
         "DELETE", f"{_ENROLMENT_KEYS}/{{id}}", "revoke_enrolment_key",
         "Nobody enrols with this key any more; devices that did stay.",
         OPERATOR, "collector", _revoke_enrolment_key, problems=(404,),
+    ),
+    Route(
+        "GET", f"{_ENROLMENT_KEYS}/{{id}}/devices", "list_devices", "The devices that enrolled with this key.",
+        OPERATOR, "collector", _devices, answer=DeviceList, problems=(404,),
+    ),
+    Route(
+        "DELETE", f"{_ENROLMENT_KEYS}/{{id}}/devices", "revoke_devices",
+        "Revoke this key and every device that enrolled with it.",
+        OPERATOR, "collector", _revoke_devices, answer=DevicesRevoked, problems=(404,),
+    ),
+    Route(
+        "DELETE", "/v1/operator/devices/{id}", "revoke_device",
+        "Take nothing more of this device; reports that were taken stay.",
+        OPERATOR, "collector", _revoke_device, problems=(404,),
     ),
     Route(
         "POST", _TOKENS, "make_token", "Make an analyst's or operator's token; it is shown this once.",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from thresher.errors import Conflict, NotFound
 from thresher.fleet.store.database import Database, Transaction, is_name, open_database
-from thresher.fleet.store.enrolment import DeviceRegister, record_visits
+from thresher.fleet.store.enrolment import DeviceRegister, record_visits, revoked_among
 from thresher.fleet.store.reports import CollectedState, NewReport, Outcome, Toss, accept_reports, contact
 from thresher.fleet.store.schema import COLLECTED, create_round_tables, drop_round_tables, round_table
 
@@ -98,15 +98,21 @@ class CollectorStore(DeviceRegister):
             [(configuration,)] = transaction.fetch("SELECT configuration FROM rounds WHERE number = ?", (number,))
             return bytes(configuration)
 
-    def check_in(self, devices: Sequence[str], now: float, toss: Toss) -> list[list[str]]:
+    def check_in(self, devices: Sequence[str], now: float, toss: Toss) -> list[list[str] | None]:
         """Note that devices are here; for each, the open rounds that it was chosen for and has not answered.
+
+        For a device that was revoked None, and nothing is noted.
 
         Guarantee: a device's coin for a round is tossed once and kept, whatever happens and whoever asks.
         """
         distinct = sorted(set(devices))
-        chosen: dict[str, list[str]] = {device: [] for device in distinct}
+        chosen: dict[str, list[str]] = {}
         with self._database.transaction() as transaction:
             transaction.lock(shared=True)
+            revoked = revoked_among(transaction, distinct)
+            if revoked:
+                distinct = [device for device in distinct if device not in revoked]
+            chosen |= {device: [] for device in distinct}
             open_rounds = transaction.fetch(
                 "SELECT round, number, contact_numerator FROM rounds "
                 "WHERE state = 'open' AND deadline > ? ORDER BY number",
@@ -118,7 +124,7 @@ class CollectorStore(DeviceRegister):
                 for device in contacted.waiting:
                     chosen[device].append(round)
             record_visits(transaction, distinct, now)
-        return [list(chosen[device]) for device in devices]
+        return [list(chosen[device]) if device in chosen else None for device in devices]
 
     def accept(self, reports: Sequence[NewReport], now: float) -> list[Outcome]:
         """Take reports; for each, what became of it.
@@ -127,11 +133,15 @@ class CollectorStore(DeviceRegister):
         taken and no other. Same bytes are recognised after the round has closed too, until it is forgotten.
         """
         outcomes = [Outcome.UNKNOWN_ROUND] * len(reports)
-        places: dict[str, list[int]] = {}
-        for place, report in enumerate(reports):
-            places.setdefault(report.round, []).append(place)
         with self._database.transaction() as transaction:
             transaction.lock(shared=True)
+            revoked = revoked_among(transaction, sorted({report.device for report in reports}))
+            places: dict[str, list[int]] = {}
+            for place, report in enumerate(reports):
+                if report.device in revoked:
+                    outcomes[place] = Outcome.REVOKED
+                else:
+                    places.setdefault(report.round, []).append(place)
             rounds = transaction.fetch_given(
                 "SELECT rounds.round, number, state, deadline, sealed_size FROM given "
                 "JOIN rounds ON rounds.round = given.round ORDER BY number",

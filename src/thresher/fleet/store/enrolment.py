@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from thresher.fleet.store.database import Database, Transaction, is_name
 
 HOUR = 3600
 _DAY = 24
-_KEY = "id, name, created, expires, devices, enrolled, revoked"
+_MANY = 1 << 62
+_KEY = "id, name, created, expires, devices, enrolled, revoked, hourly"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,29 @@ class EnrolmentKey:
     """How many devices it is for, at most."""
     enrolled: int
     revoked: float | None
+    hourly: int | None = None
+    """How many devices may enrol with it in an hour; None for as many as the server says."""
+
+
+class Entry(Enum):
+    """Whether a device was let in."""
+
+    ENTERED = "entered"
+    REFUSED = "refused"
+    """Its key is unknown, expired, revoked or used up."""
+    LATER = "later"
+    """As many have enrolled with its key in this hour as may."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnrolledDevice:
+    """A device as an operator sees it: when, to the day, and nothing of what it holds or answered."""
+
+    id: str
+    enrolled: float | None
+    """The day, as its first second; None for devices from before this was kept."""
+    last_check_in: float | None
+    revoked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +96,15 @@ class DeviceRegister:
         *,
         expires: float | None = None,
         devices: int | None = None,
+        hourly: int | None = None,
     ) -> bool:
         """Let devices enrol with a key; False if the key is known already, and nothing is changed then."""
         with self._database.transaction() as transaction:
             return (
                 transaction.execute(
-                    "INSERT INTO enrolment_keys (id, key_hash, name, created, expires, devices, enrolled) "
-                    "VALUES (?, ?, ?, ?, ?, ?, 0) ON CONFLICT (key_hash) DO NOTHING",
-                    (id, key_hash, name, now, expires, devices),
+                    "INSERT INTO enrolment_keys (id, key_hash, name, created, expires, devices, enrolled, hourly) "
+                    "VALUES (?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT (key_hash) DO NOTHING",
+                    (id, key_hash, name, now, expires, devices, hourly),
                 )
                 == 1
             )
@@ -99,34 +125,99 @@ class DeviceRegister:
                 == 1
             )
 
-    def enrol(self, devices: Sequence[NewDevice], now: float) -> list[bool]:
-        """Enrol devices; for each, whether its key let it in.
+    def enrol(self, devices: Sequence[NewDevice], now: float, *, hourly: int | None = None) -> list[Entry]:
+        """Enrol devices; for each, whether its key let it in. `hourly` is for keys without a number of their own.
 
-        Guarantee: a key with a number of devices never lets in more, whoever asks at the same time.
+        Guarantee: a key with a number of devices, in all or in an hour, never lets in more, whoever asks at the same
+        time and whoever restarts in between.
         """
+        hour = int(now // HOUR)
         with self._database.transaction() as transaction:
-            places = {
-                key: _places(transaction, key, now) for key in sorted({device.enrolment_hash for device in devices})
-            }
+            hashes = sorted({device.enrolment_hash for device in devices})
+            places = {key: _places(transaction, key, now, hourly) for key in hashes}
             entered: Counter[str] = Counter()
             rows = []
             outcomes = []
             for device in devices:
                 place = places[device.enrolment_hash]
-                let_in = place is not None and entered[place[0]] < place[1]
-                if place is not None and let_in:
-                    entered[place[0]] += 1
-                    rows.append((device.device, device.token_hash, place[0]))
-                outcomes.append(let_in)
+                if place is None or entered[place.key] >= place.in_all:
+                    outcomes.append(Entry.REFUSED)
+                elif entered[place.key] >= place.this_hour:
+                    outcomes.append(Entry.LATER)
+                else:
+                    entered[place.key] += 1
+                    rows.append((device.device, device.token_hash, place.key, hour))
+                    outcomes.append(Entry.ENTERED)
             transaction.execute_given(
-                "INSERT INTO devices (device, token_hash, enrolment_key, last_hour) "
-                "SELECT device, token_hash, enrolment_key, 0 FROM given",
-                {"device": "TEXT", "token_hash": "BYTEA", "enrolment_key": "TEXT"},
+                "INSERT INTO devices (device, token_hash, enrolment_key, last_hour, enrolled_hour) "
+                "SELECT device, token_hash, enrolment_key, 0, hour FROM given",
+                {"device": "TEXT", "token_hash": "BYTEA", "enrolment_key": "TEXT", "hour": "BIGINT"},
                 rows,
             )
             for id, number in sorted(entered.items()):
                 transaction.execute("UPDATE enrolment_keys SET enrolled = enrolled + ? WHERE id = ?", (number, id))
+                transaction.execute(
+                    "INSERT INTO enrolments (enrolment_key, hour, devices) VALUES (?, ?, ?) "
+                    "ON CONFLICT (enrolment_key, hour) DO UPDATE SET devices = enrolments.devices + excluded.devices",
+                    (id, hour, number),
+                )
+                transaction.execute("DELETE FROM enrolments WHERE enrolment_key = ? AND hour < ?", (id, hour - _DAY))
             return outcomes
+
+    def devices_of_key(self, id: str, most: int) -> tuple[int, list[EnrolledDevice]] | None:
+        """How many devices enrolled with a key, and those that did last; None if there is no such key."""
+        if not is_name(id):
+            return None
+        with self._database.transaction(write=False) as transaction:
+            if not transaction.fetch("SELECT 1 FROM enrolment_keys WHERE id = ?", (id,)):
+                return None
+            [(number,)] = transaction.fetch("SELECT COUNT(*) FROM devices WHERE enrolment_key = ?", (id,))
+            rows = transaction.fetch(
+                "SELECT devices.device, enrolled_hour, last_hour, revoked FROM devices "
+                "LEFT JOIN revocations ON revocations.device = devices.device "
+                "WHERE enrolment_key = ? ORDER BY enrolled_hour DESC, devices.device LIMIT ?",
+                (id, most),
+            )
+        return number, [
+            EnrolledDevice(device, _day(enrolled), _day(last), revoked is not None)
+            for device, enrolled, last, revoked in rows
+        ]
+
+    def revoke_device(self, device: str, now: float) -> bool:
+        """Let a device take part no more; False if there is none.
+
+        Guarantee: once this has returned, nothing of it is taken, whichever process it asks. What was taken stays.
+        """
+        if not is_name(device):
+            return False
+        with self._database.transaction() as transaction:
+            transaction.lock(shared=False)
+            if not transaction.fetch("SELECT 1 FROM devices WHERE device = ?", (device,)):
+                return False
+            transaction.execute(
+                "INSERT INTO revocations (device, revoked) VALUES (?, ?) ON CONFLICT (device) DO NOTHING", (device, now)
+            )
+            return True
+
+    def revoke_devices(self, id: str, now: float) -> int | None:
+        """Revoke a key and all devices that enrolled with it; how many devices that were. None if there is no such key.
+
+        The key too, since they would enrol again.
+        """
+        if not is_name(id):
+            return None
+        with self._database.transaction() as transaction:
+            transaction.lock(shared=False)
+            if not transaction.execute(
+                "UPDATE enrolment_keys SET revoked = COALESCE(revoked, ?) WHERE id = ?", (now, id)
+            ):
+                return None
+            return transaction.execute(
+                "INSERT INTO revocations (device, revoked) "
+                "SELECT device, CAST(? AS DOUBLE PRECISION) FROM devices WHERE enrolment_key = ? "
+                "ON CONFLICT (device) DO NOTHING",
+                (now, id),
+            )
 
     def devices_of(self, token_hashes: Sequence[bytes]) -> list[str | None]:
         """The device of each token, or None where it is nobody's."""
@@ -150,12 +241,17 @@ class DeviceRegister:
         first = int(now // HOUR) - _DAY + 1
         with self._database.transaction(write=False) as transaction:
             [(enrolled,)] = transaction.fetch("SELECT COALESCE(SUM(enrolled), 0) FROM enrolment_keys")
-            [(active,)] = transaction.fetch("SELECT COUNT(*) FROM devices WHERE last_hour >= ?", (first,))
+            [(revoked,)] = transaction.fetch("SELECT COUNT(*) FROM revocations")
+            [(active,)] = transaction.fetch(
+                "SELECT COUNT(*) FROM devices LEFT JOIN revocations ON revocations.device = devices.device "
+                "WHERE last_hour >= ? AND revoked IS NULL",
+                (first,),
+            )
             visits: dict[int, int] = dict(
                 transaction.fetch("SELECT hour, devices FROM visits WHERE hour >= ?", (first,))
             )
         check_ins = [(float(hour * HOUR), visits.get(hour, 0)) for hour in range(first, first + _DAY)]
-        return Overview(int(enrolled), active, check_ins)
+        return Overview(int(enrolled) - int(revoked), active, check_ins)
 
 
 def record_visits(transaction: Transaction, devices: Sequence[str], now: float) -> None:
@@ -176,14 +272,43 @@ def record_visits(transaction: Transaction, devices: Sequence[str], now: float) 
         transaction.execute("DELETE FROM visits WHERE hour <= ?", (hour - 2 * _DAY,))
 
 
-def _places(transaction: Transaction, key_hash: bytes, now: float) -> tuple[str, int] | None:
-    """A key's id and how many more it lets in, with its row locked: an update that changes nothing does that."""
+def revoked_among(transaction: Transaction, devices: Sequence[str]) -> set[str]:
+    """Which of some distinct devices are revoked."""
+    rows = transaction.fetch_given(
+        "SELECT given.device FROM given JOIN revocations ON revocations.device = given.device",
+        {"device": "TEXT"},
+        [(device,) for device in devices],
+    )
+    return {device for (device,) in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """How many more devices a key lets in."""
+
+    key: str
+    in_all: int
+    this_hour: int
+
+
+def _places(transaction: Transaction, key_hash: bytes, now: float, hourly: int | None) -> _Places | None:
+    """What a key has left, with its row locked: an update that changes nothing does that."""
     rows = transaction.fetch(
         "UPDATE enrolment_keys SET enrolled = enrolled WHERE key_hash = ? AND revoked IS NULL "
-        "AND (expires IS NULL OR expires > ?) RETURNING id, devices, enrolled",
+        "AND (expires IS NULL OR expires > ?) RETURNING id, devices, enrolled, hourly",
         (key_hash, now),
     )
     if not rows:
         return None
-    id, devices, enrolled = rows[0]
-    return id, 1 << 62 if devices is None else devices - enrolled
+    id, devices, enrolled, own = rows[0]
+    most = hourly if own is None else own
+    so_far = transaction.fetch(
+        "SELECT devices FROM enrolments WHERE enrolment_key = ? AND hour = ?", (id, int(now // HOUR))
+    )
+    in_all = _MANY if devices is None else devices - enrolled
+    this_hour = _MANY if most is None else most - (so_far[0][0] if so_far else 0)
+    return _Places(id, in_all, this_hour)
+
+
+def _day(hour: int) -> float | None:
+    return float(hour // _DAY * _DAY * HOUR) if hour else None

@@ -29,6 +29,8 @@ class Outcome(Enum):
     CONFLICT = "conflict"
     """Other bytes were accepted before."""
     CLOSED = "closed"
+    REVOKED = "revoked"
+    """An operator has revoked the device."""
     NOT_CONTACTED = "not-contacted"
     UNKNOWN_ROUND = "unknown-round"
     WRONG_SIZE = "wrong-size"

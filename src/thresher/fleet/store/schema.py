@@ -12,6 +12,9 @@ from thresher.fleet.store.migrations import Migration
 
 # enrolment_keys.devices: how many may enrol with a key at most. devices.last_hour: when a device was last seen, in
 # hours since 1970, which is all that "active" needs. visits: devices seen for the first time in an hour.
+# enrolment_keys.hourly: how many may enrol with a key in an hour, if not as many as the server says. enrolments: how
+# many did, by hour. devices.enrolled_hour: 0 for devices from before it was kept. revocations: devices that take part
+# no more; a small table, because it is asked at every visit.
 # identity: one row, the key with which the collectors of this fleet prove who they are.
 # counts.part: each process adds to a row of its own, so that no two wait for each other.
 _COLLECTOR: tuple[Migration, ...] = (
@@ -38,6 +41,16 @@ _COLLECTOR: tuple[Migration, ...] = (
         ) WITHOUT ROWID""",
     ),
     ("CREATE TABLE identity (id BIGINT PRIMARY KEY, secret BYTEA NOT NULL) WITHOUT ROWID",),
+    (
+        "ALTER TABLE enrolment_keys ADD COLUMN hourly BIGINT",
+        "ALTER TABLE devices ADD COLUMN enrolled_hour BIGINT NOT NULL DEFAULT 0",
+        "CREATE INDEX devices_by_key ON devices (enrolment_key, enrolled_hour)",
+        "CREATE TABLE revocations (device TEXT PRIMARY KEY, revoked DOUBLE PRECISION NOT NULL) WITHOUT ROWID",
+        """CREATE TABLE enrolments (
+            enrolment_key TEXT NOT NULL, hour BIGINT NOT NULL, devices BIGINT NOT NULL,
+            PRIMARY KEY (enrolment_key, hour)
+        ) WITHOUT ROWID""",
+    ),
 )
 
 _AGGREGATOR: tuple[Migration, ...] = (
