@@ -222,6 +222,10 @@ def test_a_whole_number_may_stand_for_a_float_and_for_nothing_else() -> None:
     assert not refused(redigested(content))
     content["rows"][1][0] = 500.0
     assert refused(redigested(content))
+    for place in ("plan", "certificate"):
+        content = copy.deepcopy(CONTENT["table"])
+        content[place]["threshold"] = float(content[place]["threshold"])
+        assert refused(redigested(content))
 
 
 def test_a_changed_unit_is_found_and_both_forms_say_it() -> None:

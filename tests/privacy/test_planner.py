@@ -4,6 +4,7 @@ import json
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -271,3 +272,12 @@ def test_delta_and_epsilon_check_the_same_settings(function, change):
     with pytest.raises(InvalidSetting) as caught:
         function(**settings, **other)
     assert caught.value.setting in change
+
+
+def test_one_plan_has_one_form():
+    plan = th.plan(epsilon=1, delta=1e-8)
+    same = th.Plan(np.float64(plan.sampling_rate), float(plan.threshold), 1, np.float64(1e-8), "replace", 1.0)
+    assert json.dumps(same.to_dict()) == json.dumps(plan.to_dict())
+    for version in (True, 1.0, "1"):
+        with pytest.raises(InvalidFormat):
+            th.Plan.from_dict(plan.to_dict() | {"version": version})

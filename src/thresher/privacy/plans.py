@@ -68,11 +68,16 @@ class Plan:
 
     def __post_init__(self) -> None:
         rate_numerator(self.sampling_rate)
-        check_threshold(self.threshold)
-        check_epsilon(self.epsilon)
-        check_delta(self.delta)
-        check_adjacency(self.adjacency)
-        check_rounds(self.rounds)
+        rate = float(self.sampling_rate)
+        if rate != self.sampling_rate:
+            raise InvalidSetting("sampling_rate", "must be a float", hint="Round it down with dyadic.")
+        # One plan has one form: a threshold of 20.0 is 20, an epsilon of 1 is 1.0, and a NumPy number is Python's.
+        object.__setattr__(self, "sampling_rate", rate)
+        object.__setattr__(self, "threshold", check_threshold(self.threshold))
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        object.__setattr__(self, "delta", check_delta(self.delta))
+        object.__setattr__(self, "adjacency", check_adjacency(self.adjacency))
+        object.__setattr__(self, "rounds", check_rounds(self.rounds))
 
     @property
     def exact_rate(self) -> Fraction:
@@ -189,7 +194,8 @@ class Plan:
         """Read what `to_dict` wrote. Anything unknown, missing or out of range is an error."""
         if _fields(content).get("format") != FORMAT:
             raise InvalidFormat("This is not a Thresher plan.", hint="Give what Plan.to_dict returned.")
-        if content.get("version") != VERSION:
+        version = content.get("version")
+        if type(version) is not int or version != VERSION:
             raise InvalidFormat(
                 f"This plan has a version that this Thresher does not read; it reads version {VERSION}.",
                 hint="Upgrade Thresher, or make the plan again.",
