@@ -45,8 +45,9 @@ class Release(Tabular):
     """Released buckets with sampled counts, estimates and intervals, and what was guaranteed. Made by `Release.of`.
 
     `table` has the bucket's columns, then `count` (in the sample), `estimate` (count ÷ `rate`) and `lower`, `upper`
-    (how many units may hold the bucket, given that it was released, with probability `confidence`). Rows are sorted by
-    count, largest first, then by bucket; nothing about dropped buckets is kept, not even how many there were.
+    (how many units may be counted under the bucket, given that it was released, with probability `confidence`). Rows
+    are sorted by count, largest first, then by bucket; nothing about dropped buckets is kept, not even how many there
+    were.
 
     `response` is how many devices of a fleet took part; None for a table, where everybody does. `unit` is whom the
     guarantee protects; None where nobody said it, as in files of Thresher 0.1.0.
@@ -291,7 +292,8 @@ class Release(Tabular):
 
     def _subtitle(self, shown: int) -> str:
         part = "" if shown == len(self) else f"the largest {shown} of {len(self):,} released buckets; "
-        return part + self.promise()
+        counting = f"; {self.unit.counting}" if self.unit is not None and self.unit.kind == "column" else ""
+        return part + self.promise() + counting
 
     def __repr__(self) -> str:
         return f"<Release of {len(self):,} buckets, {self.promise()}>"

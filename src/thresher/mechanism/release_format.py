@@ -220,6 +220,8 @@ def certificate(
     """
     rows = [_to_json(table.column(index)) for index in range(table.num_columns)]
     whom = {} if version < 3 else {"unit": None if unit is None else str(unit)}
+    if version >= 3 and unit is not None:
+        whom["counting"] = unit.counting
     taken_part: dict[str, Any] = {}
     if response is not None:
         old = {"response": response.to_version_2()}
