@@ -47,7 +47,7 @@ def assert_one_rule(data: Any, unit: str | None = "unit", **settings: Any) -> No
     with Table(data, **settings) as table:
         assert counted(table, Dates("at", "month")) == {dt.date(2024, 2, 1): 1, dt.date(2024, 10, 1): 2}
     for zone in ("UTC", NEW_YORK, PARIS):
-        for each in {None, unit}:
+        for each in (None, unit) if zone == PARIS else (None,):
             with Table(data, unit=each, time_zone=zone, **settings) as table:
                 expected: dict[dt.datetime, int] = {}
                 for instant in INSTANTS[:3]:
