@@ -194,7 +194,7 @@ def process(data, *arguments, stdout=subprocess.PIPE, boot: str = BOOT, **enviro
         stderr=subprocess.PIPE,
         timeout=120,
         check=False,
-        env=os.environ | environment,
+        env=os.environ | {"PYTHONUNBUFFERED": ""} | environment,  # what is buffered fails only when the process ends
     )
 
 

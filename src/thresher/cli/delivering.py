@@ -55,7 +55,7 @@ def deliver(
             with _noted(failed, f"{str(output)!r} could not be written"):
                 write_whole(output, as_json(content) + "\n")
         written = output is not None and not failed
-        with _noted(failed, "standard output could not be written"):
+        with _noted(failed, "standard output could not be written"), _nothing_left_in_the_buffer():
             if json:
                 print_json(shown(content))
             else:
@@ -95,10 +95,17 @@ def _noted(failed: list[str], what: str) -> Iterator[None]:
         yield
     except Exception as error:  # whatever it is: the answer was paid for, and the next place may still take it
         failed.append(f"{what} ({_reason(error)})")
-        if isinstance(error, BrokenPipeError):
-            # What is left in the buffer must not fail once more when the process ends.
-            with contextlib.suppress(OSError, ValueError, AttributeError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def _nothing_left_in_the_buffer() -> Iterator[None]:
+    """What standard output did not take, for want of a reader or of space, does not fail again as the process ends."""
+    try:
+        yield
+    except OSError:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
 
 
 def _reason(error: Exception) -> str:
