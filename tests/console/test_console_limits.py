@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import pickle
 from types import SimpleNamespace
 
@@ -99,3 +100,15 @@ def test_whoever_has_signed_in_has_a_rate():
         asyncio.run(enter(office, request))
     with pytest.raises(Refused):
         asyncio.run(enter(office, request))
+
+
+def test_few_at_a_time_draw_and_verify():
+    office = Office(None, None, None, SystemClock(), Sessions(SystemClock()))
+    with contextlib.ExitStack() as held:
+        for _ in range(4):
+            held.enter_context(office.hard_at_work())
+        with pytest.raises(Refused) as refused, office.hard_at_work():
+            pass
+        assert refused.value.status == 429
+    with office.hard_at_work():
+        pass

@@ -84,6 +84,7 @@ def test_results_and_errors_come_back(workers):
         workers(decode, dict, b"{")
 
 
+@pytest.mark.slow
 def test_a_process_that_was_killed_is_replaced(workers, tmp_path, caplog):
     [first] = [workers(os.getpid)]
     os.kill(first, signal.SIGKILL)
@@ -99,6 +100,7 @@ def test_a_process_that_was_killed_is_replaced(workers, tmp_path, caplog):
     assert "replaced" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_request_that_ends_every_process_is_given_up(workers):
     with pytest.raises(Refused) as refused:
         workers(os._exit, 1)
@@ -106,6 +108,7 @@ def test_a_request_that_ends_every_process_is_given_up(workers):
     assert workers(operator.add, 1, 2) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["seconds", "patience"])
 def test_what_takes_too_long_is_ended_and_named(tmp_path, limit):
     gate = Gate(tmp_path / "gate")
@@ -191,6 +194,7 @@ def busy(tmp_path):
         yield server, gate, f"http://127.0.0.1:{door.port}"
 
 
+@pytest.mark.slow
 def test_plans_keep_nobody_from_health_or_devices(busy):
     server, gate, url = busy
     analyst = {"Authorization": f"Bearer {server.token('analyst')}"}

@@ -5,8 +5,10 @@ Pages are plain functions of a visit; everything about doors, forms and headers 
 
 from __future__ import annotations
 
+import contextlib
 import hmac
-from collections.abc import Awaitable, Callable, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, quote
@@ -24,7 +26,7 @@ from thresher.errors import NotFound, ThresherError
 from thresher.fleet.clock import Clock
 from thresher.fleet.computing import Compute, here
 from thresher.fleet.server.limits import Rate, Streams, TokenBuckets, read_body
-from thresher.fleet.server.problem import problem_of
+from thresher.fleet.server.problem import Refused, problem_of
 from thresher.fleet.tokens import token_hash
 
 POLICY = (
@@ -43,6 +45,7 @@ HEADERS = {
 }
 LARGEST_FORM = 256 << 10
 _LOGINS = Rate(5, 200)
+_HEAVY = 4
 _REQUESTS = Rate(100, 1_000)
 
 
@@ -68,9 +71,21 @@ class Office:
     requests: TokenBuckets = field(default_factory=lambda: TokenBuckets(_REQUESTS, most=10_000))
     """How often whoever has signed in with a token may ask for something."""
     streams: Streams = field(default_factory=lambda: Streams(200, 50))
+    heavy: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_HEAVY))
+    """Held while a picture is drawn or a guarantee recomputed: each takes a processor for seconds."""
     answers: dict[str, Any] = field(default_factory=dict)
     """Answers that were read lately; a release never changes, so neither do they."""
     templates: Environment = field(default_factory=environment)
+
+    @contextlib.contextmanager
+    def hard_at_work(self) -> Iterator[None]:
+        """Few at a time may take a processor for seconds; others are asked to come again."""
+        if not self.heavy.acquire(blocking=False):
+            raise Refused(429, "busy", "Too much is being computed at the moment.", hint="Try again in a few seconds.")
+        try:
+            yield
+        finally:
+            self.heavy.release()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

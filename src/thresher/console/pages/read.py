@@ -64,7 +64,7 @@ def show(visit: Visit) -> Response:
         certificates=[release.certificate() for release in found.releases],
         guarantees=None if status.guarantees is None else status.guarantees.values,
         downloads=list(KINDS),
-        verified=_verified(found) if "verify" in visit.asked else None,
+        verified=_verified(visit, found) if "verify" in visit.asked else None,
         private=answer.private,
         stands_for=answer.stands_for,
         closed_early=any(each.target is not None and each.completed >= each.target for each in status.rounds),
@@ -92,14 +92,15 @@ def verify(visit: Visit) -> Response:
     """Recompute the guarantee and check every row."""
     if not is_fragment(visit.request):
         return visit.go(f"/queries/{visit.query}/answer?verify=1#certificate")
-    return visit.page("verified.html", verified=_verified(_answered(visit)))
+    return visit.page("verified.html", verified=_verified(visit, _answered(visit)))
 
 
 def save(visit: Visit) -> Response:
     """The answer as a file."""
     kind = str(visit.request.path_params["kind"])
     found = _answered(visit)
-    content = download(found.answer, kind)
+    with visit.office.hard_at_work():
+        content = download(found.answer, kind)
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", found.status.what).strip("-") or found.status.id
     headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
     return Response(content, headers=headers, media_type=KINDS[kind])
@@ -180,13 +181,14 @@ def _calculation(visit: Visit, answer: Any) -> dict[str, Any]:
     return {**content, "chart": chart}
 
 
-def _verified(found: Answered) -> dict[str, Any]:
+def _verified(visit: Visit, found: Answered) -> dict[str, Any]:
     """What verification found: the delta that p and τ give, recomputed now."""
-    try:
-        guarantee = found.answer.verify()
-        reached = found.answer.plan.verify()
-    except ThresherError as error:
-        return {"holds": False, "detail": str(error)}
+    with visit.office.hard_at_work():
+        try:
+            guarantee = found.answer.verify()
+            reached = found.answer.plan.verify()
+        except ThresherError as error:
+            return {"holds": False, "detail": str(error)}
     return {
         "holds": True,
         "guarantee": guarantee,
