@@ -317,6 +317,19 @@ def test_only_a_device_that_asks_gets_a_proof(tmp_path):
         assert (answer.status_code, PROOF_HEADER in answer.headers) == (200, False)
 
 
+def test_a_device_that_was_revoked_does_not_enrol_again(tmp_path):
+    """It is known, and so it hears no proof; otherwise revoking would mean nothing where apps ship the enrolment key."""
+    with inside(tmp_path / "data") as server:
+        collector, key = server.services.collector, server.token("enrolment")
+        with Device("http://fleet.test", key, {"word": "x"}, patience=0, transport=asking(server)) as device:
+            assert device.check_in() == []
+            assert collector.revoke_device(collector.identify(device.core.token))
+            token = device.core.token
+            with pytest.raises(ServerUnavailable, match="does not prove"):
+                device.check_in()
+            assert device.core.token == token
+
+
 # The analyst
 
 
