@@ -66,7 +66,7 @@ def test_a_round_that_was_open_is_finished(server):
     server.run()
     assert server.coordinator.status("q2").state == "done"
     answer = server.coordinator.answer("q2")
-    assert answer.verify() == answer.plan.guarantee
+    assert answer.verify() == answer.plan.guarantee.for_unit(DEVICE)
     assert answer.release.response.rates == configuration.rates
 
 

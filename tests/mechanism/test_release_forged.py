@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thresher as th
+from thresher.analytics.rounds import Answer
 from thresher.errors import InvalidFormat, InvalidSetting, VerificationFailed
 from thresher.fleet.rates import share
 from thresher.mechanism import Release, Response, sample_and_threshold
@@ -358,3 +359,16 @@ def test_tables_say_their_unit() -> None:
         ranges = th.ranges(frame, "size", lower=0, upper=4, levels=2, epsilon=2, delta=1e-6, unit=unit)
         assert ranges.unit == ranges.guarantee.unit == expected
         assert expected.one in ranges.promise()
+
+
+def test_rounds_for_different_units_do_not_add_up() -> None:
+    """Rounds of a query that ran while Thresher 0.1.0 was upgraded may say nothing; two that say different things fail."""
+    plan = th.plan(epsilon=1.0, delta=1e-6, rounds=2)
+
+    def answer(*units: Unit | None) -> Answer:
+        return Answer(plan, tuple(sample_and_threshold({"a": 5_000}, plan, unit=unit) for unit in units))
+
+    assert answer(DEVICE, DEVICE).verify().unit == DEVICE
+    assert answer(None, DEVICE).verify().unit is None
+    with pytest.raises(VerificationFailed, match="different units"):
+        answer(ROW, USER).verify()

@@ -99,7 +99,7 @@ class Answer(Tabular):
             if release.plan != self.plan:
                 raise VerificationFailed("A round was drawn with another plan than the answer states.")
             release.verify()
-        if len({release.unit for release in self.releases}) > 1:
+        if len({release.unit for release in self.releases if release.unit is not None}) > 1:
             raise VerificationFailed("Rounds were drawn for different units, whose guarantees do not add up.")
         return self.guarantee
 
