@@ -318,7 +318,7 @@ def test_only_a_device_that_asks_gets_a_proof(tmp_path):
 
 
 def test_a_device_that_was_revoked_does_not_enrol_again(tmp_path):
-    """It is known, and so it hears no proof; otherwise revoking would mean nothing where apps ship the enrolment key."""
+    """It is known, and hears no proof: otherwise revoking would mean nothing where apps ship the enrolment key."""
     with inside(tmp_path / "data") as server:
         collector, key = server.services.collector, server.token("enrolment")
         with Device("http://fleet.test", key, {"word": "x"}, patience=0, transport=asking(server)) as device:
