@@ -38,7 +38,7 @@ def run(*arguments: object, code: int = 0, stdin: bytes | None = None) -> subpro
 
 def test_histogram_table_json_picture_and_file(visits, tmp_path):
     shown = run("histogram", visits, "--column", "country", "--unit", "user", *TARGET).stdout.decode()
-    for part in ("fr", "de", "estimate", "everything below the threshold", "each user is a unit"):
+    for part in ("fr", "de", "estimate", "everything below the threshold", "Each user is a unit"):
         assert part in shown
     release, picture = tmp_path / "release.json", tmp_path / "out.png"
     run("histogram", visits, "--column", "country", *TARGET, "--plot", picture, "--output", release)
