@@ -362,7 +362,7 @@ def test_tables_say_their_unit() -> None:
 
 
 def test_rounds_for_different_units_do_not_add_up() -> None:
-    """Rounds of a query that ran while Thresher 0.1.0 was upgraded may say nothing; two that say different things fail."""
+    """A query that ran during an upgrade from 0.1.0 has rounds that say nothing; two that say different things fail."""
     plan = th.plan(epsilon=1.0, delta=1e-6, rounds=2)
 
     def answer(*units: Unit | None) -> Answer:
