@@ -111,6 +111,42 @@ def test_what_surrounds_chunks_has_the_bodys_time_and_no_more(base, endless, mon
         assert served(server)
 
 
+CHUNKED = b"POST /slow HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "endless", [b"1;" + b"a" * (256 * KIB), b"0\r\nX: " + b"a" * (256 * KIB)], ids=["extension", "trailer"]
+)
+@both
+def test_what_surrounds_chunks_is_no_longer_than_a_head(base, endless):
+    """A parser that keeps such a line whole copies it with every piece that comes: quadratic time."""
+    with guarding(base) as server, server.connect() as hostile:
+        send_all(hostile, CHUNKED + endless)
+        until_closed(hostile)
+        if base is HttpToolsProtocol:
+            assert sum(server.received) <= 64 * KIB and server.closed("around-body") == 1
+        assert served(server)
+
+
+def test_many_chunks_with_extensions_are_one_body_and_trailers_are_no_headers():
+    seen = []
+
+    async def app(scope, receive, send):
+        length, more = 0, True
+        while more:
+            message = await receive()
+            length, more = length + len(message["body"]), message["more_body"]
+        seen.append((length, [name for name, _ in scope["headers"]]))
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+        await send({"type": "http.response.body", "body": b"hello"})
+
+    with guarding(HttpToolsProtocol, app=app) as server, server.connect() as connection:
+        chunk = b"a;" + b"e" * (3 * KIB) + b"\r\n" + b"0123456789" + b"\r\n"
+        connection.sendall(CHUNKED + chunk * 40 + b"0\r\nAuthorization: Bearer later\r\n\r\n")
+        assert answer(connection).startswith(b"HTTP/1.1 200")
+    assert seen == [(400, [b"host", b"transfer-encoding"])]
+
+
 @both
 @pytest.mark.parametrize("sent", [b"", b"\r\n", b"GET / HTTP/1.1\r\nX: "], ids=["nothing", "line", "half"])
 def test_a_head_that_does_not_come_is_not_waited_for(base, sent):

@@ -29,7 +29,9 @@ from thresher.fleet.server.problem import Refused, answer_of
 
 log = logging.getLogger("thresher.server")
 
-Why = Literal["address", "server", "head-bytes", "head-seconds", "body-seconds", "body-bytes", "stall-seconds"]
+Why = Literal[
+    "address", "server", "head-bytes", "head-seconds", "body-seconds", "body-bytes", "around-body", "stall-seconds"
+]
 
 _PIECE: Final = 4 * KIB
 """While a head is read, the parser gets at most so much at a time."""
@@ -49,6 +51,7 @@ _WORDS: dict[Why, str] = {
     "head-seconds": "a connection was closed: its request line and headers did not arrive in time",
     "body-seconds": "a connection was closed: its request's body did not arrive in time",
     "body-bytes": "a connection was closed: it went on sending a body that was refused",
+    "around-body": "a connection was closed: what it sent around the pieces of a body is too long",
     "stall-seconds": "a connection was closed: the other side does not take the answer",
 }
 
@@ -249,6 +252,7 @@ class _HttpTools(_Guarded):
     _phase = _BETWEEN
     _head = 0
     _drained = 0
+    _around = 0
     _completed = False
 
     def data_received(self, data: bytes) -> None:
@@ -263,6 +267,8 @@ class _HttpTools(_Guarded):
             super().data_received(piece)  # type: ignore[misc]
             if self._phase == _BODY:
                 if self.cycle.response_complete and self._is_endless(len(piece)):
+                    return
+                if self._goes_around(len(piece)):
                     return
             # How much of a piece that also held the end of a request belongs to the next one, nobody says.
             elif before == _BODY or self._completed:
@@ -293,6 +299,24 @@ class _HttpTools(_Guarded):
         self.door.close(self, "body-bytes")
         return True
 
+    def _goes_around(self, more: int) -> bool:
+        """Extensions of a chunk and trailers: the parser keeps a line of them whole, and copies it with every piece."""
+        self._around += more
+        if self._around <= self.door.limits.head_bytes + _BODY_PIECE:
+            return False
+        self.door.close(self, "around-body")
+        return True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header of the head; one that follows the body is nobody's, and must not join those that were read."""
+        if self._phase != _BODY:
+            super().on_header(name, value)  # type: ignore[misc]
+
+    def on_body(self, body: bytes) -> None:
+        """Some of a body's content."""
+        self._around = 0
+        super().on_body(body)  # type: ignore[misc]
+
     def on_message_begin(self) -> None:
         """The parser has seen the first byte of a request."""
         self._phase = _HEAD
@@ -300,7 +324,7 @@ class _HttpTools(_Guarded):
 
     def on_headers_complete(self) -> None:
         """The parser has a whole head."""
-        self._phase, self._head, self._drained = _BODY, 0, 0
+        self._phase, self._head, self._drained, self._around = _BODY, 0, 0, 0
         self._awaits_body()
         super().on_headers_complete()  # type: ignore[misc]
 
