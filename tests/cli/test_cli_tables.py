@@ -127,7 +127,8 @@ def test_bad_requests_cost_nothing(visits, tmp_path, arguments, message):
     filled = [str(visits) if argument == "{visits}" else argument for argument in arguments]
     ledger = th.Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-6)
     charged = () if "--ledger" in filled else ("--ledger", ledger.path)
-    assert message in run(*filled, *TARGET, *charged, code=2).stderr
+    said = run(*filled, *TARGET, *charged, code=2).stderr
+    assert message in b" ".join(said.split())  # where a line is broken depends on how long this path is
     assert ledger.history() == []
 
 
