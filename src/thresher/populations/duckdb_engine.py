@@ -20,7 +20,7 @@ from thresher.analytics.rounds import Progress
 from thresher.populations.columns import VALUE, WEIGHT, canonical, value_names
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind
-from thresher.populations.reading import text_as
+from thresher.populations.reading import once, text_as
 from thresher.populations.rows import LazyRows
 from thresher.populations.time_zones import UTC
 from thresher.populations.watching import watched
@@ -316,9 +316,10 @@ class RelationEngine:
         """A relation with columns called v0, v1, … and u, with the text among them read."""
         if not any(column in self._read for column in named.values()):
             return relation
+        read = {
+            name: text_as(self._read[column], name, self._time_zone) if column in self._read else name
+            for name, column in named.items()
+        }
         return relation.project(
-            ", ".join(
-                f"{text_as(self._read.get(column, 'text'), name, self._time_zone)} AS {name}"
-                for name, column in named.items()
-            )
+            ", ".join(f"{what if what == name else once(what)} AS {name}" for name, what in read.items())
         )

@@ -16,6 +16,7 @@ from thresher.populations.duckdb_engine import RelationEngine, connect, disconne
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind
 from thresher.populations.parquet_files import ParquetEngine
+from thresher.populations.reading import once
 from thresher.populations.record_stream import RecordStream
 
 _FORMATS = {
@@ -153,7 +154,7 @@ class JsonEngine(UntypedFiles):
         return None
 
     def _texts(self, named: Mapping[str, str]) -> Any:
-        values = ", ".join(f"{json_files.value_of(column)} AS {name}" for name, column in named.items())
+        values = ", ".join(f"{once(json_files.value_of(column))} AS {name}" for name, column in named.items())
         texts = ", ".join(f"{json_files.text_of(name)} AS {name}" for name in named)
         return self._lines().project(values).project(texts)
 

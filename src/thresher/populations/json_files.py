@@ -63,7 +63,7 @@ def value_of(column: str) -> str:
     """SQL for the JSON under a key of `line`; null where there is none."""
     pointer = "/" + column.replace("~", "~0").replace("/", "~1")
     literal = "'" + pointer.replace("'", "''") + "'"
-    return f"CASE WHEN json_valid({LINE}) THEN json_extract({LINE}, {literal}) END"
+    return f"TRY(json_extract({LINE}, {literal}))"
 
 
 def text_of(value: str) -> str:

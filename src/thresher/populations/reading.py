@@ -31,6 +31,15 @@ def text_as(kind: Kind, text: str, time_zone: str = UTC) -> str:
     return _READ[kind](text)
 
 
+def once(expression: str) -> str:
+    """SQL that DuckDB works out once a row.
+
+    DuckDB pushes filters below a projection, and then works an expression out once for every mention of its column;
+    but not where chance has a part.
+    """
+    return f"CASE WHEN random() < 2 THEN {expression} END"
+
+
 def _matches(text: str, pattern: str) -> str:
     """That text is short enough and, but for the blanks around it, is what the pattern says."""
     return f"length({text}) <= {LONGEST} AND regexp_full_match({text}, '{_BLANKS}(?:{pattern}){_BLANKS}')"
