@@ -99,6 +99,21 @@ def test_a_foreign_ledger_is_left_alone(server, tmp_path):
     assert len(foreign.history()) == 1
 
 
+def test_what_was_spent_on_queries_that_a_restored_store_forgot_stays_spent(server, tmp_path):
+    """The fleet's ledger from before a restore knows more than the store in some queries, and less in others."""
+    before = tmp_path / "before.db"
+    server.coordinator.submit(request("first"), "ada")
+    before.write_bytes(server.ledger.path.read_bytes())
+    ledger = Ledger(before)
+    ledger.charge(0.25, 1e-7, "a query after the backup", unit=DEVICE)
+    used(server)
+    rebuilt = rebuild(server.store, ledger)
+    assert (rebuilt.entered, rebuilt.present) == (3, 1)
+    assert ledger.spent.epsilon == pytest.approx(server.ledger.spent.epsilon + 0.25)
+    server.ledger = ledger
+    server.start()
+
+
 def stored(id, state, query="{"):
     return StoredQuery(id, "ada", id, "histogram", "histogram of word", query, "{}", "{}", state, 1.0)
 

@@ -31,15 +31,19 @@ def rebuild(store: CoordinatorStore, ledger: Ledger) -> Rebuilt:
     Each query is charged its whole plan under its own reference, whatever came of it and whether or not the sum fits
     the budget: what is spent may then exceed it, and nothing more is accepted.
 
+    A ledger that shares charges with the store is the fleet's own. What else is in it was spent on queries that the
+    store has forgotten, since it was restored from a backup, and stays spent.
+
     Guarantee: nothing is removed. Doing it again, also after a crash, enters only what is missing.
-    Raises: `Conflict` if the ledger has charges of which the store knows nothing, `InvalidFormat` if a query's plan can
-    be read neither from the query nor from its rounds. Nothing is entered then.
+    Raises: `Conflict` if the ledger has charges, and the store knows of none of them, `InvalidFormat` if a query's plan
+    can be read neither from the query nor from its rounds. Nothing is entered then.
     """
     queries = {query.id: query for query in store.queries()}
     charged = store.charged_ids() | {query.id for query in queries.values() if query.state not in _NOT_CHARGED}
-    if not ledger.references() <= queries.keys() | charged:
+    references = ledger.references()
+    if references and references.isdisjoint(queries.keys() | charged):
         raise Conflict(
-            f"The ledger {ledger.path} has charges of which this store knows nothing.",
+            f"The ledger {ledger.path} has charges, and this store knows nothing of any of them.",
             hint="It belongs to something else. Move it away, and rebuild the fleet's ledger at its own place.",
         )
     order = {id: number for number, id in enumerate(queries)}
