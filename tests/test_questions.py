@@ -143,3 +143,21 @@ def test_prefixes_of_the_next_level_extend_those_of_the_last(words, step):
 def test_questions_that_make_no_sense(make):
     with pytest.raises(InvalidSetting):
         make()
+
+
+@pytest.mark.parametrize(
+    ("question", "good", "bad"),
+    [
+        (Bins("age", (0, 18, 65)), [0, 18.0], [17, 65, -1, "18"]),
+        (Dates("day", "month"), [dt.date(2024, 2, 1)], [dt.date(2024, 2, 15), "2024-02-01"]),
+        (Dates("day", "week"), [dt.date(2024, 2, 5)], [dt.date(2024, 2, 1)]),
+        (Joint((Values(("city",)), Bins("age", (0, 18)))), [("Rome", 0)], [("Rome", 18)]),
+        (Values(("city",)), ["Rome", 3], []),
+        (Values(("city", "os")), [("Rome", "x")], []),
+    ],
+)
+def test_a_domain_names_buckets_that_values_can_have(question, good, bad):
+    questions.check_domain(question, good)
+    for bucket in bad:
+        with pytest.raises(InvalidSetting, match="domain"):
+            questions.check_domain(question, [*good, bucket])

@@ -193,7 +193,7 @@ def test_an_invalid_request_costs_nothing_and_shows_no_value(frame, ledger, atte
     ("settings", "domain", "meant"),
     [
         ({"column": "adult"}, ["true", "False"], [True, False]),
-        ({"column": "age", "bins": [0, 50, 100]}, ["0", "50", "75"], [0.0, 50.0]),
+        ({"column": "age", "bins": [0, 50, 100, 150]}, ["0", "50", "100"], [0.0, 50.0]),
         ({"column": "decade"}, ["10", "90", "777"], [10, 90]),
         ({"column": "decade"}, [np.int64(10), 90.0], [10, 90]),
         ({"column": "price"}, ["1.50", "7"], ["1.50"]),

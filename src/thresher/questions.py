@@ -18,7 +18,7 @@ import datetime as dt
 import math
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from numbers import Integral
@@ -64,6 +64,29 @@ def normal(value: Any) -> Any:
     if isinstance(value, str):
         return unicodedata.normalize("NFC", value.replace(END, ""))
     return value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
+
+
+def check_domain(question: Question, domain: Iterable[Any]) -> None:
+    """Refuse a public domain with a bucket that no value of the question has.
+
+    Guarantee: looks at the question only. Bins and dates name their buckets by a value inside, so the bucket of a
+    bucket is itself; 65 is none with edges 0, 18 and 65, nor is 15 February with months.
+    Edge cases: buckets that are missing, or have too few or too many parts, are left for the histogram's own check.
+    """
+    parts = question.parts if isinstance(question, Joint) else (question,)
+    for bucket in domain:
+        values = bucket if len(parts) > 1 else (bucket,)
+        if not isinstance(values, tuple | list) or len(values) != len(parts):
+            continue
+        for part, value in zip(parts, values, strict=True):
+            if isinstance(part, Bins | Dates) and normal(value) is not None and part.bucket(value) != value:
+                raise InvalidSetting(
+                    "domain",
+                    f"has a bucket that no value of column {part.column!r} is counted in",
+                    hint="Name each bin by its lower edge; the last edge begins none."
+                    if isinstance(part, Bins)
+                    else f"Name each {part.every} by its first day, as {part.bucket(dt.date(2024, 2, 15))}.",
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,10 +134,19 @@ def test_bad_requests_cost_nothing(visits, tmp_path, arguments, message):
 
 def test_a_domain_of_numbers(visits, tmp_path):
     domain = tmp_path / "domain.txt"
-    domain.write_text("0\n50\n77\n", encoding="utf-8")
-    bins = ("--column", "age", "--bins", "0,50,100")
+    domain.write_text("0\n50\n100\n", encoding="utf-8")
+    bins = ("--column", "age", "--bins", "0,50,100,150")
     shown = run("histogram", visits, *bins, "--domain", domain, *TARGET).stdout
     assert (shown.count(b"released"), shown.count(b"below threshold")) == (2, 1)
+
+
+def test_an_answer_without_values_says_what_may_be_wrong(visits):
+    shown = run("histogram", visits, "--column", "country", "--type", "country=booleans", *TARGET).stdout
+    assert b"Nothing was released" in shown
+    bounds = ("--lower", "0", "--upper", "100")
+    shown = run("quantiles", visits, "--column", "country", *bounds, "--quantile", "0.5", *TARGET).stdout
+    assert b"Nothing was released" in shown
+    assert b"nan" not in shown
 
 
 def test_the_package_is_the_command(visits):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import shutil
 import sys
 import threading
@@ -22,6 +23,7 @@ from thresher.errors import (
     ServerUnavailable,
     VerificationFailed,
 )
+from thresher.fleet import admission
 from thresher.fleet import coordinator as coordinator_module
 from thresher.fleet.coordinator import Coordinator
 from thresher.fleet.messages import QueryRequest, check_configuration
@@ -29,7 +31,7 @@ from thresher.fleet.replay import replay
 from thresher.fleet.views import query_of
 from thresher.mechanism import Release
 from thresher.privacy import DEVICE, ROW
-from thresher.questions import Bins, Joint, Values
+from thresher.questions import Bins, Dates, Joint, Values
 
 WORDS = ["yes"] * 3_000 + ["no"] * 2_000 + ["nay"] * 1_000
 TRIE = HeavyHittersQuery("word", th.plan(epsilon=1.0, delta=1e-6, rounds=2), "trie")
@@ -141,6 +143,24 @@ def test_a_domain_is_counted_as_text(tmp_path):
     assert {row.bucket for row in answer} == {"1", "true"}
     assert answer.below_threshold == ["7"]
     server.close()
+
+
+def test_a_domain_of_bins_and_dates_is_read_from_text_as_lines_of_a_file_are(server):
+    def asked(question, *domain):
+        return request(query=HistogramQuery(question, PLAN, domain))
+
+    bins, months = Bins("number", (0, 18, 65)), Dates("day", "month")
+    both = Joint((bins, Values(("word",))))
+    for question, text, counted in (
+        (bins, "18", 18.0),
+        (months, "2024-02-01", dt.date(2024, 2, 1)),
+        (both, ("18", 1), (18.0, "1")),
+    ):
+        assert admission.admit(asked(question, text)).query.domain == (counted,)
+    for question, wrong in ((bins, "65"), (bins, "x"), (bins, 17), (months, "2024-02-15"), (both, ("65", 1))):
+        with pytest.raises(InvalidSetting, match="domain"):
+            server.coordinator.submit(asked(question, wrong), "ada")
+    assert server.ledger.history() == []
 
 
 def test_the_preview_says_what_it_would_cost_and_charges_nothing(server):

@@ -60,6 +60,15 @@ def test_a_bucket_that_is_not_there(release):
     assert "rare" not in str(caught.value)
     assert "rare" not in release
     assert "fr" in release
+    assert "below the threshold" in caught.value.hint
+
+
+def test_a_bucket_asked_for_by_another_type_is_told_apart_from_one_that_was_dropped(release):
+    for asked, named in ((42, "number"), (dt.date(2024, 1, 1), "date"), (("fr", 1), "text, number")):
+        with pytest.raises(NotReleased) as caught:
+            release[asked]
+        assert f"buckets are text, and {named} was asked for" in caught.value.hint
+        assert "threshold" not in caught.value.hint
 
 
 def test_nothing_below_the_threshold_leaves(release):

@@ -64,6 +64,10 @@ def test_a_table_of_the_callers_is_checked_before_it_is_charged(tmp_path: Any) -
             th.histogram(table, "y", plan=PLAN, ledger=ledger)
         with pytest.raises(InvalidSetting, match="domain"):
             th.histogram(table, "x", plan=PLAN, ledger=ledger, domain=["one"])
+        with pytest.raises(InvalidSetting, match="domain has a bucket that no value of column 'x'"):
+            th.histogram(table, "x", plan=PLAN, ledger=ledger, bins=[0, 1, 2], domain=[0, 2])
+        with pytest.raises(InvalidSetting, match="unit must be the name of one column"):
+            th.histogram(pa.table({"x": [1]}), "x", plan=PLAN, ledger=ledger, unit=["x"])
         assert ledger.history() == []
         answer = th.histogram(table, "x", plan=PLAN, ledger=ledger, domain=["1", "2"])  # text, as lines of a file are
         assert answer[1].estimate > 0

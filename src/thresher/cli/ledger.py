@@ -56,9 +56,12 @@ def show(path: LedgerPath, json: options.Json = False) -> None:
         }
         print_json({"budget": budget, "spent": asdict(ledger.spent), "left": asdict(ledger.left), "charges": charges})
         return
+    import pyarrow as pa
+
     console.print(repr(ledger)[1:-1], markup=False, soft_wrap=True)
     shown = ledger.to_arrow().drop_columns(["reference", "adjacency", "unit"])  # the same for all; --json has them
-    console.print(rows_table(shown, most=1000))
+    time = shown["time"].cast(pa.timestamp("s", "UTC"), safe=False)  # to the second: a row fits a terminal's line
+    console.print(rows_table(shown.set_column(shown.column_names.index("time"), "time", time), most=1000))
 
 
 @app.command("rebuild")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -31,9 +32,10 @@ class _Console(Console):
 
 console = _Console(highlight=False)
 
-_BAR_WIDTH = 24
+_BAR_WIDTH, _LEAST_BAR = 24, 8
 _LONGEST_CELL = 60
-_LEAST_WIDTH_FOR_BARS = 72
+_LEAST_TEXT = 12  # a column of text can be made as narrow as this
+_GAP = 3
 
 
 def as_json(content: Any, encoding: str = "utf-8") -> str:
@@ -74,23 +76,53 @@ def check_files(plot: Path | None, output: Path | None = None) -> None:
 
 
 def rows_table(rows: pa.Table, *, bars: str | None = None, most: int = 50) -> Table:
-    """An Arrow table for the terminal; values are shown as text, never as markup or control characters."""
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    bars = bars if console.width >= _LEAST_WIDTH_FOR_BARS else None
-    for field in rows.schema:
-        # Where there is little room a number goes on in the next line: cut short it would be another number.
-        table.add_column(Text(field.name), justify="right" if _is_number(str(field.type)) else "left", overflow="fold")
-    if bars:
-        table.add_column("")
-        largest = max((value or 0 for value in rows[bars].to_pylist()), default=0)
-    for row in rows.slice(0, most).to_pylist():
-        cells = [Text(_shown(value)) for value in row.values()]
-        if bars:
-            cells.append(Text("█" * round(_BAR_WIDTH * (row[bars] or 0) / largest) if largest else "", style="blue"))
-        table.add_row(*cells)
+    """An Arrow table for the terminal; values are shown as text, never as markup or control characters.
+
+    Where there is little room, bars are shorter or left out, and text goes on in the next line. If even the numbers do
+    not fit side by side, each row is shown as lines of a name and a value.
+    """
+    shown = [[_shown(value) for value in row.values()] for row in rows.slice(0, most).to_pylist()]
+    numbers = [not str(field.type).endswith("string") for field in rows.schema]
+    widths = [max(map(cell_len, cells)) for cells in zip(rows.column_names, *shown, strict=True)]
+    least = [width if number else min(width, _LEAST_TEXT) for width, number in zip(widths, numbers, strict=True)]
+    if sum(least) + _GAP * len(least) > console.width:
+        table = _one_below_the_other(rows.column_names, shown)
+    else:
+        room = min(_BAR_WIDTH, console.width - sum(widths) - _GAP * len(widths))
+        table = _side_by_side(rows, shown, numbers, bars if room >= _LEAST_BAR else None, room)
     if len(rows) > most:
         table.caption = f"{len(rows) - most:,} more rows; use --output or --json for all."
         table.caption_justify = "left"
+    return table
+
+
+def _side_by_side(rows: pa.Table, shown: list[list[str]], whole: list[bool], bars: str | None, room: int) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for field, no_wrap in zip(rows.schema, whole, strict=True):
+        right = _is_number(str(field.type))
+        table.add_column(Text(field.name), justify="right" if right else "left", overflow="fold", no_wrap=no_wrap)
+    heights = rows[bars].to_pylist() if bars else []
+    largest = max((height or 0 for height in heights), default=0)
+    if bars:
+        table.add_column("")
+    for index, row in enumerate(shown):
+        cells = [Text(cell) for cell in row]
+        if bars:
+            bar = "█" * round(room * (heights[index] or 0) / largest) if largest else ""
+            cells.append(Text(bar, style="blue"))
+        table.add_row(*cells)
+    return table
+
+
+def _one_below_the_other(names: list[str], shown: list[list[str]]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=False)
+    table.add_column(overflow="fold")
+    table.add_column(justify="left", overflow="fold")
+    for index, row in enumerate(shown):
+        if index:
+            table.add_row("", "")
+        for name, cell in zip(names, row, strict=True):
+            table.add_row(Text(name), Text(cell))
     return table
 
 
@@ -112,7 +144,7 @@ def _is_number(kind: str) -> bool:
 
 
 def _shown(value: Any) -> str:
-    if value is None:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

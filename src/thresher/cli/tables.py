@@ -18,6 +18,10 @@ from thresher.privacy import Adjacency as AdjacencyName
 from thresher.privacy import units
 
 OTHER = "everything below the threshold is left out; how much that is, is not known"
+NOTHING = (
+    "Nothing was released: no value reached the threshold, or none could be read. In JSON lines, check the column's "
+    "name. Text is read as numbers like 1000 and 7.5, dates like 2024-01-31, and true or false; see: thresher look"
+)
 
 Data = Annotated[
     str,
@@ -108,8 +112,7 @@ def histogram(
 
     def show() -> None:
         console.print(rows_table(answer.to_arrow(), bars="estimate"))
-        console.print(OTHER, style="dim")
-        _promise(answer, unit)
+        _promise(answer, unit, nothing=len(answer) == 0, other=True)
 
     deliver(answer, show, plot=plot, output=output, json=json)
 
@@ -158,8 +161,7 @@ def heavy_hitters(
         console.print(rows_table(answer.to_arrow(), bars="estimate", most=top))
         if method == "trie":
             console.print(answer.tree())
-        console.print(OTHER, style="dim")
-        _promise(answer, unit)
+        _promise(answer, unit, nothing=len(answer) == 0, other=True)
 
     deliver(answer, show, plot=plot, output=output, json=json)
 
@@ -215,7 +217,7 @@ def quantiles(
 
     def show() -> None:
         console.print(rows_table(answer.to_arrow()))
-        _promise(answer, unit)
+        _promise(answer, unit, nothing=all(len(release) == 0 for release in answer.releases))
 
     deliver(answer, show, plot=plot, output=output, json=json)
 
@@ -270,12 +272,17 @@ def ranges(
         import pyarrow as pa
 
         console.print(rows_table(pa.Table.from_pylist(rows)))
-        _promise(answer, unit)
+        _promise(answer, unit, nothing=all(len(release) == 0 for release in answer.releases))
 
     deliver(answer, show, plot=plot, output=output, json=json, extra={"ranges": rows})
 
 
-def _promise(answer: Any, unit: str | None) -> None:
+def _promise(answer: Any, unit: str | None, *, nothing: bool, other: bool = False) -> None:
+    """What was left out, or why nothing may be there (from the release alone), and what is guaranteed to whom."""
+    if nothing:
+        console.print(NOTHING, soft_wrap=True)
+    elif other:
+        console.print(OTHER, style="dim")
     whom = units.Unit.of_table(unit).counting
     console.print(f"{answer.promise()}. {whom[0].upper()}{whom[1:]}.", style="dim", soft_wrap=True, markup=False)
 

@@ -26,8 +26,8 @@ from thresher.fleet.rates import SAMPLED_BY, SampledBy, share
 from thresher.mechanism.release import NUMBERS
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Rates
-from thresher.questions import END, Bins, Dates, Joint, Prefixes, Question, Values
-from thresher.spelling import as_text
+from thresher.questions import END, Bins, Dates, Joint, Prefixes, Question, Values, check_domain
+from thresher.spelling import as_text, read_date, read_float
 
 DEFAULTS = RoundSettings(contact_rate=1.0, sampled_by=SAMPLED_BY, bucket_size=64, seconds=3600.0)
 MOST_COLUMNS = 32
@@ -172,18 +172,26 @@ def _part(question: Any) -> int:
 
 
 def _as_counted(query: Query) -> Query:
-    """The query with its domain as a fleet counts it: whole values as text."""
+    """The query with its domain as a fleet counts it: whole values as text; bins and dates are read from text."""
     if not isinstance(query, HistogramQuery) or query.domain is None:
         return query
     question = query.question
     parts: tuple[Any, ...] = question.parts if isinstance(question, Joint) else (question,) * len(question.columns)
 
     def counted(bucket: Any, part: Any) -> Any:
-        return as_text(bucket) if isinstance(part, Values) else bucket
+        if isinstance(part, Values):
+            return as_text(bucket)
+        if isinstance(bucket, str):
+            read = read_float(bucket) if isinstance(part, Bins) else read_date(bucket)
+            return bucket if read is None else read  # what cannot be read is refused below
+        return bucket
 
     if len(parts) == 1:
-        return replace(query, domain=tuple(counted(bucket, parts[0]) for bucket in query.domain))
-    return replace(query, domain=tuple(tuple(map(counted, bucket, parts)) for bucket in query.domain))
+        domain = tuple(counted(bucket, parts[0]) for bucket in query.domain)
+    else:
+        domain = tuple(tuple(map(counted, bucket, parts)) for bucket in query.domain)
+    check_domain(question, domain)
+    return replace(query, domain=domain)
 
 
 def check_columns(columns: tuple[str, ...]) -> None:

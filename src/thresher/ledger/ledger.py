@@ -296,7 +296,7 @@ class Ledger(Tabular):
             raise InvalidSetting(
                 "ledger",
                 f"{self.path} does not exist, and epsilon or delta is missing to create it",
-                hint='For example: Ledger("privacy.db", epsilon=3, delta=1e-6).',
+                hint='Create it: Ledger("privacy.db", epsilon=3, delta=1e-6), or thresher ledger create.',
             )
         row = (
             repr(check_epsilon(epsilon)), repr(check_delta(delta)), check_adjacency(adjacency or "replace"), _now(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import html
 import json
 from collections.abc import Iterator
@@ -195,10 +196,7 @@ class Release(Tabular):
         for row in self:
             if row.bucket == bucket:
                 return row
-        raise NotReleased(
-            "This bucket was not released.",
-            hint="It was below the threshold, or nobody holds it; a release does not tell which.",
-        )
+        raise NotReleased("This bucket was not released.", hint=_why_not(bucket, self.buckets))
 
     def verify(self) -> Guarantee:
         """Recompute the guarantee from p and τ, and check that every row follows from its count.
@@ -317,3 +315,19 @@ def _rate(plan: Plan, response: Response | None) -> float:
 
 def _label(bucket: Any) -> str:
     return " · ".join(map(str, bucket)) if isinstance(bucket, tuple) else str(bucket)
+
+
+def _why_not(bucket: Any, released: list[Any]) -> str:
+    """Why a bucket may be missing, from the release alone: asked for by another type, it is never found."""
+    why = "It was below the threshold, or nobody holds it; a release does not tell which."
+    asked, there = (_types(bucket), _types(released[0])) if released else ((), ())
+    if asked == there:
+        return why
+    return f"This release's buckets are {', '.join(there)}, and {', '.join(asked)} was asked for."
+
+
+def _types(bucket: Any) -> tuple[str, ...]:
+    """What a bucket's parts are, in words; a whole number and a float compare equal and are both numbers."""
+    parts = bucket if isinstance(bucket, tuple) else (bucket,)
+    words = {str: "text", bool: "boolean", int: "number", float: "number", dt.date: "date", dt.datetime: "time"}
+    return tuple(words.get(type(part), type(part).__name__) for part in parts)

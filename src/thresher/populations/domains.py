@@ -13,7 +13,7 @@ import numpy as np
 from thresher.errors import InvalidSetting
 from thresher.populations.kinds import Kind
 from thresher.populations.time_zones import UTC, zone_of
-from thresher.questions import Bins, Dates, Joint, Question, normal
+from thresher.questions import Bins, Dates, Joint, Question, check_domain, normal
 from thresher.spelling import as_text, read_boolean, read_date, read_float, read_time, read_whole
 
 _READ: dict[Kind, Callable[[str], Any]] = {
@@ -43,13 +43,16 @@ def as_counted(
     read = functools.partial(_value, zone=zone_of(time_zone))
     counted = [_counted_kind(question, position, kind) for position, kind in enumerate(kinds)]
     if len(counted) == 1:
-        return tuple(read(value, counted[0], question.columns[0], untyped[0]) for value in domain)
-    return tuple(
-        tuple(map(read, bucket, counted, question.columns, untyped))
-        if isinstance(bucket, tuple | list) and len(bucket) == len(counted)
-        else bucket
-        for bucket in domain
-    )
+        buckets = tuple(read(value, counted[0], question.columns[0], untyped[0]) for value in domain)
+    else:
+        buckets = tuple(
+            tuple(map(read, bucket, counted, question.columns, untyped))
+            if isinstance(bucket, tuple | list) and len(bucket) == len(counted)
+            else bucket
+            for bucket in domain
+        )
+    check_domain(question, buckets)
+    return buckets
 
 
 def _counted_kind(question: Question, position: int, kind: Kind | None) -> Kind | None:

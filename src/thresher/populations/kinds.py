@@ -99,7 +99,11 @@ def check_types(types: Any) -> dict[str, Kind]:
         )
     for name, kind in types.items():
         if kind not in DECLARABLE:
-            raise InvalidSetting("types", f"of {name!r} must be {_listed(DECLARABLE)}")
+            raise InvalidSetting(
+                "types",
+                f"of {name!r} must be {_listed(DECLARABLE)}",
+                hint="For example types={'age': 'whole numbers'}.",
+            )
     return dict(types)
 
 

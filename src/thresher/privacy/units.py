@@ -33,7 +33,7 @@ class Unit:
         if self.kind not in _KINDS:
             raise InvalidSetting("unit", f"must be of a kind among {', '.join(_KINDS)}")
         if (self.kind == "column") != (isinstance(self.column, str) and self.column != ""):
-            raise InvalidSetting("unit", "must name a column if it is the value of one, and only then")
+            raise InvalidSetting("unit", "must be the name of one column", hint="For example unit='user_id'.")
 
     @classmethod
     def of_table(cls, column: str | None) -> Unit:
