@@ -209,3 +209,15 @@ def test_from_postgresql_and_not_while_another_has_it(postgresql_url, tmp_path):
     store.close()
     ledger, rebuilt = rebuild_ledger(tmp_path / "data", postgresql_url, 5, 1e-5)
     assert (rebuilt.entered, ledger.references()) == (1, {"q1"})
+
+
+def test_another_budget_is_refused_without_advice_to_make_another_ledger(tmp_path):
+    (tmp_path / "fleet").mkdir(mode=0o700)
+    (tmp_path / "fleet" / "coordinator").mkdir(mode=0o700)
+    CoordinatorStore.open(tmp_path / "fleet" / "coordinator").close()
+    with pytest.raises(InvalidSetting, match=r"^budget-epsilon must"):
+        rebuild_ledger(tmp_path / "fleet", None, -1.0, 1e-6)
+    rebuild_ledger(tmp_path / "fleet", None, 4.0, 1e-6)
+    with pytest.raises(InvalidSetting, match=r"^budget-delta differs from the ledger's, which is 1e-06") as refused:
+        rebuild_ledger(tmp_path / "fleet", None, 4.0, 1e-5)
+    assert refused.value.hint == "Leave --budget-delta out: a fleet's budget is fixed at its first start."

@@ -37,7 +37,24 @@ def open_ledger(
             )
         epsilon = DEFAULT_EPSILON if epsilon is None else epsilon
         delta = DEFAULT_DELTA if delta is None else delta
-    return Ledger(path, epsilon, delta, unit=DEVICE)
+    return _opened(path, epsilon, delta)
+
+
+def _opened(path: Path, epsilon: float | None, delta: float | None) -> Ledger:
+    """Open a ledger, or make it; what is wrong with the budget is said by the options' names."""
+    there = path.exists()
+    try:
+        return Ledger(path, epsilon, delta, unit=DEVICE)
+    except InvalidSetting as error:
+        if error.setting not in ("epsilon", "delta"):
+            raise
+        raise InvalidSetting(
+            f"budget-{error.setting}",
+            error.message.removeprefix(f"{error.setting} ").removesuffix("."),
+            hint=f"Leave --budget-{error.setting} out: a fleet's budget is fixed at its first start."
+            if there
+            else error.hint,
+        ) from None
 
 
 def rebuild_ledger(
@@ -75,7 +92,7 @@ def rebuild_ledger(
             )
         opened = claimed(store or own)
         try:
-            ledger = Ledger(ledger_path(directory), epsilon, delta, unit=DEVICE)
+            ledger = _opened(ledger_path(directory), epsilon, delta)
             return ledger, rebuild(opened, ledger)
         finally:
             opened.close()
