@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 import datetime as dt
+import signal
 import threading
 from decimal import Decimal
 
@@ -165,8 +166,13 @@ def test_an_interrupt_from_outside_stops_the_device_and_seals_nothing():
 
     core = device({"word": interrupted})
     core._reader.seconds = 60.0
-    with pytest.raises(KeyboardInterrupt):
-        core.take(checked_in(configuration(**ALWAYS)))
+    # Started in the background by a shell, these tests ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            core.take(checked_in(configuration(**ALWAYS)))
+    finally:
+        signal.signal(signal.SIGINT, before)
     free.set()
     assert core.outcomes() == []
 
