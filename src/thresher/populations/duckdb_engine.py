@@ -72,6 +72,8 @@ _UNIT = (
     # Text with a byte for each character is ASCII, which NFC leaves as it is; nfc_normalize stops at a NUL.
     "CASE WHEN strlen({0}) = length({0}) OR contains({0}, chr(0)) THEN {0} ELSE nfc_normalize({0}) END COLLATE C"
 )
+_EARLIEST, _LATEST = "make_timestamptz(-62135683200000000)", "make_timestamptz(253402387199999999)"
+"""Between them, in microseconds since 1970, are all instants that some wall clock shows in the years 1 to 9999."""
 _NESTED = ("struct", "list", "map", "array", "union", "variant")
 
 
@@ -178,7 +180,8 @@ def _form(name: str, dtype: str, time_zone: str) -> str:
     if name == "u" or _KINDS.get(dtype) != "times":
         return name
     if dtype == "timestamp with time zone":
-        return f"timezone('{time_zone}', {name})"
+        # At an instant that no calendar has, the function would stop the whole count.
+        return f"CASE WHEN {name} BETWEEN {_EARLIEST} AND {_LATEST} THEN timezone('{time_zone}', {name}) END"
     if dtype not in ("timestamp_ns", "timestamptz_ns"):
         return f"TRY_CAST({name} AS TIMESTAMP)"
     # Down to whole microseconds, also before 1970; a cast would round, at the end of a day into the next one.

@@ -47,8 +47,7 @@ def _batch(values: Sequence[Any]) -> pa.Array:
 def _text(value: Any) -> str | None:
     try:
         text = as_text(value)
-        if text is not None:
-            text.encode()
-        return text
-    except Exception:  # whatever an object does that is asked what it is: it has no value then
+        # By `str` itself: an object may be a text with methods of its own.
+        return None if text is None else str.encode(text).decode()
+    except (Exception, SystemExit):  # whatever an object does that is asked what it is: it has no value then
         return None
