@@ -6,13 +6,16 @@ import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
+import dask.dataframe as dd
+import ibis
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from thresher.errors import InvalidSetting
 from thresher.populations import Table
 from thresher.populations.guarding import guarded
-from thresher.questions import Dates, Question, Values
+from thresher.questions import Cells, Dates, Question, Values
 
 NOON = 1_706_702_400_000_000
 """On 31 January 2024, in microseconds since 1970, UTC."""
@@ -67,6 +70,54 @@ class Leaving:
     @property
     def __class__(self) -> Any:
         raise SystemExit
+
+
+@pytest.mark.parametrize(
+    ("dtype", "held", "odd"),
+    [
+        ("int64", 20, [7.5, 2**70, "canary"]),
+        ("float64", 2.5, ["canary"]),
+        ("bool", True, [7, "canary"]),
+        ("datetime64[ns]", dt.datetime(2024, 1, 31), [dt.datetime(9999, 1, 1), "canary"]),
+    ],
+)
+def test_partitions_that_one_value_gave_another_type(dtype: str, held: Any, odd: list[Any]) -> None:
+    def frame(values: list[Any]) -> pd.DataFrame:
+        return pd.DataFrame({"value": pd.Series(values, dtype=object).infer_objects()})
+
+    expected = pd.DataFrame({"value": pd.Series([], dtype=dtype)})
+    for value in odd:
+        data = dd.from_map(frame, [[held], [held, value], [held]], meta=expected)
+        assert counts(data, Values(("value",)))[1:] == [(held, 3)]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis itself
+@pytest.mark.parametrize(
+    ("declared", "held", "odd"),
+    [
+        ("INTEGER", "20", ["'canary'", "''", "7.5", "x'ff'", "CAST(x'ff' AS TEXT)", "9e999", "'20abc'"]),
+        ("REAL", "2.5", ["'canary'", "x'ff'", "CAST(x'ff' AS TEXT)", "9e999", "-9e999"]),
+        ("BOOLEAN", "1", ["'canary'", "x'ff'", "9e999", "'1abc'"]),
+        ("DATE", "'2024-01-31'", ["'canary'", "x'ff'", "7.5", "'0000-01-01'"]),
+    ],
+)
+def test_what_sqlite_stores_in_columns_of_other_types(declared: str, held: str, odd: list[str]) -> None:
+    def made(odd: list[str]) -> Any:
+        backend = ibis.sqlite.connect()
+        backend.con.execute(f"CREATE TABLE people (value {declared}, person TEXT)")
+        values = [(held, f"'{name}'") for name in "abc"] + [(value, str(name)) for name, value in enumerate(odd)]
+        # Nor is the unit always text.
+        people = [*values, (held, "x'ff'"), (held, "CAST(x'6eff' AS TEXT)")]
+        for value, person in people:
+            backend.con.execute(f"INSERT INTO people VALUES ({value}, {person})")
+        return backend.table("people")
+
+    questions = [Values(("value",)), *([] if declared in ("DATE", "BOOLEAN") else [Cells("value", 0, 100, 4)])]
+    for unit in (None, "person"):
+        for question in questions:
+            found = counts(made(odd), question, unit)
+            assert found == counts(made([]), question, unit)
+            assert [number for _, number in found[1:]] == [5]
 
 
 def test_objects_with_methods_of_their_own() -> None:

@@ -20,6 +20,7 @@ from thresher.populations.pandas_columns import holds_objects, pandas_column
 from thresher.populations.reading import read_column
 from thresher.populations.time_zones import UTC
 from thresher.questions import Question
+from thresher.spelling import read_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,16 +172,39 @@ def _partition(frame: Any, wanted: list[str], schema: pa.Schema, kinds: list[Kin
     """A partition's columns as Arrow, of the same types in every partition."""
     import pyarrow as pa
 
-    columns = [
-        spelled(frame[column]) if pa.types.is_large_string(kind) else readable(pandas_column(frame[column]))
-        for column, kind in zip(wanted, schema.types, strict=True)
-    ]
-    stored = [column.cast(kind) for column, kind in zip(columns, schema.types, strict=True)]
+    stored = [_stored(frame[column], kind) for column, kind in zip(wanted, schema.types, strict=True)]
     read = [
         column if kind is None else read_column(column, kind, 1, time_zone)
         for column, kind in zip(stored, kinds, strict=True)
     ]
     return pa.table(read, names=schema.names)
+
+
+def _stored(column: Any, kind: pa.DataType) -> pa.ChunkedArray:
+    """A partition's column as Arrow of this type.
+
+    A value that does not fit is no value. One of them may also have given its partition another type than Dask expects,
+    as one text among whole numbers does; then all are taken one by one.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_large_string(kind):
+        return spelled(column)
+    try:
+        return readable(pandas_column(column)).cast(kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        texts = spelled(column).to_pylist()
+    return pa.chunked_array([pa.array([None if text is None else _fitting(text, kind) for text in texts], kind)])
+
+
+def _fitting(text: str, kind: pa.DataType) -> Any:
+    """What a value that is written so is as this type; None if it does not fit."""
+    import pyarrow as pa
+
+    try:
+        return pa.scalar(read_whole(text), kind) if pa.types.is_integer(kind) else pa.scalar(text).cast(kind)
+    except (pa.ArrowException, ValueError, OverflowError):
+        return None
 
 
 def _counted(table: pa.Table, question: Question, names: list[str], time_zone: str) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -126,7 +127,7 @@ class IbisEngine:
         is_text = dtype.is_string() or dtype.is_unknown()
         if self._backend == "sqlite" and not dtype.is_floating():
             # A column of SQLite may hold text whatever its type is, and a cast keeps the column's collation.
-            return (_normal_on_sqlite if is_text else _hexadecimal_on_sqlite)(column.cast("string"))
+            return (_normal_on_sqlite if is_text else _hexadecimal_on_sqlite)(column.cast("binary"))
         if not is_text:
             return column
         if self._backend == "postgres":
@@ -176,7 +177,11 @@ class IbisEngine:
         tests = [table[name].notnull() for name in table.columns]
         for name, column in zip(table.columns, columns, strict=True):
             kind = self.kind(column)
-            if kind == "floats":
+            if self._backend == "sqlite" and kind in _STORED_ON_SQLITE and name != "u":
+                tests.append(_stored_on_sqlite(table[name]).isin(_STORED_ON_SQLITE[kind]))
+                # Ibis sends values through JSON here, which has no infinity.
+                tests.append(table[name].cast("float64").between(-sys.float_info.max, sys.float_info.max))
+            elif kind == "floats":
                 tests.append(~table[name].isnan())
             elif kind in ("dates", "times"):
                 # A time that no calendar has must not stop the count.
@@ -226,24 +231,45 @@ def _on_clock_of_postgresql(instant: Any, time_zone: str) -> Any:
     return ibis.udf.scalar.builtin(timezone, signature=signature)(time_zone, instant)
 
 
-def _normal_on_sqlite(text: Any) -> Any:
-    """The bytes of text in NFC; SQLite has no normaliser, and calls Python's."""
+_STORED_ON_SQLITE: dict[Kind, tuple[str, ...]] = {
+    "whole numbers": ("integer",),
+    "floats": ("integer", "real"),
+    "decimals": ("integer", "real", "text"),
+    "booleans": ("integer",),
+}
+"""How SQLite stores values of a kind. It takes any value into any column; what is stored otherwise does not count."""
+
+
+def _stored_on_sqlite(column: Any) -> Any:
     import ibis
 
-    def thresher_unit_key(text: str) -> bytes:
-        return unicodedata.normalize("NFC", text).encode()
-
-    return ibis.udf.scalar.python(thresher_unit_key)(text)
-
-
-def _hexadecimal_on_sqlite(text: Any) -> Any:
-    """The bytes of text, as digits that every collation tells apart."""
-    import ibis
-
-    def hex(text: str) -> str:
+    def typeof(value: Any) -> str:
         raise NotImplementedError
 
-    return ibis.udf.scalar.builtin(hex)(text)
+    return ibis.udf.scalar.builtin(typeof, signature=((column.type(),), "string"))(column)
+
+
+def _normal_on_sqlite(octets: Any) -> Any:
+    """The bytes of text in NFC; SQLite has no normaliser, and calls Python's. Other bytes are what they are."""
+    import ibis
+
+    def thresher_unit_key(octets: bytes) -> bytes:
+        try:
+            return unicodedata.normalize("NFC", octets.decode()).encode()
+        except UnicodeDecodeError:
+            return octets
+
+    return ibis.udf.scalar.python(thresher_unit_key)(octets)
+
+
+def _hexadecimal_on_sqlite(octets: Any) -> Any:
+    """Bytes as digits that every collation tells apart."""
+    import ibis
+
+    def hex(octets: bytes) -> str:
+        raise NotImplementedError
+
+    return ibis.udf.scalar.builtin(hex)(octets)
 
 
 def _collect(table: Any) -> pa.Table:
