@@ -38,7 +38,13 @@ def run(*arguments: object, code: int = 0, stdin: bytes | None = None) -> subpro
 
 def test_histogram_table_json_picture_and_file(visits, tmp_path):
     shown = run("histogram", visits, "--column", "country", "--unit", "user", *TARGET).stdout.decode()
-    for part in ("fr", "de", "estimate", "everything below the threshold", "Each user is a unit"):
+    for part in (
+        "fr",
+        "de",
+        "estimate",
+        "everything below the threshold",
+        "Each user is a unit and counts for one of its values, chosen",
+    ):
         assert part in shown
     release, picture = tmp_path / "release.json", tmp_path / "out.png"
     run("histogram", visits, "--column", "country", *TARGET, "--plot", picture, "--output", release)
@@ -147,6 +153,18 @@ def test_an_answer_without_values_says_what_may_be_wrong(visits):
     shown = run("quantiles", visits, "--column", "country", *bounds, "--quantile", "0.5", *TARGET).stdout
     assert b"Nothing was released" in shown
     assert b"nan" not in shown
+
+
+def test_types_are_declared_and_looked_up(visits):
+    age = ("histogram", visits, "--column", "age", "--json", *TARGET)
+    assert all(isinstance(bucket, str) for bucket in json.loads(run(*age).stdout)["rows"][0])
+    declared = json.loads(run(*age, "--type", "age=whole numbers").stdout)["rows"][0]
+    assert declared and all(isinstance(bucket, int) for bucket in declared)
+    for wrong in ("age", "age=integers", "nope=text"):
+        assert b"type" in run(*age, "--type", wrong, code=2).stderr
+    seen = run("look", visits).stdout.decode()
+    assert "not a private answer" in seen
+    assert "--type 'age=whole numbers' --type 'user=whole numbers'" in seen
 
 
 def test_the_package_is_the_command(visits):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from table_cases import Maker, counted, expected
+from table_cases import Maker, counted, expected, opened
 
 from thresher.populations import Table
 from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, Question, Values
@@ -71,7 +71,7 @@ def one_column(draw: st.DrawFn) -> tuple[Question, pa.Table]:
 @given(case=one_column())
 def test_columns_agree_with_values(local: Maker, case: tuple[Question, pa.Table]) -> None:
     question, table = case
-    with Table(local(table)) as population:
+    with opened(local, table) as population:
         assert counted(population, question) == expected(table, question)
 
 
@@ -86,7 +86,7 @@ def test_several_columns_agree_with_values(local: Maker, rows: list[Any], held: 
         [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)], names=["a", "b", "c"]
     )
     joint = Joint((Values(("a",)), Bins("b", tuple(held)), Dates("c", "week")))
-    with Table(local(table)) as population:
+    with opened(local, table) as population:
         for question in (Values(("a", "b", "c")), joint):
             assert counted(population, question) == expected(table, question)
 
@@ -157,7 +157,8 @@ def test_a_large_batch_agrees_with_values_on_this_machine(local: Maker) -> None:
     frame = local(table)
     for question in BATCH:
         for limit in (1, 10**6):
-            assert counted(Table(frame, cache_limit=limit), question) == expected(table, question), question
+            population = opened(lambda _: frame, table, cache_limit=limit)
+            assert counted(population, question) == expected(table, question), question
 
 
 def test_text_is_normalised_as_python_does_for_every_character(engine: Maker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import shutil
 import subprocess
@@ -11,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from table_cases import Maker
+from table_cases import Maker, counted
 
 import thresher as th
 from thresher.populations import Table, spark_engine
-from thresher.questions import Joint, Prefixes, Values
+from thresher.questions import Dates, Joint, Prefixes, Values
 from thresher.testing import SeededRandomness
 
 pytestmark = [
@@ -117,3 +118,21 @@ session.stop()
     environment = kept | {"PATH": str(path), "PYSPARK_PYTHON": sys.executable}
     ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=180)
     assert "released [0, 1, 2]" in ran.stdout, ran.stderr[-2000:]
+
+
+def test_values_that_one_person_alone_holds_stop_nothing(cluster: Maker) -> None:
+    """The lonely person on a cluster: odd values of every type, one person each, change no count that matters."""
+    schema = pa.schema(
+        [("word", pa.string()), ("number", pa.int64()), ("day", pa.date32()), ("at", pa.timestamp("us"))]
+    )
+    common = {"word": "paris", "number": 5, "day": dt.date(2024, 1, 31), "at": dt.datetime(2024, 1, 31, 20)}
+    words = ["PaRiS", "paris ", "pa\u0301ris", "\x00", "", "🤦🏼‍♂️", "x" * 100_000, "NaN", "'; --"]
+    numbers = [2**63 - 1, -(2**63), 0]
+    days = [dt.date(1, 1, 1), dt.date(9999, 12, 31), None]
+    times = [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999), None]
+    held = zip(common, (words, numbers, days, times), strict=True)
+    lonely = [dict.fromkeys(common) | {name: value} for name, values in held for value in values]
+    plain = Table(cluster(pa.Table.from_pylist([common] * 40, schema)))
+    crowded = Table(cluster(pa.Table.from_pylist([common] * 40 + lonely, schema)))
+    for question in (Values(("word",)), Values(("number",)), Dates("day", "week"), Dates("at", "month")):
+        assert counted(plain, question, at_least=20) == counted(crowded, question, at_least=20)

@@ -478,3 +478,12 @@ def test_a_look_suggests_what_the_first_rows_are(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match="types of its own"):
         pq.write_table(pa.table({"x": [1]}), tmp_path / "x.parquet")
         th.look(tmp_path / "x.parquet")
+
+
+def test_a_certificate_says_what_an_estimate_counts() -> None:
+    table = pa.table({"user": list(range(900)), "x": ["a"] * 900})
+    answer = th.histogram(table, "x", unit="user", **TARGET)
+    counting = "each user is a unit and counts for one of its values, chosen at random"
+    assert answer.release.certificate()["counting"] == counting
+    assert counting in answer.release._subtitle(1)
+    assert th.histogram(table, "x", **TARGET).release.certificate()["counting"] == "each row is a unit"
