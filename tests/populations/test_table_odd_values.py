@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import dask.dataframe as dd
 import ibis
 import pandas as pd
+import psycopg
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from thresher.errors import InvalidSetting
 from thresher.populations import Table
+from thresher.populations.csv_files import Header, parsed
 from thresher.populations.guarding import guarded
-from thresher.questions import Cells, Dates, Question, Values
+from thresher.populations.record_stream import whole_records
+from thresher.questions import Bins, Cells, Dates, Prefixes, Question, Values
 
 NOON = 1_706_702_400_000_000
 """On 31 January 2024, in microseconds since 1970, UTC."""
@@ -118,6 +123,58 @@ def test_what_sqlite_stores_in_columns_of_other_types(declared: str, held: str, 
             found = counts(made(odd), question, unit)
             assert found == counts(made([]), question, unit)
             assert [number for _, number in found[1:]] == [5]
+
+
+@pytest.mark.parametrize("unit", [None, "person"])
+def test_text_in_parquet_that_is_not_utf_8(tmp_path: Path, unit: str | None) -> None:
+    def column(*octets: bytes) -> pa.Array:
+        stored = pa.array(octets, pa.binary())
+        return pa.Array.from_buffers(pa.string(), len(stored), stored.buffers())
+
+    values, persons = (b"a", b"a", b"a", b"a", b"\xff"), (b"1", b"2", b"3", b"\xff", b"4")
+    people = pa.table({"value": column(*values), "person": column(*persons)})
+    pq.write_table(people, tmp_path / "people.parquet")
+    expected = [("a", 4 if unit is None else 3)]
+    assert counts(str(tmp_path / "people.parquet"), Values(("value",)), unit)[1:] == expected
+    assert counts(str(tmp_path / "people.parquet"), Prefixes("value", 1), unit)[1:] == [("a", expected[0][1])]
+
+
+def test_parts_of_a_json_array_that_cannot_be_read(tmp_path: Path) -> None:
+    held = '{"value": "a]},", "more": [{"x": "\\\\"}]}'
+    odd = ['{"value": "\\ud800"}', '{"value": "\\q"}', '["value"]', "7", '{"value":\n"\u00e9"}']
+    path = tmp_path / "people.json"
+    path.write_text("[" + ",\n".join([held, *odd, held, held]) + "]", encoding="utf-8")
+    assert counts(str(path), Values(("value",)))[1:] == [("a]},", 3)]
+
+
+@pytest.mark.parametrize("odd", ['5" pipe', '"open', '"', '5""', 'a"b"c'])
+@pytest.mark.parametrize("size", [7, 1 << 20])
+def test_a_stray_quote_is_a_quote(odd: str, size: int) -> None:
+    content = f"1,a\n2,{odd}\n3,a\n" + "4,a\n" * 5
+    blocks = (content.encode()[start : start + size] for start in range(0, len(content), size))
+    tables = [parsed(chunk, Header(("n", "value"), ",", 0), ["value"]) for chunk in whole_records(blocks, ",")]
+    assert [text for table in tables for text in table["value"].to_pylist()] == ["a", odd, "a", *["a"] * 5]
+
+
+def test_a_stray_quote_moves_no_end_of_a_record() -> None:
+    content = b'1,5" pipe\n' + b'2,"a\nb"\n' * 30
+    for size in range(1, 40):
+        blocks = (content[start : start + size] for start in range(0, len(content), size))
+        chunks = list(whole_records(blocks, ","))
+        assert b"".join(chunks) == content
+        assert all(chunk.endswith((b'"\n', b"pipe\n")) for chunk in chunks)
+
+
+def test_decimals_that_no_double_holds_on_postgresql(postgresql_url: str) -> None:
+    odd = ["1e400", "-1e400", "1e-400", "'NaN'", "'Infinity'", "'-Infinity'"]
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE people (value numeric, person bigint)")
+        for person, value in enumerate([*["20.5"] * 3, *["0"] * 4, *odd]):
+            connection.execute(f"INSERT INTO people VALUES ({value}, {person})")
+        table = ibis.postgres.from_connection(connection).table("people")
+        for unit in (None, "person"):
+            found = dict(counts(table, Bins("value", (0, 10, 100)), unit)[1:])
+            assert found == {0.0: 4, 10.0: 3}
 
 
 def test_objects_with_methods_of_their_own() -> None:

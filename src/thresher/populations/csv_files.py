@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
 from thresher.populations.kinds import check_distinct
-from thresher.populations.record_stream import RecordStream, blocks, first_record, opened, whole_records
+from thresher.populations.record_stream import (
+    RecordStream,
+    blocks,
+    first_record,
+    opened,
+    quotes_as_usual,
+    whole_records,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +82,7 @@ class CsvFiles:
 
         def chunks(file: str, stream: Any) -> Iterator[bytes]:
             stream.read(self._headers[file].size)
-            return whole_records(blocks(stream), quotes=True)
+            return whole_records(blocks(stream), self._headers[file].delimiter)
 
         def parse(file: str, chunk: bytes) -> pa.Table:
             return parsed(chunk, self._headers[file], list(columns)).rename_columns(schema.names)
@@ -90,7 +97,8 @@ def parsed(chunk: bytes, header: Header, columns: Sequence[str]) -> pa.Table:
     quick = _quickly(chunk, header, columns)
     if quick is not None:
         return quick
-    pieces = whole_records((chunk[start : start + _PIECE] for start in range(0, len(chunk), _PIECE)), quotes=True)
+    cut = (chunk[start : start + _PIECE] for start in range(0, len(chunk), _PIECE))
+    pieces = whole_records(cut, header.delimiter)
     return pa.concat_tables(
         [
             quick if (quick := _quickly(piece, header, columns)) is not None else _slowly(piece, header, columns)
@@ -106,6 +114,8 @@ def _quickly(chunk: bytes, header: Header, columns: Sequence[str]) -> pa.Table |
 
     if chunk.count(b"\r") != chunk.count(b"\r\n"):
         return None  # Arrow would end a record there
+    if chunk.count(b'"') % 2 or not quotes_as_usual(chunk, header.delimiter):
+        return None  # Arrow would take all that follows for one field
     try:
         return pc.read_csv(
             pa.py_buffer(chunk),

@@ -17,11 +17,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from thresher.analytics.rounds import Progress
+from thresher.errors import InvalidSetting
 from thresher.populations.columns import VALUE, WEIGHT, canonical, value_names
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind
 from thresher.populations.reading import once, text_as
-from thresher.populations.rows import LazyRows
+from thresher.populations.rows import LazyRows, Retried, Rows
 from thresher.populations.time_zones import UTC
 from thresher.populations.watching import watched
 from thresher.questions import Values
@@ -259,13 +260,19 @@ class RelationEngine:
         """Whether a column holds lists or structures."""
         return self._relation.types[list(self._relation.columns).index(column)].id in _NESTED
 
-    def rows(self, wanted: Sequence[str]) -> LazyRows:
+    def careful(self) -> RelationEngine | None:
+        """The same rows, read so that no single value can make it fail; None where there is no other way to read."""
+        return None
+
+    def rows(self, wanted: Sequence[str]) -> Rows:
         """These columns, each row a unit."""
-        return guarded(
+        rows = guarded(
             self.name, lambda: cleaned(self._select(wanted), self._kinds(wanted), self._time_zone, self._collect)
         )
+        careful = self.careful()
+        return rows if careful is None else Retried(rows, lambda: careful.rows(wanted))
 
-    def chosen(self, wanted: Sequence[str], unit: str) -> LazyRows:
+    def chosen(self, wanted: Sequence[str], unit: str) -> Rows:
         """These columns, one row a unit.
 
         On our own connection they are a table, which may go to disk. A caller's connection is left as it is: the
@@ -281,7 +288,13 @@ class RelationEngine:
             self._watched(lambda: one_each.create(name))
             return cleaned(self._own.table(name), kinds)
 
-        return guarded(self.name, run)
+        careful = self.careful()
+        if careful is None:
+            return guarded(self.name, run)
+        try:
+            return guarded(self.name, run)
+        except InvalidSetting:
+            return careful.chosen(wanted, unit)
 
     def close(self) -> None:
         """Close the connection, if it is ours."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import glob
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -148,21 +150,32 @@ class JsonEngine(UntypedFiles):
     def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
         super().__init__(connection, progress)
         self._files = list(files)
+        self._by_hand = False
 
     def names(self) -> list[str] | None:
         """Not known."""
         return None
+
+    def careful(self) -> RelationEngine | None:
+        """The same rows, for an array of which a part is not JSON as DuckDB wants it: cut by hand, each read alone."""
+        engine = copy.copy(self)
+        engine._by_hand = True
+        return engine if self._has_arrays and not self._by_hand else None
 
     def _texts(self, named: Mapping[str, str]) -> Any:
         values = ", ".join(f"{once(json_files.value_of(column))} AS {name}" for name, column in named.items())
         texts = ", ".join(f"{json_files.text_of(name)} AS {name}" for name in named)
         return self._lines().project(values).project(texts)
 
-    def _lines(self) -> Any:
-        if not any(
+    @functools.cached_property
+    def _has_arrays(self) -> bool:
+        return any(
             file.lower().removesuffix(".gz").endswith(".json") and json_files.is_array(file) for file in self._files
-        ):
-            return self._streamed(json_files.line_stream(self._files))
+        )
+
+    def _lines(self) -> Any:
+        if self._by_hand or not self._has_arrays:
+            return self._streamed(json_files.line_stream(self._files, arrays=self._by_hand))
         files = ", ".join("'" + glob.escape(file).replace("'", "''") + "'" for file in self._files)
         return self._own.sql(
             f"SELECT CAST(json AS VARCHAR) AS {json_files.LINE} FROM "  # noqa: S608 - names of files, quoted

@@ -7,10 +7,11 @@ not JSON in UTF-8 has no values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thresher.populations.record_stream import RecordStream, blocks, opened, whole_records
+from thresher.populations.record_stream import CHUNK, RecordStream, blocks, opened, whole_records
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,16 +27,41 @@ def is_array(file: str) -> bool:
         return bool(stream.read(1 << 16).removeprefix(_MARK).lstrip().startswith(b"["))
 
 
-def line_stream(files: Sequence[str]) -> RecordStream:
-    """The lines of some files, as the only column."""
+def line_stream(files: Sequence[str], *, arrays: bool = False) -> RecordStream:
+    """The lines of some files, as the only column; with `arrays`, the elements of those that are arrays."""
     import pyarrow as pa
 
     def chunks(file: str, stream: Any) -> Iterator[bytes]:
+        if arrays and is_array(file):
+            return elements(stream.read())
         first = stream.read(len(_MARK))
         start = [] if first == _MARK else [first]
-        return whole_records((block for part in (start, blocks(stream)) for block in part if block), quotes=False)
+        return whole_records(block for part in (start, blocks(stream)) for block in part if block)
 
     return RecordStream(files, pa.schema([(LINE, pa.string())]), chunks, lambda _, chunk: _lines(chunk))
+
+
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+|[\[{]|[\]}]|,', re.DOTALL)
+
+
+def elements(array: bytes) -> Iterator[bytes]:
+    """The elements of a JSON array, a line each, whatever is inside of them; in chunks of some lines."""
+    depth, start, held, size = 0, 0, [], 0
+    for token in _TOKEN.finditer(array):
+        match token[0]:
+            case b"[" | b"{":
+                depth += 1
+                start = token.end() if depth == 1 else start
+            case b"]" | b"}" | b",":
+                depth -= token[0] != b","
+                if depth == (token[0] == b","):
+                    held.append(array[start : token.start()].replace(b"\n", b" ") + b"\n")
+                    size += token.start() - start
+                    start = token.end()
+        if size > CHUNK:
+            yield b"".join(held)
+            held, size = [], 0
+    yield b"".join(held)
 
 
 def _lines(chunk: bytes) -> pa.Table:

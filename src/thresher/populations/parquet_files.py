@@ -1,7 +1,8 @@
 """Parquet files: their schema is public.
 
 DuckDB takes times in milliseconds to microseconds while it reads them, and stops at one that does not fit. Such columns
-are read by Arrow in its place, and a time that no calendar has is no value.
+are read by Arrow in its place, and a time that no calendar has is no value. DuckDB also stops at text that is not
+UTF-8, which some programs write: a file with such text is read again by Arrow, and that text is no value.
 """
 
 from __future__ import annotations
@@ -27,14 +28,21 @@ class ParquetEngine(RelationEngine):
         import pyarrow.parquet as pq
 
         self._files = list(files)
+        self._by_arrow = False
         self._schema = pq.read_schema(files[0])
         check_distinct(self._schema.names)
         # DuckDB would expand the characters of a glob a second time.
         super().__init__(connection.read_parquet([glob.escape(file) for file in files]), connection, progress)
 
+    def careful(self) -> RelationEngine | None:
+        """The same rows, read by Arrow."""
+        engine = copy.copy(self)
+        engine._by_arrow = True
+        return None if self._by_arrow else engine
+
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
         columns = list(dict.fromkeys([*wanted, *([] if unit is None else [unit])]))
-        if not any(_in_milliseconds(self._schema.field(name).type) for name in columns):
+        if not (self._by_arrow or any(_in_milliseconds(self._schema.field(name).type) for name in columns)):
             return super()._select(wanted, unit)
         engine = copy.copy(self)
         engine._relation = self._own.from_arrow(ParquetColumns(self._files, self._schema, columns))
@@ -63,8 +71,31 @@ class ParquetColumns:
             with pq.ParquetFile(file) as parquet:
                 for batch in parquet.iter_batches(columns=self._schema.names):
                     table = pa.Table.from_batches([batch]).select(self._schema.names)
-                    held = [dated(column) if _in_milliseconds(column.type) else column for column in table.columns]
+                    held = [_possible(column) for column in table.columns]
                     yield from pa.table(held, names=self._schema.names).cast(self._schema).to_batches()
+
+
+def _possible(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column without what DuckDB would stop at."""
+    import pyarrow as pa
+
+    if _in_milliseconds(column.type):
+        return dated(column)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    try:
+        column.validate(full=True)
+        return column
+    except pa.ArrowInvalid:
+        octets = column.cast(pa.large_binary())
+    return pa.chunked_array([pa.array([_decoded(value) for value in octets.to_pylist()], column.type)])
+
+
+def _decoded(octets: bytes | None) -> str | None:
+    try:
+        return None if octets is None else octets.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _in_milliseconds(kind: pa.DataType) -> bool:

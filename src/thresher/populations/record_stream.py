@@ -7,6 +7,7 @@ be counted as many rows. Here every chunk begins where the one before it ended.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -40,21 +41,61 @@ def blocks(stream: Any, size: int = CHUNK) -> Iterator[bytes]:
         yield block
 
 
-def whole_records(blocks: Iterable[bytes], *, quotes: bool) -> Iterator[bytes]:
-    """The same bytes in chunks of whole records; with `quotes`, a line feed between double quotes ends none.
+def whole_records(blocks: Iterable[bytes], delimiter: str | None = None) -> Iterator[bytes]:
+    """The same bytes in chunks of whole records. With a delimiter, a line feed inside a quoted field ends none.
 
     Edge cases: a record longer than a block makes a chunk as long as itself. The last record may lack its end.
     """
     held: list[bytes] = []
-    inside = False
+    inside, before = False, _LINE_FEED
     for block in blocks:
-        end, inside = _last_end(block, inside) if quotes else (block.rfind(b"\n") + 1, False)
+        if delimiter is None:
+            end = block.rfind(b"\n") + 1
+        elif quotes_as_usual(block, delimiter, inside, before):
+            end, inside = _last_end(block, inside)
+        else:
+            # The places of quotes say nothing by their number here: the records are read from the last one's end on.
+            block = b"".join([*held, block])
+            held = []
+            end, inside = _read_to_the_last_end(block, delimiter)
+        before = block[-1]
         if end:
             yield b"".join([*held, block[:end]])
             held = []
         held.append(block[end:])
     if rest := b"".join(held):
         yield rest
+
+
+def quotes_as_usual(block: bytes, delimiter: str, inside: bool = False, before: int = _LINE_FEED) -> bool:
+    """Whether every quote that opens a field is at its beginning: then quotes open and close in turn.
+
+    `inside` says whether the block begins inside quotes, and `before` what is before it.
+    """
+    if b'"' not in block:
+        return True
+    octets = np.frombuffer(block, np.uint8)
+    opening = np.flatnonzero(octets == _QUOTE)[int(inside) :: 2]
+    ahead = octets[opening - 1]
+    if len(opening) and opening[0] == 0:
+        ahead[0] = before
+    # A quote after a quote is the second half of one that is doubled inside a field.
+    return bool(np.isin(ahead, (ord(delimiter), _LINE_FEED, _QUOTE)).all())
+
+
+def _read_to_the_last_end(block: bytes, delimiter: str) -> tuple[int, bool]:
+    """The same as `_last_end`, field by field, for what begins where a record does."""
+    between = re.escape(delimiter.encode())
+    field = re.compile(rb'(?>("[^"]*+(?:""[^"]*+)*+)("?+)[^%b\n]*+|[^%b\n]*+)(?:(\n)|%b)?+' % ((between,) * 3))
+    place = end = 0
+    while place < len(block):
+        found = field.match(block, place)
+        assert found is not None
+        if found[1] is not None and not found[2]:
+            return end, True
+        place = found.end()
+        end = place if found[3] else end
+    return end, False
 
 
 def first_record(stream: Any, longest: int) -> bytes | None:

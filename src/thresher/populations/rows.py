@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from thresher.errors import InvalidSetting
 from thresher.populations import columns
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind
@@ -122,3 +123,28 @@ class LazyRows:
         """Let go of what was kept for these rows."""
         if self.closing is not None:
             self.closing()
+
+
+class Retried:
+    """Rows that are read in another way, slower and by itself for each value, once the quick way has failed.
+
+    So a single value that the quick way stumbles over changes how long a count takes, and nothing else.
+    """
+
+    def __init__(self, quick: Rows, careful: Callable[[], Rows]) -> None:
+        self._rows = quick
+        self._careful: Callable[[], Rows] | None = careful
+
+    def counts(self, question: Question, *, at_least: int = 1, most: int | None = None) -> pa.Table:
+        """Keys and n of `columns.count`, no more than `most` + 1 rows of them."""
+        try:
+            return self._rows.counts(question, at_least=at_least, most=most)
+        except InvalidSetting:
+            if self._careful is None:
+                raise
+            self._rows, self._careful = self._careful(), None
+        return self._rows.counts(question, at_least=at_least, most=most)
+
+    def close(self) -> None:
+        """Let go of what was kept for these rows."""
+        self._rows.close()
