@@ -136,3 +136,9 @@ def test_values_that_one_person_alone_holds_stop_nothing(cluster: Maker) -> None
     crowded = Table(cluster(pa.Table.from_pylist([common] * 40 + lonely, schema)))
     for question in (Values(("word",)), Values(("number",)), Dates("day", "week"), Dates("at", "month")):
         assert counted(plain, question, at_least=20) == counted(crowded, question, at_least=20)
+
+
+def test_an_instant_that_no_calendar_has_stops_nothing(spark: Any) -> None:
+    odd = "timestamp_micros(-9223372036854775808)"
+    frame = spark.range(5).selectExpr(f"CASE WHEN id = 4 THEN {odd} ELSE TIMESTAMP '2024-01-31 12:00:00Z' END AS at")
+    assert counted(Table(frame, time_zone="America/New_York"), Dates("at", "month")) == {dt.date(2024, 1, 1): 4}

@@ -23,7 +23,7 @@ from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind
 from thresher.populations.reading import once, text_as
 from thresher.populations.rows import LazyRows, Retried, Rows
-from thresher.populations.time_zones import UTC
+from thresher.populations.time_zones import CALENDAR, UTC
 from thresher.populations.watching import watched
 from thresher.questions import Values
 
@@ -73,8 +73,7 @@ _UNIT = (
     # Text with a byte for each character is ASCII, which NFC leaves as it is; nfc_normalize stops at a NUL.
     "CASE WHEN strlen({0}) = length({0}) OR contains({0}, chr(0)) THEN {0} ELSE nfc_normalize({0}) END COLLATE C"
 )
-_EARLIEST, _LATEST = "make_timestamptz(-62135683200000000)", "make_timestamptz(253402387199999999)"
-"""Between them, in microseconds since 1970, are all instants that some wall clock shows in the years 1 to 9999."""
+_EARLIEST, _LATEST = (f"make_timestamptz({instant})" for instant in CALENDAR)
 _NESTED = ("struct", "list", "map", "array", "union", "variant")
 
 

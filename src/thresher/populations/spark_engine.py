@@ -14,7 +14,7 @@ from thresher.populations.columns import COUNT, WEIGHT, value_names
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind, kind_of_narwhals, not_read
 from thresher.populations.rows import LazyRows
-from thresher.populations.time_zones import UTC
+from thresher.populations.time_zones import CALENDAR, UTC
 from thresher.privacy.plans import Plan
 from thresher.questions import Question
 
@@ -146,8 +146,11 @@ class SparkEngine:
             return _quoted(column)
         # Not by a cast, which reads the wall clock of the session's zone: where that goes back an hour, two instants
         # would become one.
-        utc = f"TIMESTAMP_NTZ'1970-01-01 00:00:00' + unix_micros({_quoted(column)}) * INTERVAL '0.000001' SECOND"
-        return utc if self._time_zone == UTC else f"convert_timezone('UTC', '{self._time_zone}', {utc})"
+        number = f"unix_micros({_quoted(column)})"
+        utc = f"TIMESTAMP_NTZ'1970-01-01 00:00:00' + {number} * INTERVAL '0.000001' SECOND"
+        local = utc if self._time_zone == UTC else f"convert_timezone('UTC', '{self._time_zone}', {utc})"
+        # At an instant that no calendar has, the functions would stop the whole count.
+        return f"CASE WHEN {number} BETWEEN {CALENDAR[0]} AND {CALENDAR[1]} THEN {local} END"
 
     def _cleaned(self, frame: Any, wanted: Sequence[str]) -> SparkRows:
         kinds = [kind for column in wanted if (kind := self.kind(column)) is not None]

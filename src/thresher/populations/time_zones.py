@@ -15,6 +15,9 @@ from thresher.errors import InvalidSetting
 
 UTC = "UTC"
 
+CALENDAR = (-62_135_683_200_000_000, 253_402_387_199_999_999)
+"""Microseconds since 1970 between which are all instants that some wall clock shows in the years 1 to 9999."""
+
 
 def check_time_zone(name: Any) -> str:
     """The name of a time zone that Python and the embedded engine know.
