@@ -61,6 +61,8 @@ def elements(array: bytes) -> Iterator[bytes]:
         if size > CHUNK:
             yield b"".join(held)
             held, size = [], 0
+    if depth:
+        raise ValueError  # the file was cut off
     yield b"".join(held)
 
 

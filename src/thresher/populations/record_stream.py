@@ -7,6 +7,7 @@ be counted as many rows. Here every chunk begins where the one before it ended.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,7 +82,15 @@ def quotes_as_usual(block: bytes, delimiter: str, inside: bool = False, before: 
     if len(opening) and opening[0] == 0:
         ahead[0] = before
     # A quote after a quote is the second half of one that is doubled inside a field.
-    return bool(np.isin(ahead, (ord(delimiter), _LINE_FEED, _QUOTE)).all())
+    return bool(_before_quotes(delimiter)[ahead].all())
+
+
+@functools.cache
+def _before_quotes(delimiter: str) -> npt.NDArray[np.bool_]:
+    """For each byte, whether it may be before a quote that opens a field."""
+    usual = np.zeros(256, np.bool_)
+    usual[[ord(delimiter), _LINE_FEED, _QUOTE]] = True
+    return usual
 
 
 def _read_to_the_last_end(block: bytes, delimiter: str) -> tuple[int, bool]:
