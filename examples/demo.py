@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,10 @@ def ask(server: LocalServer, simulation: Simulation, languages: Column, waited: 
     budget: dict[str, Any] = {"epsilon": FLEET_EPSILON, "delta": FLEET_DELTA}
 
     heading("Which languages: one round")
-    histogram = th.histogram(fleet, "language", **budget)
+    with warnings.catch_warnings():
+        # The devices enrolled a moment ago and most have not checked in yet: few of them count as active.
+        warnings.simplefilter("ignore", th.ThresherWarning)
+        histogram = th.histogram(fleet, "language", **budget)
     show_comparison(compare(histogram, languages), most=8)
     histogram.save(OUT / "fleet-languages.json")
 
