@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +117,7 @@ def ask(server: LocalServer, simulation: Simulation, languages: Column, waited: 
     budget: dict[str, Any] = {"epsilon": FLEET_EPSILON, "delta": FLEET_DELTA}
 
     heading("Which languages: one round")
-    with warnings.catch_warnings():
-        # The devices enrolled a moment ago and most have not checked in yet: few of them count as active.
-        warnings.simplefilter("ignore", th.ThresherWarning)
-        histogram = th.histogram(fleet, "language", **budget)
+    histogram = th.histogram(fleet, "language", **budget)
     show_comparison(compare(histogram, languages), most=8)
     histogram.save(OUT / "fleet-languages.json")
 

@@ -114,8 +114,8 @@ def test_all_devices_of_a_key_are_revoked_with_it(collector):
     assert number == 3
     assert [(each.id, each.enrolled, each.last_check_in, each.revoked) for each in devices] == [
         ("a0", day, day, False),
-        ("a1", day, None, True),
-        ("a2", day, None, False),
+        ("a1", day, day, True),  # enrolling is a visit
+        ("a2", day, day, False),
     ]
     assert len(collector.devices_of_key("a", 2)[1]) == 2
     assert collector.revoke_devices("a", NOW) == 2  # one was revoked already
@@ -127,9 +127,9 @@ def test_all_devices_of_a_key_are_revoked_with_it(collector):
 
 
 def test_overview_counts_each_device_once_an_hour_and_forgets_old_hours(collector):
-    collector.add_enrolment_key("k", b"k", "all", NOW)
-    collector.enrol([NewDevice(b"k", f"d{i}", b"t%d" % i) for i in range(5)], NOW)
-    start = NOW // 3600 * 3600
+    start, enrolled = NOW // 3600 * 3600, NOW - 3 * 86_400
+    collector.add_enrolment_key("k", b"k", "all", enrolled)
+    collector.enrol([NewDevice(b"k", f"d{i}", b"t%d" % i) for i in range(5)], enrolled)
     collector.check_in(["d0", "d1", "d0"], start + 1, everybody)
     collector.check_in(["d0"], start + 1800, everybody)
     collector.check_in(["d1", "d2"], start + 3600, everybody)
@@ -143,6 +143,18 @@ def test_overview_counts_each_device_once_an_hour_and_forgets_old_hours(collecto
     assert collector.overview(later).active == 3
     assert collector.overview(later + 3600).active == 2  # d0 was seen in the first hour only
     assert sum(number for _, number in collector.overview(later + 48 * 3600).check_ins) == 0
+
+
+def test_a_device_that_enrolled_a_moment_ago_is_active_and_counts_once_in_its_hour(collector):
+    """Else a new fleet's first query is warned of devices that are not there."""
+    collector.add_enrolment_key("k", b"k", "all", NOW)
+    collector.enrol([NewDevice(b"k", f"d{i}", b"t%d" % i) for i in range(3)], NOW)
+    collector.enrol([NewDevice(b"another", "refused", b"t")], NOW)
+    collector.check_in(["d0"], NOW + 1, everybody)
+    view = collector.overview(NOW + 2)
+    assert (view.enrolled, view.active) == (3, 3)
+    assert sum(number for _, number in view.check_ins) == 3
+    assert collector.overview(NOW + 2 * 86_400).active == 0
 
 
 # The collector: rounds

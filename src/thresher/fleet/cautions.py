@@ -23,7 +23,7 @@ class Public:
     """What is publicly known of a fleet when a query is planned."""
 
     active: int
-    """Devices that checked in during the last day."""
+    """Devices that enrolled or checked in during the last day."""
     policy: Policy
     """What devices agree to, as the operator states it; `attributes` are those that devices hold."""
     recent: tuple[tuple[float, float], ...] = ()

@@ -386,9 +386,9 @@ class FleetView(Message, frozen=True, kw_only=True):
     fleet: Name
     enrolled: Count
     active: Count
-    """Devices that checked in during the last day."""
+    """Devices that enrolled or checked in during the last day."""
     check_ins: list[tuple[float, int]]
-    """Devices that checked in, by hour of the last day."""
+    """Devices that enrolled or checked in, by hour of the last day."""
     roles: dict[str, str]
     """Health of each role: "ready", or what is wrong."""
 

@@ -56,7 +56,7 @@ class OverviewPort(Protocol):
 
     @property
     def active(self) -> int:
-        """Devices that checked in during the last day."""
+        """Devices that enrolled or checked in during the last day."""
         ...
 
     @property

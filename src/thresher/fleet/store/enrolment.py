@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from thresher.fleet.store.database import Database, Transaction, is_name
+from thresher.fleet.store.database import Store, Transaction, is_name
 
 HOUR = 3600
 _DAY = 24
@@ -49,6 +49,7 @@ class EnrolledDevice:
     enrolled: float | None
     """The day, as its first second; None for devices from before this was kept."""
     last_check_in: float | None
+    """Likewise; enrolling counts. None for devices from before that did, which have not been here since."""
     revoked: bool
 
 
@@ -67,18 +68,16 @@ class Overview:
 
     enrolled: int
     active: int
-    """Devices that checked in during the last day."""
+    """Devices that enrolled or checked in during the last day."""
     check_ins: list[tuple[float, int]]
-    """Devices that checked in, by hour of the last day, oldest first; the time is the start of the hour."""
+    """Devices that enrolled or checked in, by hour of the last day, oldest first; the time is the start of the hour."""
 
 
-class DeviceRegister:
+class DeviceRegister(Store):
     """Enrolment keys and devices.
 
     Guarantee: each method is one transaction, durable when it returns. When a device was last seen is kept to the hour.
     """
-
-    _database: Database
 
     def identity(self, new: bytes) -> bytes:
         """The secret of this fleet's collectors, which share a database: `new` for the first that asks."""
@@ -150,10 +149,11 @@ class DeviceRegister:
                     outcomes.append(Entry.ENTERED)
             transaction.execute_given(
                 "INSERT INTO devices (device, token_hash, enrolment_key, last_hour, enrolled_hour) "
-                "SELECT device, token_hash, enrolment_key, 0, hour FROM given",
+                "SELECT device, token_hash, enrolment_key, hour, hour FROM given",
                 {"device": "TEXT", "token_hash": "BYTEA", "enrolment_key": "TEXT", "hour": "BIGINT"},
                 rows,
             )
+            _count_visits(transaction, hour, len(rows))
             for id, number in sorted(entered.items()):
                 transaction.execute("UPDATE enrolment_keys SET enrolled = enrolled + ? WHERE id = ?", (number, id))
                 transaction.execute(
@@ -263,11 +263,16 @@ def record_visits(transaction: Transaction, devices: Sequence[str], now: float) 
         {"device": "TEXT", "hour": "BIGINT"},
         [(device, hour) for device in devices],
     )
-    if first:
+    _count_visits(transaction, hour, first)
+
+
+def _count_visits(transaction: Transaction, hour: int, devices: int) -> None:
+    """Count devices that were seen for the first time in this hour."""
+    if devices:
         transaction.execute(
             "INSERT INTO visits (hour, devices) VALUES (?, ?) "
             "ON CONFLICT (hour) DO UPDATE SET devices = visits.devices + excluded.devices",
-            (hour, first),
+            (hour, devices),
         )
         transaction.execute("DELETE FROM visits WHERE hour <= ?", (hour - 2 * _DAY,))
 
