@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import multiprocessing
 import os
 import sqlite3
@@ -10,8 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import thresher as th
+from thresher.cli.app import app
 from thresher.errors import BudgetExceeded, Conflict, InvalidFormat, InvalidSetting, LedgerUnavailable
 from thresher.ledger import Amount, Ledger, charge_plan
 from thresher.privacy import DEVICE, MEMBER, ROW, Unit
@@ -102,6 +106,49 @@ def test_a_charge_that_does_not_fit_binds_nothing(tmp_path: Path) -> None:
     with pytest.raises(BudgetExceeded):
         charge_plan(ledger, PLAN, "histogram", ROW)
     assert ledger.unit is None
+
+
+def test_another_tables_column_may_name_the_same_units(tmp_path: Path) -> None:
+    """A second ledger for the same people would promise each of two budgets, and not their sum."""
+    path = tmp_path / "privacy.db"
+    ledger = Ledger(path, epsilon=3, delta=1e-6, unit="user")
+    with pytest.raises(InvalidSetting, match=r"one unit \(uid\)") as refused:
+        ledger.charge(0.1, 1e-8, "histogram", unit="uid")
+    assert "same_unit('uid')" in refused.value.hint
+    ledger.same_unit("uid")
+    ledger.same_unit("uid")
+    ledger.same_unit("user")
+    assert Ledger(path).same_units == {Unit("column", "uid")}
+    visits = pa.table({"uid": list(range(1000)), "page": ["a"] * 1000})
+    assert th.histogram(visits, "page", unit="uid", plan=PLAN, ledger=ledger)["a"].count > 0
+    assert [entry.unit for entry in Ledger(path, unit="uid").history()] == ["column:uid"]
+    assert Ledger(path).unit == USER
+    for other in ("person", ROW, DEVICE):
+        with pytest.raises(InvalidSetting, match="unit is"):
+            ledger.charge(0.1, 1e-8, "histogram", unit=other)
+    with pytest.raises(InvalidSetting, match="name of one column"):
+        ledger.same_unit("")
+    for unit, bound in ((ROW, "one row"), (None, "no unit yet")):
+        with pytest.raises(InvalidSetting, match=f"of this ledger is {bound}"):
+            Ledger(tmp_path / f"{bound}.db", epsilon=3, delta=1e-6, unit=unit).same_unit("uid")
+
+
+def test_the_command_line_says_which_columns_name_the_same_units(tmp_path: Path) -> None:
+    path = str(tmp_path / "privacy.db")
+    Ledger(path, epsilon=3, delta=1e-6, unit="user")
+    said = CliRunner().invoke(app, ["ledger", "same-unit", path, "uid"])
+    assert (said.exit_code, said.output) == (0, "Columns that name one unit of this ledger: uid, user.\n")
+    shown = json.loads(CliRunner().invoke(app, ["ledger", "show", path, "--json"]).output)
+    assert (shown["budget"]["unit"], shown["budget"]["same_units"]) == ("column:user", ["column:uid"])
+
+
+def test_a_ledger_of_version_2_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "privacy.db"
+    Ledger(path, epsilon=3, delta=1e-6).charge(0.5, 1e-8, "histogram", unit="user")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript("DROP TABLE same_units; PRAGMA user_version = 2;")
+    ledger = Ledger(path)
+    assert (ledger.unit, ledger.spent.epsilon, ledger.same_units) == (USER, 0.5, set())
 
 
 def _bind(path: str, unit: str, start: Any, done: Any) -> None:

@@ -1,4 +1,4 @@
-"""`thresher ledger create|show|rebuild`: a budget in a file, and what has been charged to it."""
+"""`thresher ledger create|show|same-unit|rebuild`: a budget in a file, and what has been charged to it."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ def create(
 @app.command("show")
 def show(path: LedgerPath, json: options.Json = False) -> None:
     """What was charged, and what is left."""
-    if not path.exists():
-        raise InvalidSetting("path", f"{str(path)!r} does not exist", hint="Create it: thresher ledger create.")
-    ledger = Ledger(path)
+    ledger = _opened(path)
     if json:
         charges = [asdict(entry) | {"time": entry.time.isoformat()} for entry in ledger.history()]
         unit = ledger.unit
@@ -53,6 +51,7 @@ def show(path: LedgerPath, json: options.Json = False) -> None:
             "delta": ledger.delta,
             "adjacency": ledger.adjacency,
             "unit": None if unit is None else str(unit),
+            "same_units": sorted(map(str, ledger.same_units)),
         }
         print_json({"budget": budget, "spent": asdict(ledger.spent), "left": asdict(ledger.left), "charges": charges})
         return
@@ -62,6 +61,18 @@ def show(path: LedgerPath, json: options.Json = False) -> None:
     shown = ledger.to_arrow().drop_columns(["reference", "adjacency", "unit"])  # the same for all; --json has them
     time = shown["time"].cast(pa.timestamp("s", "UTC"), safe=False)  # to the second: a row fits a terminal's line
     console.print(rows_table(shown.set_column(shown.column_names.index("time"), "time", time), most=1000))
+
+
+@app.command("same-unit")
+def same_unit(
+    path: LedgerPath,
+    column: Annotated[str, typer.Argument(help="A column that names the same units.", show_default=False)],
+) -> None:
+    """Say once that another table's column names the same units as the ledger's, so that --unit may name it."""
+    ledger = _opened(path)
+    ledger.same_unit(column)
+    columns = sorted(str(unit.column) for unit in {*ledger.same_units, ledger.unit} if unit is not None)
+    console.print(f"Columns that name one unit of this ledger: {', '.join(columns)}.", markup=False, soft_wrap=True)
 
 
 @app.command("rebuild")
@@ -95,3 +106,9 @@ def rebuild(
         return
     console.print(f"Charges entered: {rebuilt.entered}. Charges that were there: {rebuilt.present}.")
     console.print(repr(ledger)[1:-1], markup=False, soft_wrap=True)
+
+
+def _opened(path: Path) -> Ledger:
+    if not path.exists():
+        raise InvalidSetting("path", f"{str(path)!r} does not exist", hint="Create it: thresher ledger create.")
+    return Ledger(path)

@@ -121,6 +121,41 @@ class Ledger(Tabular):
             return self._stored_unit(connection)
 
     @property
+    def same_units(self) -> set[Unit]:
+        """Other columns that name the same units, as `same_unit` was told."""
+        with self._connection() as connection:
+            return self._stored_same_units(connection)
+
+    def same_unit(self, column: str) -> None:
+        """Say once that another column names the same units, so that queries may use it as their `unit=`.
+
+        Args:
+            column: A column of another table, for example `"uid"` where the ledger's unit is `"user_id"`. Each unit
+                must have one value in it, and no two units the same.
+
+        Raises: `InvalidSetting` if the ledger's units are not the values of a column.
+
+        Example:
+            >>> ledger = Ledger("privacy.db", epsilon=3, delta=1e-6, unit="user_id")
+            >>> ledger.same_unit("uid")
+            >>> th.histogram(visits, "page", unit="uid", plan=plan, ledger=ledger)
+        """
+        unit = Unit("column", column)
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            stored = self._stored_unit(connection)
+            if stored is None or stored.kind != "column":
+                bound = "no unit yet" if stored is None else stored.one
+                raise InvalidSetting(
+                    "unit",
+                    f"of this ledger is {bound}, and not one unit of a column",
+                    hint="Bind a new ledger to a column first: Ledger(…, unit=…).",
+                )
+            if unit != stored:
+                connection.execute("INSERT OR IGNORE INTO same_units (unit) VALUES (?)", (str(unit),))
+            connection.execute("COMMIT")
+
+    @property
     def spent(self) -> Amount:
         """The sum of all charges."""
         budget = self._budget()
@@ -170,7 +205,7 @@ class Ledger(Tabular):
         charge = self._checked(plan.epsilon, plan.delta, plan.adjacency)
         unit = check_unit(unit)
         with self._connection() as connection:
-            self._check_bound(self._stored_unit(connection), unit)
+            self._check_bound(connection, unit)
             self._budget(connection).charge(charge)
 
     def restore(self, plan: Plan, what: str, unit: Unit | str, reference: str) -> bool:
@@ -237,18 +272,28 @@ class Ledger(Tabular):
 
     def _bind(self, connection: sqlite3.Connection, unit: Unit) -> None:
         """Make this the ledger's unit, if it has none; refuse another one."""
-        stored = self._stored_unit(connection)
-        self._check_bound(stored, unit)
-        if stored is None:
+        if self._check_bound(connection, unit) is None:
             connection.execute("UPDATE budget SET unit = ?", (str(unit),))
 
-    def _check_bound(self, stored: Unit | None, unit: Unit) -> None:
-        if stored is not None and stored != unit:
+    def _check_bound(self, connection: sqlite3.Connection, unit: Unit) -> Unit | None:
+        """The ledger's unit, if it has one; refuse a unit that is another one."""
+        stored = self._stored_unit(connection)
+        if stored is not None and stored != unit and unit not in self._stored_same_units(connection):
+            same = (
+                f"If {unit.column} names the same units, say so once: ledger.same_unit({unit.column!r}), or thresher "
+                "ledger same-unit. If not, keep another ledger."
+            )
             raise InvalidSetting(
                 "unit",
                 f"is {unit.one}, and this ledger adds up guarantees for {stored.one}",
-                hint="Nothing was charged or drawn. Ask with the ledger's unit, or keep another ledger.",
+                hint="Nothing was charged or drawn. "
+                + (same if unit.kind == stored.kind else "Ask with the ledger's unit, or keep another ledger."),
             )
+        return stored
+
+    def _stored_same_units(self, connection: sqlite3.Connection) -> set[Unit]:
+        with self._read_from_file():
+            return {Unit.read(text) for (text,) in connection.execute("SELECT unit FROM same_units")}
 
     def _stored_unit(self, connection: sqlite3.Connection) -> Unit | None:
         (text,) = connection.execute("SELECT unit FROM budget").fetchone()
@@ -318,11 +363,11 @@ class Ledger(Tabular):
         with self._connection() as connection:
             if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
                 raise self._not_a_ledger()
-            if self._version(connection) == 1:
+            if 0 < self._version(connection) < VERSION:
                 # Immediate: of processes that open it at the same time, one migrates and the others find it done.
                 connection.execute("BEGIN IMMEDIATE")
-                if self._version(connection) == 1:
-                    migrate(connection)
+                if (version := self._version(connection)) < VERSION:
+                    migrate(connection, version)
                 connection.execute("COMMIT")
             version = self._version(connection)
             if version != VERSION:
