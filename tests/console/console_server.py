@@ -23,6 +23,7 @@ import uvicorn
 import thresher as th
 from thresher.cli.console_pages import ServerDesk, ServerDoor, ServerOperations
 from thresher.console import routes
+from thresher.fleet.aggregator import Aggregator
 from thresher.fleet.coordinator import Coordinator
 from thresher.fleet.messages import RoundConfiguration, RoundSettings, check_configuration
 from thresher.fleet.plaintext import fleet_bucket, to_columns
@@ -118,6 +119,7 @@ class ConsoleServer:
     coordinator: Coordinator
     rows: Rows
     console_clock: MovableClock
+    aggregator: Aggregator
 
 
 @contextlib.contextmanager
@@ -168,6 +170,7 @@ def console_server(
                 services.coordinator,
                 ports,
                 clock,
+                services.the_aggregator,
             )
         finally:
             stopping.set()

@@ -59,3 +59,16 @@ def test_an_analyst_revokes_nobody(operated, server):
         csrf = sign_in(http, server.analyst)
         assert http.post("/operate/revoke-devices", data={"csrf": csrf, "id": key}).status_code == 403
     assert statuses(api, tokens) == [200] * 3
+
+
+def test_an_operator_sees_how_many_reports_were_dropped(operated, server):
+    http, *_ = operated
+
+    def figures(text: str) -> dict[str, str]:
+        return dict(re.findall(r"<dt>(Malformed|Came twice)</dt><dd class=\"figure\">([\d,]+)</dd>", text))
+
+    assert figures(http.get("/operate").text) == {"Malformed": "0", "Came twice": "0"}
+    store = server.aggregator._store
+    store.add_batch("odd", 0, b"d", b"reports")
+    store.store_release("odd", "{}", malformed=1234, duplicates=5)
+    assert figures(http.get("/operate").text) == {"Malformed": "1,234", "Came twice": "5"}

@@ -174,6 +174,10 @@ class ServerOperations:
         if not self._tokens.revoke_token(token, self._clock.now()):
             raise NotFound("There is no such token.")
 
+    def dropped_reports(self) -> tuple[int, int]:
+        """How many reports of all rounds were malformed, and how many came twice."""
+        return self._aggregator.dropped()
+
     def sealing_keys(self) -> Sequence[SealingKey]:
         """The aggregator's current key."""
         key = self._aggregator.public_key()

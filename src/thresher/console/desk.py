@@ -155,6 +155,10 @@ class Operations(Protocol):
         """The token opens nothing any more, and its sessions end."""
         ...
 
+    def dropped_reports(self) -> tuple[int, int]:
+        """How many reports of all rounds were malformed, and how many came twice."""
+        ...
+
     def sealing_keys(self) -> Sequence[SealingKey]:
         """The aggregator's keys, the current one first."""
         ...

@@ -77,6 +77,10 @@ class Aggregator:
         """Numbers for the operator's metrics."""
         return self._totals
 
+    def dropped(self) -> tuple[int, int]:
+        """How many reports of all rounds were malformed, and how many came twice; for the operator."""
+        return self._store.dropped()
+
     def add_batch(self, round: str, number: int, blob: bytes) -> None:
         """Store one batch durably: sealed reports of one length, one after another.
 

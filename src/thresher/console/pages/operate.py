@@ -1,4 +1,4 @@
-"""For operators: enrolment keys, tokens, key rotation, the roles' health, silent devices in aggregate."""
+"""For operators: enrolment keys, tokens, key rotation, health, and in aggregate dropped reports and silent devices."""
 
 from __future__ import annotations
 
@@ -121,6 +121,7 @@ def _page(visit: Visit, secret: Secret | None) -> Response:
         sealing_problem=problem,
         secret=secret,
         here=str(visit.request.base_url).rstrip("/"),
+        dropped=operations.dropped_reports() if operations else None,
         silences=silences,
         silent_part=sum(each.silent for each in silences) / contacted if contacted else None,
         meter=pictures.meter,

@@ -5,31 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 from thresher.errors import Conflict, NotFound
-from thresher.fleet.store.database import Database, Transaction, is_name, open_database
+from thresher.fleet.store.database import Store, Transaction, is_name, open_database
 from thresher.fleet.store.schema import AGGREGATED, create_round_tables, drop_round_tables, round_table
 
 _WITHOUT_REPORTS = ("emptying", "deleting", "deleted")
 _Found = tuple[int, str, bytes | None, str | None]
 
 
-class AggregatorStore:
+class AggregatorStore(Store):
     """Rounds go from collecting to released, emptying, deleting and deleted; without a release they are deleted unread.
 
     Guarantee: a batch is durable when `add_batch` returns; a release is stored at most once, together with the mark
     that its reports are to be deleted.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
     @classmethod
     def open(cls, where: str | Path) -> AggregatorStore:
         """The store in a directory or at a `postgresql://` address."""
         return cls(open_database(where, "aggregator"))
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._database.close()
 
     def open_round(self, round: str, configuration_hash: bytes) -> None:
         """Bind a round to its configuration. `Conflict` for another configuration, or a round that was dropped."""
@@ -118,8 +111,9 @@ class AggregatorStore:
     def dropped(self) -> tuple[int, int]:
         """How many reports were malformed, and how many came twice, over all releases."""
         with self._database.transaction(write=False) as transaction:
-            rows = transaction.fetch("SELECT malformed, duplicates FROM rounds")
-            return sum(row[0] for row in rows), sum(row[1] for row in rows)
+            [sums] = transaction.fetch("SELECT COALESCE(SUM(malformed), 0), COALESCE(SUM(duplicates), 0) FROM rounds")
+            malformed, duplicates = map(int, sums)
+            return malformed, duplicates
 
     def delete_reports(self, round: str) -> None:
         """Delete a round's reports and overwrite them; if it has no release yet, it will never have one.
