@@ -35,17 +35,19 @@ from thresher.fleet.server.bookkeeping import claimed, open_ledger
 from thresher.fleet.server.data_directory import DataDirectory, read_key_file
 from thresher.fleet.server.limits import Limits
 from thresher.fleet.server.peers import HttpAggregator, HttpCollector
+from thresher.fleet.server.role_stores import opened_store
 from thresher.fleet.server.services import Services
 from thresher.fleet.server.workers import Workers
 from thresher.fleet.spark_drawing import SparkDrawing, check_master
 from thresher.fleet.store.aggregator import AggregatorStore
 from thresher.fleet.store.collector import CollectorStore
+from thresher.fleet.store.database import Store
 from thresher.fleet.tokens import token_hash
 from thresher.mechanism.response import Response
 
 log = logging.getLogger("thresher.server")
 
-S = TypeVar("S")
+S = TypeVar("S", bound=Store)
 P = TypeVar("P", HttpCollector, HttpAggregator)
 
 
@@ -320,7 +322,7 @@ def _opened(settings: Settings, directory: DataDirectory, role: str, opening: Ca
     end, told = time.monotonic() + settings.store_seconds, False
     while True:
         try:
-            return opening(settings.store or directory.of(role))
+            return opened_store(directory, role, settings.store, opening)
         except StoreUnavailable as error:
             if settings.store is None or error.lasting or time.monotonic() >= end:
                 raise

@@ -7,6 +7,7 @@ from pathlib import Path
 from thresher.errors import Conflict, InvalidSetting
 from thresher.fleet.rebuilding import COMMAND, Rebuilt, rebuild
 from thresher.fleet.server.data_directory import DataDirectory
+from thresher.fleet.server.role_stores import opened_store
 from thresher.fleet.store.coordinator import CoordinatorStore
 from thresher.ledger import Ledger
 from thresher.privacy.units import DEVICE
@@ -90,7 +91,7 @@ def rebuild_ledger(
                 hint="Give those of the fleet; thresher serve makes ledgers with "
                 f"{DEFAULT_EPSILON:g} and {DEFAULT_DELTA:g} unless it is told otherwise.",
             )
-        opened = claimed(store or own)
+        opened = opened_store(directory, "coordinator", store, claimed)
         try:
             ledger = _opened(ledger_path(directory), epsilon, delta)
             return ledger, rebuild(opened, ledger)

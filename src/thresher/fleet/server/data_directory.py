@@ -5,13 +5,14 @@
       operator.token         opens the operator's and the analyst's routes
       analyst.token          coordinator: opens the analyst's routes
       enrolment.key          collector: enrols devices
-      collector/             collector.db, coordinator.key
-      aggregator/            aggregator.db, keys/ (private keys), batches/ (for Spark), coordinator.key, collector.key
-      coordinator/           coordinator.db, ledger.db
+      collector/             collector.db, coordinator.key, store.id
+      aggregator/            aggregator.db, keys/ (private keys), batches/ (for Spark), coordinator.key, collector.key,
+                             store.id
+      coordinator/           coordinator.db, ledger.db, store.id
 
 A server that runs one role has that role's files only. The `.key` files of a role are what its peers must show; the
-operator copies each to the machine of the peer it is named after. Everything is made on the first start, each file
-whole and durable before its path is told to anybody.
+operator copies each to the machine of the peer it is named after. `store.id` says which store the role uses (see
+`role_stores`). Everything is made on the first start, each file whole and durable before its path is told to anybody.
 """
 
 from __future__ import annotations

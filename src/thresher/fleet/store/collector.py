@@ -41,17 +41,13 @@ class CollectorStore(DeviceRegister):
     """See the module. Every method is one transaction, durable when it returns, and may be repeated."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self._part = secrets.token_hex(8)
 
     @classmethod
     def open(cls, where: str | Path) -> CollectorStore:
         """The store in a directory or at a `postgresql://` address."""
         return cls(open_database(where, "collector"))
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._database.close()
 
     def open_round(
         self,

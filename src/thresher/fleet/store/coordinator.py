@@ -8,7 +8,7 @@ from pathlib import Path
 
 from thresher.errors import NotFound
 from thresher.fleet.messages import QueryState, RoundState
-from thresher.fleet.store.database import Database, Row, Transaction, is_name, open_database
+from thresher.fleet.store.database import Row, Store, Transaction, is_name, open_database
 
 _QUERY = "id, asked_by, name, verb, what, query, settings, prepared, state, created, ended, problem"
 _ROUND = (
@@ -74,23 +74,16 @@ class StoredToken:
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 
-class CoordinatorStore:
+class CoordinatorStore(Store):
     """Everything is written once and first wins, but states, which move on.
 
     Guarantee: each method is one transaction, durable when it returns.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
     @classmethod
     def open(cls, where: str | Path) -> CoordinatorStore:
         """The store in a directory or at a `postgresql://` address."""
         return cls(open_database(where, "coordinator"))
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._database.close()
 
     def create_query(self, query: StoredQuery) -> tuple[StoredQuery, bool]:
         """Keep a query; the one that is kept under its caller and name, which is the first, and whether it is new."""

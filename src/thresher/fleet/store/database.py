@@ -104,6 +104,24 @@ def open_database(where: str | Path, role: Role) -> Database:
     return database
 
 
+class Store:
+    """What the stores of all roles have in common: one database, which they close."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def id(self) -> str:
+        """Of this store and of every copy of it; no other store has it."""
+        with self._database.transaction(write=False) as transaction:
+            [(id,)] = transaction.fetch("SELECT id FROM store_id")
+            return str(id)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._database.close()
+
+
 def is_name(text: str) -> bool:
     """Whether a text can be the name of anything stored: what cannot is not looked up, so no odd text meets SQL."""
     return _NAME.fullmatch(text) is not None

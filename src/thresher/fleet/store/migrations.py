@@ -1,7 +1,12 @@
-"""A store's tables have a version. Opening a store brings it to the newest one, step by step, in one transaction."""
+"""A store's tables have a version. Opening a store brings it to the newest one, step by step, in one transaction.
+
+A store also has an id, made with its tables and kept by every copy and backup of them: it tells a store that was
+restored from another one, or from one that is new and empty.
+"""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -23,6 +28,7 @@ def migrate(database: Database, role: Role, migrations: Sequence[Migration]) -> 
         transaction.execute(
             "CREATE TABLE IF NOT EXISTS schema_version (role TEXT PRIMARY KEY, version BIGINT NOT NULL) WITHOUT ROWID"
         )
+        transaction.execute("CREATE TABLE IF NOT EXISTS store_id (id TEXT PRIMARY KEY) WITHOUT ROWID")
         version = _version(transaction, role)
         if version > len(migrations):
             raise InvalidFormat(
@@ -37,6 +43,8 @@ def migrate(database: Database, role: Role, migrations: Sequence[Migration]) -> 
             "ON CONFLICT (role) DO UPDATE SET version = excluded.version",
             (role, len(migrations)),
         )
+        if not transaction.fetch("SELECT id FROM store_id"):
+            transaction.execute("INSERT INTO store_id (id) VALUES (?)", (secrets.token_hex(16),))
     return len(migrations) - version
 
 
