@@ -169,6 +169,10 @@ The aggregator alone, on sealed reports of 112 bytes in its store:
 
 {table(load("opening"))}
 
+One host attacks the server, and others are served meanwhile; attacker, server and probes share the two cores:
+
+{table(load("server_attacks"))}
+
 The console in a browser on the same machine, without a round going on:
 
 {table(load("console_page"))}

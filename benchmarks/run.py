@@ -14,7 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 OUT = Path("out/benchmarks")
-SUITES = ("planning", "randomness", "tables", "large", "opening", "fleet_load", "fleet_query", "console_page")
+SUITES = (
+    *("planning", "randomness", "tables", "large", "opening"),
+    *("fleet_load", "fleet_query", "server_attacks", "console_page"),
+)
 
 
 def main(names: list[str]) -> None:

@@ -1,0 +1,179 @@
+"""How fast health checks and check-ins are answered while one host attacks the server: endless requests, connections
+that are never used, plans that cost seconds.
+
+The attacker is a process of its own at another loopback address. Each attack is bounded in count and time. What counts
+is the ratio to the same server without an attack, in the same run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import resource
+import socket
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import httpx
+
+from measurement import Measurement
+from thresher.fleet.simulator.local_server import LocalServer, local_server
+
+ATTACKER = "127.0.0.2"
+SECONDS = 8.0
+"""How long each attack is watched, and how long it lasts at most."""
+PIECE = b"a" * (1 << 20)
+CONNECTIONS = 10_000
+PLANS = 64
+
+Attack = Callable[[str, int, str], None]
+
+
+def measure() -> list[Measurement]:
+    rows = []
+    with local_server() as server:
+        device = _token(server)
+        quiet = _probe(server, device)
+        rows += _rows("no attack", quiet, None)
+        for name, attack in ATTACKS.items():
+            with _attacked(server, attack):
+                rows += _rows(name, _probe(server, device), quiet)
+    return rows
+
+
+# Attacks. Each opens connections from the attacker's address; a server that closes them is what we hope for.
+
+
+def endless_header(host: str, port: int, _: str) -> None:
+    """60 MB of one header, again and again."""
+    _flood(host, port, b"GET / HTTP/1.1\r\nX: ")
+
+
+def endless_trailer(host: str, port: int, _: str) -> None:
+    """60 MB of one line behind a body."""
+    _flood(host, port, b"POST /v1/check-in HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ")
+
+
+def half_sent_heads(host: str, port: int, _: str) -> None:
+    """Ten thousand connections that send half a request and wait."""
+    held: list[socket.socket] = []
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end and len(held) < CONNECTIONS:
+        try:
+            connection = socket.create_connection((host, port), timeout=5, source_address=(ATTACKER, 0))
+            connection.sendall(b"GET / HTTP/1.1\r\nX: ")
+        except OSError:
+            time.sleep(0.001)
+            continue
+        held.append(connection)
+    time.sleep(max(0.0, end - time.monotonic()))
+
+
+def expensive_plans(host: str, port: int, token: str) -> None:
+    """Sixty-four plans of a thousand rounds and a large threshold at a time, from somebody with an analyst's token."""
+    plan = {"epsilon": 1e-3, "delta": 1e-12, "threshold": 5000, "sampling_rate": 1e-3, "rounds": 1000}
+    question = {"kind": "values", "columns": ["word"]}
+    body = json.dumps({"name": "x", "query": {"verb": "histogram", "question": question, "plan": plan}})
+    headers = {"Authorization": f"Bearer {token}"}
+    end = time.monotonic() + SECONDS
+
+    def ask(_: int) -> None:
+        transport = httpx.HTTPTransport(local_address=ATTACKER)
+        with httpx.Client(transport=transport, timeout=SECONDS) as client:
+            while time.monotonic() < end:
+                with contextlib.suppress(httpx.HTTPError):
+                    client.post(f"http://{host}:{port}/v1/plans", content=body, headers=headers)
+
+    with ThreadPoolExecutor(PLANS) as threads:
+        list(threads.map(ask, range(PLANS)))
+
+
+ATTACKS: dict[str, Attack] = {
+    "an endless header": endless_header,
+    "an endless line after a body": endless_trailer,
+    f"{CONNECTIONS:,} half-sent requests": half_sent_heads,
+    f"{PLANS} expensive plans at a time": expensive_plans,
+}
+
+
+def _flood(host: str, port: int, start: bytes) -> None:
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((host, port), timeout=5, source_address=(ATTACKER, 0)) as connection,
+        ):
+            connection.sendall(start)
+            for _ in range(60):
+                connection.sendall(PIECE)
+
+
+@contextlib.contextmanager
+def _attacked(server: LocalServer, attack: Attack) -> Iterator[None]:
+    address = urlsplit(server.url)
+    arguments = (address.hostname, address.port, server.analyst_key)
+    process = multiprocessing.get_context("spawn").Process(target=_run, args=(attack, *arguments))
+    process.start()
+    try:
+        time.sleep(2.0)  # it has begun
+        yield
+    finally:
+        process.join(4 * SECONDS)
+        process.kill()
+        process.join()
+
+
+def _run(attack: Attack, *arguments: object) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    attack(*arguments)  # type: ignore[arg-type]
+
+
+# Probes, each over a connection of its own, as a load balancer's and a device's are.
+
+
+def _token(server: LocalServer) -> str:
+    headers = {"Authorization": f"Bearer {server.enrolment_key}"}
+    answer = httpx.post(f"{server.url}/v1/devices", json={}, headers=headers, timeout=30)
+    return str(answer.raise_for_status().json()["token"])
+
+
+def _probe(server: LocalServer, token: str) -> dict[str, list[float | None]]:
+    """Seconds of each request, None for one that failed or took five seconds."""
+    taken: dict[str, list[float | None]] = {"health": [], "check-in": []}
+    headers = {"Authorization": f"Bearer {token}"}
+    end = time.monotonic() + SECONDS - 2.0
+    while time.monotonic() < end:
+        for name, ask in (
+            ("health", lambda: httpx.get(f"{server.url}/healthz", timeout=5)),
+            ("check-in", lambda: httpx.post(f"{server.url}/v1/check-in", json={}, headers=headers, timeout=5)),
+        ):
+            start = time.perf_counter()
+            try:
+                good = ask().status_code == 200
+            except httpx.HTTPError:
+                good = False
+            taken[name].append(time.perf_counter() - start if good else None)
+            time.sleep(0.05)
+    return taken
+
+
+def _rows(
+    attack: str, taken: dict[str, list[float | None]], quiet: dict[str, list[float | None]] | None
+) -> list[Measurement]:
+    rows = []
+    for name, all_taken in taken.items():
+        answered = [seconds for seconds in all_taken if seconds is not None]
+        failed = len(all_taken) - len(answered)
+        slowest = f"the slowest {max(answered):.2f} s" if answered else "none was answered"
+        median = 1000 * statistics.median(answered) if answered else float("inf")
+        note = f"median of {len(all_taken)}, {slowest}, {failed} failed"
+        if quiet is not None:
+            before = [seconds for seconds in quiet[name] if seconds is not None]
+            note += f"; {median / (1000 * statistics.median(before)):.1f} × without"
+        rows.append(Measurement(name=f"{attack}: {name}", value=median, unit="ms", target=None, note=note))
+    return rows
