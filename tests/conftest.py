@@ -1,9 +1,15 @@
-"""What all tests share: properties are checked by examples and never by the machine's clock; a real PostgreSQL."""
+"""What all tests share: examples without a clock, a real PostgreSQL, a real Spark."""
+
+from __future__ import annotations
 
 import itertools
+import os
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,7 +18,15 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).parents[1]
 _NUMBERS = itertools.count()
 
-settings.register_profile("thresher", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# In CI a test tries the same examples in every run, so that no change is held up by what another one broke; elsewhere
+# hypothesis goes on searching.
+settings.register_profile(
+    "thresher",
+    settings.default,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="CI" in os.environ,
+)
 settings.load_profile("thresher")
 
 
@@ -44,3 +58,44 @@ def postgresql_url(postgresql_server):
     yield postgresql_server.replace("/postgres?", f"/{name}?")
     with psycopg.connect(postgresql_server, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One Spark for all tests, which also serves Spark Connect, with workers that run this interpreter."""
+    from thresher.populations import provide_java
+
+    provide_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    # Bound here until Spark listens, and not listened on: nobody else is given that port while Java starts.
+    with socket.socket() as place:
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        place.bind(("127.0.0.1", 0))
+        port = place.getsockname()[1]
+        session = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
+            .config("spark.connect.grpc.binding.port", str(port))
+            .config("spark.driver.memory", "2g")
+            .config("spark.log.level", "OFF")
+            .getOrCreate()
+        )
+    session.connect_port = port
+    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_connect(spark: Any) -> Iterator[Any]:
+    from pyspark.sql.connect.session import SparkSession
+
+    session = SparkSession.builder.remote(f"sc://localhost:{spark.connect_port}").create()
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    yield session
+    session.client.close()

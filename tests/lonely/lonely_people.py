@@ -2,7 +2,7 @@
 
 `FILES`, `OBJECTS` and `TYPED` are the forms. Each takes the people's rows and gives what a verb is asked with. In files
 and objects the lonely person's row may hold anything; a typed form has a schema, and there the lonely value is of its
-column's type.
+column's type. `UNITS` are the types that the column of units may have there.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ def _polars_objects(rows: list[Row]) -> Any:
 def as_arrow(rows: list[Row]) -> pa.Table:
     """The lonely person's dates and times may be counted days or microseconds that no calendar of Python's has."""
     columns = []
-    for name, kind in TYPES.items():
+    unit = next(type(row["user"]) for row in rows if row["note"] is not None)  # anybody but the lonely person
+    for name, kind in (TYPES | {"user": UNITS[unit][0]}).items():
         held = [row[name] for row in rows]
         if name in ("day", "at"):
             stored = pa.int32() if name == "day" else pa.int64()
@@ -158,7 +159,7 @@ def _polars(rows: list[Row]) -> Any:
 def _duckdb(rows: list[Row]) -> Any:
     """Types that Arrow does not have: whole numbers of 128 bits, infinite dates."""
     relation = duckdb.connect().from_arrow(as_arrow(rows))
-    lonely = 'WHEN "user" = 600 AND note IS NULL'
+    lonely = "WHEN note IS NULL"
     others = [name for name in COLUMNS if name not in ("age", "day")]
     return relation.project(
         ", ".join(f'"{name}"' for name in others)
@@ -183,6 +184,19 @@ def _dask(rows: list[Row]) -> Any:
     import dask.dataframe as dd
 
     return dd.from_pandas(_pandas(rows), npartitions=2)
+
+
+def spark_frames(session: Any) -> Maker:
+    """Frames of Spark whose text has a collation that holds other spellings for the same."""
+
+    def make(rows: list[Row], folder: Path) -> Any:
+        frame = session.read.parquet(str(TYPED["parquet"](rows, folder)))
+        texts = [field.name for field in frame.schema if field.dataType.typeName() == "string"]
+        return frame.selectExpr(
+            *[f"collate(`{name}`, 'UTF8_LCASE') AS `{name}`" if name in texts else f"`{name}`" for name in COLUMNS]
+        )
+
+    return make
 
 
 Maker = Callable[[list[Row], Path], Any]
@@ -225,6 +239,36 @@ TYPED: dict[str, Maker] = {
     "ibis": _frame(_ibis),
     "dask": _frame(_dask),
 }
+
+
+MINUTE = dt.timedelta(minutes=1)
+UNITS: dict[type, tuple[pa.DataType, Callable[[int], Any], st.SearchStrategy[Any]]] = {
+    int: (pa.int64(), lambda number: number, st.integers(-(2**63), 2**63 - 1)),
+    str: (
+        pa.string(),
+        lambda number: f"somebody {number}",
+        st.one_of(st.sampled_from([*TEXT_EXAMPLES, LONG_TEXT, "Somebody 7", "somebody 7 "]), texts(long=False)),
+    ),
+    float: (
+        pa.float64(),
+        lambda number: number + 0.5,
+        st.one_of(st.sampled_from([math.inf, -math.inf, math.nan, -0.0, 5e-324]), st.floats()),
+    ),
+    Decimal: (pa.decimal128(20, 2), lambda number: Decimal(number), st.decimals(-(10**17), 10**17, places=2)),
+    dt.date: (pa.date32(), lambda number: dt.date(2000, 1, 1) + dt.timedelta(number), st.dates()),
+    dt.datetime: (
+        pa.timestamp("us"),
+        lambda number: dt.datetime(2000, 1, 1, number % 24, number // 24),
+        st.datetimes(),
+    ),
+}
+"""The types that units may have, each with its Arrow type, everybody's units and a lonely person's."""
+
+
+def with_units(rows: list[Row], kind: type) -> list[Row]:
+    """The same people with units of another type. The lonely person's row is left as it is."""
+    unit = UNITS[kind][1]
+    return [row if row["note"] is None else {**row, "user": unit(row["user"])} for row in rows]
 
 
 def typed_values(column: str) -> st.SearchStrategy[Any]:

@@ -7,8 +7,11 @@ warnings, files, ledger. THRESHER_LONELY=100 looks a hundred times as long.
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 import unicodedata
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +19,21 @@ import pytest
 from hostile_values import ABSENT, LONG_TEXT, made, values
 from hypothesis import given
 from hypothesis import strategies as st
-from lonely_people import FILES, NOTHING, OBJECTS, PEOPLE, TYPED, Row, lonely, typed_values, with_lonely
-from lonely_search import bounded
+from lonely_people import (
+    FILES,
+    NOTHING,
+    OBJECTS,
+    PEOPLE,
+    TYPED,
+    UNITS,
+    Row,
+    lonely,
+    spark_frames,
+    typed_values,
+    with_lonely,
+    with_units,
+)
+from lonely_search import TIMES, bounded
 from observing import observe
 
 import thresher as th
@@ -90,23 +106,33 @@ def alone_typed(verb: str, value: Any) -> bool:
 BASELINES: dict[Any, Any] = {}
 
 
-def check(name: str, make: Any, folder: Path, verb: str, row: Row, place: int, unit: bool, used_up: bool) -> None:
-    """What is seen with this row is what is seen with one that holds nothing."""
+def check(
+    name: str,
+    make: Any,
+    folder: Path,
+    verb: str,
+    row: Row,
+    place: int,
+    unit: bool,
+    used_up: bool,
+    units: type = int,
+) -> None:
+    """What is seen with this row is what is seen with one that holds nothing. `units` is the type of everybody's."""
 
     def seen(row: Row) -> Any:
         ledger = th.Ledger(folder / "privacy.db", epsilon=6, delta=1e-2)
         try:
             if used_up:
                 ledger.charge(6, 1e-2, "everything", unit="user" if unit else th.privacy.ROW)
-            data = make(with_lonely(row, place), folder)
+            data = make(with_units(with_lonely(row, place), units), folder)
             rest = {"unit": "user"} if unit else {}
             return observe(lambda: VERBS[verb][1](data, ledger=ledger, **rest), ledger)
         finally:
             ledger.path.unlink()
 
-    key = (name, verb, unit, used_up)
+    key = (name, verb, unit, used_up, units)
     if key not in BASELINES:
-        BASELINES[key] = seen(dict(NOTHING))
+        BASELINES[key] = seen({**NOTHING, "user": UNITS[units][1](NOTHING["user"])})
     found = seen(row)
     assert found == BASELINES[key]
     expected = "BudgetExceeded" if used_up else None
@@ -121,7 +147,7 @@ SELDOM = st.integers(0, 9).map(lambda number: number == 0)
 @st.composite
 def anything(draw: st.DrawFn) -> tuple[str, Any]:
     verb = draw(VERB)
-    return verb, draw(values(long=False).filter(lambda value: alone(verb, value)))
+    return verb, draw(values(long=TIMES > 1).filter(lambda value: alone(verb, value)))
 
 
 @st.composite
@@ -153,6 +179,75 @@ def test_a_lonely_value_of_its_columns_type(
     check(name, TYPED[name], folder, verb, lonely(VERBS[verb][0], value), place, unit, used_up)
 
 
+def nobody_else(value: Any, units: type = int) -> bool:
+    """Whether nobody else has this unit, however an engine reads and compares it."""
+    try:
+        text = as_text(made(value))
+    except Exception:
+        return True
+    if text is None:
+        return True
+    number = read_float(text)
+    taken = {str(as_text(UNITS[units][1](row["user"]))) for row in PEOPLE}
+    return normal(text) not in taken and not (number is not None and 0 <= number <= 600)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*FILES, *OBJECTS])
+@bounded(8)
+@given(verb=VERB, unit=values(long=TIMES > 1).filter(nobody_else), place=PLACES, used_up=SELDOM)
+def test_a_lonely_unit_without_a_type(name: str, folder: Path, verb: str, unit: Any, place: int, used_up: bool) -> None:
+    """What tells a person from others may be anything too. The person holds a value that nobody else does."""
+    row = {**lonely(VERBS[verb][0], "HIV+"), "user": made(unit)}
+    check(name, {**FILES, **OBJECTS}[name], folder, verb, row, place, True, used_up)
+
+
+@st.composite
+def lonely_unit(draw: st.DrawFn) -> tuple[type, Any]:
+    kind = draw(st.sampled_from(list(UNITS)))
+    return kind, draw(st.one_of(st.none(), UNITS[kind][2].filter(lambda value: nobody_else(value, kind))))
+
+
+def typed_row(verb: str, unit: Any) -> Row:
+    """Somebody with this unit and a value of the column's type that nobody else holds."""
+    value = {"word": "HIV+", "age": 7, "share": math.nan, "day": dt.date(1999, 1, 1), "price": Decimal("7.50")}
+    column = VERBS[verb][0]
+    return {**lonely(column, None if verb in NUMBERS else value.get(column)), "user": made(unit)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TYPED)
+@bounded(6)
+@given(verb=VERB, unit=lonely_unit(), place=PLACES, used_up=SELDOM)
+def test_a_lonely_unit_of_its_columns_type(
+    name: str, folder: Path, verb: str, unit: tuple[type, Any], place: int, used_up: bool
+) -> None:
+    check(name, TYPED[name], folder, verb, typed_row(verb, unit[1]), place, True, used_up, unit[0])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+@pytest.mark.parametrize("name", ["spark", "spark_connect"])
+@bounded(6)
+@given(case=anything_typed(), unit=st.none() | lonely_unit(), place=PLACES, used_up=SELDOM)
+def test_a_lonely_person_on_spark(
+    name: str,
+    request: pytest.FixtureRequest,
+    folder: Path,
+    case: tuple[str, Any],
+    unit: tuple[type, Any] | None,
+    place: int,
+    used_up: bool,
+) -> None:
+    """A lonely value, or a lonely unit with one: each query takes seconds here, so one test has both."""
+    verb, value = case
+    make = spark_frames(request.getfixturevalue(name))
+    if unit is None:
+        check(name, make, folder, verb, lonely(VERBS[verb][0], value), place, False, used_up)
+    else:
+        check(name, make, folder, verb, typed_row(verb, unit[1]), place, True, used_up, unit[0])
+
+
 QUICK: list[tuple[str, Any]] = [
     ("values of numbers", "HIV+"),
     ("values of numbers", "7.5"),
@@ -165,7 +260,9 @@ QUICK: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("name", ["csv", "jsonl", "pandas objects"])
+@pytest.mark.parametrize(
+    "name", ["csv", *(pytest.param(name, marks=pytest.mark.slow) for name in ("jsonl", "pandas objects"))]
+)
 def test_a_lonely_value_in_a_hurry(name: str, folder: Path) -> None:
     for verb, value in QUICK[:: 1 if name == "csv" else 3]:
         check(name, {**FILES, **OBJECTS}[name], folder, verb, lonely(VERBS[verb][0], value), 1, False, False)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +11,6 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from table_cases import HOSTILE_SETTINGS, Maker, opened_by_ibis
-
-from thresher.populations import provide_java
 
 _QUIET = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 _SPARK = (pytest.mark.slow, _QUIET)
@@ -28,45 +22,6 @@ LOCAL = [
 CLUSTER = [pytest.param("spark", marks=_SPARK), pytest.param("spark-connect", marks=_SPARK)]
 ENGINES = [*LOCAL, *CLUSTER]
 FILES = ["parquet", "csv", "tsv.gz"]
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """One Spark for all tests, which also serves Spark Connect, with workers that run this interpreter."""
-    provide_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
-    # Bound here until Spark listens, and not listened on: nobody else is given that port while Java starts.
-    with socket.socket() as place:
-        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        place.bind(("127.0.0.1", 0))
-        port = place.getsockname()[1]
-        session = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
-            .config("spark.connect.grpc.binding.port", str(port))
-            .config("spark.driver.memory", "2g")
-            .config("spark.log.level", "OFF")
-            .getOrCreate()
-        )
-    session.connect_port = port
-    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="session")
-def spark_connect(spark: Any) -> Iterator[Any]:
-    from pyspark.sql.connect.session import SparkSession
-
-    session = SparkSession.builder.remote(f"sc://localhost:{spark.connect_port}").create()
-    session.conf.set("spark.sql.session.timeZone", "America/New_York")
-    yield session
-    session.client.close()
 
 
 def make(name: str, request: pytest.FixtureRequest) -> Maker:
