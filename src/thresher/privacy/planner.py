@@ -71,14 +71,33 @@ def plan(
     probability = check_probability(probability)
     if sampling_rate is not None and threshold is not None:
         return _both_fixed(dyadic(sampling_rate), check_threshold(threshold), epsilon, delta, adjacency, rounds)
-    target = Target(_needed("epsilon", check_epsilon, epsilon), _needed("delta", check_delta, delta), adjacency, rounds)
+    wanted = (_needed("epsilon", check_epsilon, epsilon), _needed("delta", check_delta, delta), adjacency, rounds)
     if sampling_rate is not None:
-        rate = dyadic(sampling_rate)
+        rate, target = dyadic(sampling_rate), Target(*wanted)
         return target.plan(rate, target.smallest_threshold(rate))
     if threshold is not None:
-        threshold = check_threshold(threshold)
-        return target.plan(target.largest_rate(threshold), threshold)
-    count = _bucket_size(objective, count, frequency, population)
+        return _with_threshold(*wanted, check_threshold(threshold))
+    return _best(*wanted, objective, _bucket_size(objective, count, frequency, population), probability)
+
+
+# Both searches take tens of milliseconds or more, and people and pages ask for the same plans again and again.
+@functools.lru_cache(maxsize=256)
+def _with_threshold(epsilon: float, delta: float, adjacency: Adjacency, rounds: int, threshold: int) -> Plan:
+    target = Target(epsilon, delta, adjacency, rounds)
+    return target.plan(target.largest_rate(threshold), threshold)
+
+
+@functools.lru_cache(maxsize=256)
+def _best(
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency,
+    rounds: int,
+    objective: Objective,
+    count: int | None,
+    probability: float,
+) -> Plan:
+    target = Target(epsilon, delta, adjacency, rounds)
     best = _best_threshold(target, objective, count, probability)
     return target.plan(target.largest_rate(best), best)
 
