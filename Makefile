@@ -4,6 +4,9 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 MACHINE := .venv/.machine
 
+# Tests start hundreds of Pythons, which shall not compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup demo test quick bench figures lint clean
 
 setup: $(STAMP)

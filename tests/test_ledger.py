@@ -249,9 +249,9 @@ def test_a_later_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
     Ledger(path, epsilon=1, delta=1e-6)
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute("PRAGMA user_version = 4")
     connection.close()
-    with pytest.raises(InvalidFormat, match="version 3"):
+    with pytest.raises(InvalidFormat, match="version 4"):
         Ledger(path)
 
 
@@ -301,8 +301,8 @@ def test_a_file_that_may_only_be_read() -> None:
 def test_nothing_gives_a_charge_back() -> None:
     public = {name for name in dir(Ledger) if not name.startswith("_")}
     assert public == {
-        "charge", "check", "history", "left", "references", "restore", "spent", "to_arrow", "to_pandas", "to_polars",
-        "unit",
+        "charge", "check", "history", "left", "references", "restore", "same_unit", "same_units", "spent", "to_arrow",
+        "to_pandas", "to_polars", "unit",
     }  # fmt: skip
 
 

@@ -224,6 +224,7 @@ def test_numpy_scalars_are_numbers(frame):
     assert th.histogram(np.ones(500, ">i4"), "value", **TARGET).release.buckets == [1]  # and of any order of bytes
 
 
+@pytest.mark.slow
 def test_a_table_that_cannot_be_read_costs_nothing(tmp_path, ledger):
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -251,6 +252,7 @@ def crash_after_the_charge(path: str) -> None:
     verbs.histogram(Crashing(), "x", epsilon=1.0, delta=1e-8, ledger=th.Ledger(path))
 
 
+@pytest.mark.slow
 def test_a_crash_between_charge_and_draw_costs_budget(ledger):
     child = multiprocessing.get_context("spawn").Process(
         target=crash_after_the_charge, args=(str(ledger.path),), daemon=True
@@ -261,6 +263,7 @@ def test_a_crash_between_charge_and_draw_costs_budget(ledger):
     assert ledger.spent.epsilon == 1
 
 
+@pytest.mark.slow
 def test_any_population_can_be_asked(ledger):
     class People(th.Population):
         def ask(self, question, plan):

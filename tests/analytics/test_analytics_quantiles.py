@@ -66,6 +66,7 @@ def _misses(people: NumbersPopulation, method: str, runs: int, shift: float = 0.
     return values, ranks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["search", "hierarchy"])
 def test_intervals_cover_the_truth_as_often_as_they_say(few: NumbersPopulation, method: str) -> None:
     runs = 150
@@ -127,6 +128,7 @@ def test_nothing_released_is_an_answer(method: str) -> None:
     assert json.loads(answer.to_json())["quantiles"][0]["value"] is None
 
 
+@pytest.mark.slow
 def test_a_single_value_is_found_to_the_last_float() -> None:
     plan = th.plan(1, 1e-8, rounds=80)
     answer = quantiles(CountsPopulation({0.75: 100_000}), "x", [0.5], plan, lower=0, upper=1)

@@ -57,6 +57,7 @@ def _misses(people: NumbersPopulation, runs: int, lower: float, upper: float, sh
     return counts, fractions
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_as_often_as_they_say(ages: NumbersPopulation) -> None:
     runs = 60
     allowed = int(binom.ppf(1 - ALPHA, runs, 0.05))

@@ -63,6 +63,7 @@ def run(*arguments, code: int = 0):
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["empty", "one"])
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_every_output(data, ledger, tmp_path, verb, file):
@@ -104,6 +105,7 @@ def test_an_output_that_vanishes_is_kept_elsewhere(data, ledger, tmp_path, monke
     assert charges(ledger) == 1
 
 
+@pytest.mark.slow
 def test_a_picture_that_fails_loses_nothing(data, tmp_path, monkeypatch):
     def broken(*given, **settings):
         raise RuntimeError(VALUE)

@@ -67,6 +67,7 @@ def test_every_response_has_the_headers(http, method, path, status):
         assert answer.headers["allow"]
 
 
+@pytest.mark.slow
 def test_an_unknown_address_is_a_page_with_the_way_back(visit, server):
     visitor = visit(server)
     visitor.allowed = {404}
@@ -83,6 +84,7 @@ def test_an_unknown_address_is_a_page_with_the_way_back(visit, server):
     expect(page).to_have_url(server.url + "/ledger?page=1")
 
 
+@pytest.mark.slow
 def test_a_wrong_field_of_an_operators_form_leads_back_to_it(visit, server):
     visitor = visit(server)
     visitor.allowed = {422}
@@ -142,6 +144,7 @@ def test_what_breaks_is_a_page_that_tells_nothing(caplog):
         assert CANARY not in text
 
 
+@pytest.mark.slow
 def test_a_proxys_own_page_is_not_taken_for_a_part_of_ours(visit, server):
     visitor = visit(server)
     visitor.allowed = {502}
@@ -181,6 +184,7 @@ def test_watching_goes_on_when_the_server_is_back(visit, start):
     visitor.go("/ledger")  # before the server stops for good
 
 
+@pytest.mark.slow
 def test_where_roles_are_split_the_page_says_where_the_rest_is_done(visit, start):
     server = start(people(500), operated=False)
     visitor = visit(server)

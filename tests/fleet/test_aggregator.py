@@ -331,6 +331,7 @@ Aggregator(store, KeyRing(where + "/keys"), Noon(), processes=1).release(config,
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_killed_around_the_moment_of_storing(
     aggregator: Aggregator, store: AggregatorStore, tmp_path: Path, moment: str
@@ -388,6 +389,7 @@ def test_totals_are_numbers_only(aggregator: Aggregator, store: AggregatorStore)
     assert store.dropped() == (2, 1)
 
 
+@pytest.mark.slow
 def test_processes_are_started_by_large_rounds_only(
     store: AggregatorStore, keys: KeyRing, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,6 +132,7 @@ def test_of_a_list_one_element_is_chosen_anew_in_each_round():
 # The coin
 
 
+@pytest.mark.slow
 def test_the_coin_has_the_rate_of_the_round():
     of, devices = configuration(), 3000
     heads = sum(answer({"word": "hello"}, of) != DECOY for _ in range(devices))

@@ -35,6 +35,7 @@ def expensive(number: int, **changes: Any) -> RoundConfiguration:
     return configuration(f"round-{number}", query=f"query-{number}", plan=plan, **changes)
 
 
+@pytest.mark.slow
 def test_a_server_with_ten_thousand_expensive_plans_costs_a_few_recomputations(recomputed):
     visit = checked_in(*(expensive(number) for number in range(10_000)))
     core = device(policy=Policy(period_epsilon=1e6, period_delta=0.5))

@@ -329,6 +329,7 @@ def test_question_plan_and_rates_come_out_as_they_went_in(question):
 sampling_rates = st.floats(2.0**-20, 0.75)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=500)
 @example(1e-05, 0.0, "device")
 @given(sampling_rates, st.floats(0, 1), st.sampled_from(["device", "aggregator"]))
@@ -388,6 +389,7 @@ def test_plans_that_take_long_to_recompute_are_refused_before_anything_is_comput
         share(plan)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.floats(0.05, 1), st.sampled_from(["device", "aggregator"]), st.integers(1, 3))
 def test_who_can_add_reports_faces_the_aggregators_coin_alone(contact_rate, sampled_by, rounds):

@@ -139,6 +139,7 @@ def test_a_server_cannot_send_a_device_away_for_more_than_a_day():
     assert device_core.back_off(1, 100.0) >= 100.0
 
 
+@pytest.mark.slow
 def test_a_check_in_is_never_longer_than_a_device_reads(tmp_path):
     collector = Collector(CollectorStore.open(tmp_path), StillClock(), aggregator=None)
     collector.add_enrolment_key("the key", "all")
@@ -173,6 +174,7 @@ def test_an_event_stream_ends_when_its_token_is_revoked(tmp_path):
         assert server.services.streams.open == 0
 
 
+@pytest.mark.slow
 def test_a_live_page_ends_when_its_token_is_revoked(tmp_path):
     """The session is still there: nobody has come with it since."""
     callers = [object(), None]

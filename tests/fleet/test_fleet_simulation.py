@@ -270,6 +270,7 @@ def test_nothing_is_lost_or_counted_twice_in_thousands_of_steps() -> None:
     run_machine(examples=30, steps=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_long_walks(seed: int) -> None:
     assert walk(seed, steps=150).counted > 30

@@ -188,6 +188,7 @@ def test_tenths_add_up_as_written():
     assert len(spends) == 3
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.floats(0, 40)), max_size=25))
 def test_no_history_spends_more_than_the_period_allows(history):

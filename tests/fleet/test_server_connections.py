@@ -101,6 +101,7 @@ def test_a_body_is_not_counted_as_a_head_nor_what_follows_it():
     ],
     ids=["extension", "trailer"],
 )
+@pytest.mark.slow
 @both
 def test_what_surrounds_chunks_has_the_bodys_time_and_no_more(base, endless, monkeypatch):
     monkeypatch.setattr("thresher.fleet.server.connections._GRACE_SECONDS", 0.0)
@@ -160,6 +161,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(base, sent):
         assert served(server)
 
 
+@pytest.mark.slow
 @both
 def test_a_second_head_that_does_not_come_is_not_waited_for(base):
     with guarding(base, head_seconds=0.2) as server, server.connect() as slow:
@@ -170,6 +172,7 @@ def test_a_second_head_that_does_not_come_is_not_waited_for(base):
         assert server.closed("head-seconds") == 1
 
 
+@pytest.mark.slow
 @both
 def test_a_body_that_does_not_come_is_not_waited_for(base, monkeypatch):
     monkeypatch.setattr("thresher.fleet.server.connections._GRACE_SECONDS", 0.0)

@@ -187,6 +187,7 @@ def test_a_token_that_is_not_known_is_limited_before_it_is_looked_up(tmp_path):
         assert [server.ask("GET", "/v1/ledger", wrong).status_code for _ in range(3)] == [401, 401, 429]
 
 
+@pytest.mark.slow
 def test_the_number_of_open_rounds_is_limited(tmp_path):
     with inside(tmp_path / "data", limits=Limits(open_rounds=2)) as server:
         key = server.token("coordinator-to-collector")
@@ -201,6 +202,7 @@ def test_the_number_of_open_rounds_is_limited(tmp_path):
         assert opened("r3").status_code == 204
 
 
+@pytest.mark.slow
 def test_the_number_of_running_queries_is_limited(tmp_path):
     with inside(tmp_path / "data", limits=Limits(open_queries=2), budget_epsilon=100, budget_delta=1e-4) as server:
         analyst = server.token("analyst")
@@ -245,6 +247,7 @@ def test_a_stream_whose_reader_has_gone_is_given_back_at_once(tmp_path, monkeypa
             assert server.services.streams.open == 0
 
 
+@pytest.mark.slow
 def test_a_real_server_refuses_an_endless_chunked_body_and_goes_on(tmp_path):
     with started(tmp_path / "data", "--no-console") as server, server.client() as client:
         token = client.post("/v1/devices", json={}, headers={"Authorization": f"Bearer {server.enrolment_key}"})
@@ -305,6 +308,7 @@ serve(Settings(data_dir=Path(sys.argv[1]), port=0, limits=limits), ready=lambda 
 """
 
 
+@pytest.mark.slow
 def test_half_sent_requests_do_not_keep_others_out_of_a_real_server(tmp_path):
     command = [sys.executable, "-c", GUARDED, str(tmp_path / "data")]
     with (

@@ -62,6 +62,7 @@ def test_every_operation_is_whole():
     assert len(names) == len(ROUTES)
 
 
+@pytest.mark.slow
 def test_schemathesis_reads_it():
     schema = schemathesis.openapi.from_dict(CONTENT)
     found = [result.ok() for result in schema.get_all_operations()]

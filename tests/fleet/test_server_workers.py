@@ -72,6 +72,7 @@ def workers():
         yield workers
 
 
+@pytest.mark.slow
 def test_results_and_errors_come_back(workers):
     assert workers(operator.add, 1, 2) == 3
     assert workers(os.getpid) == workers.processes[0] != os.getpid()
@@ -126,6 +127,7 @@ def test_what_takes_too_long_is_ended_and_named(tmp_path, limit):
         assert 'thresher_plans_refused_total{reason="seconds"} 1' in workers._metrics.text().decode()
 
 
+@pytest.mark.slow
 def test_a_full_queue_refuses_at_once(tmp_path):
     gate = Gate(tmp_path / "gate")
     with working(1, waiting=1, seconds=60, patience=300) as workers, ThreadPoolExecutor() as threads:
@@ -140,6 +142,7 @@ def test_a_full_queue_refuses_at_once(tmp_path):
         assert len(workers.processes) == 1
 
 
+@pytest.mark.slow
 def test_processes_end_when_the_pool_closes(tmp_path):
     with working(2, seconds=60) as workers:
         process = workers(os.getpid)
@@ -158,6 +161,7 @@ workers(Path.read_bytes, Path(sys.argv[1]))
 """
 
 
+@pytest.mark.slow
 def test_a_process_ends_with_a_server_that_was_killed(tmp_path):
     gate = Gate(tmp_path / "gate")
     with subprocess.Popen([sys.executable, "-c", OWNER, gate.path], stdout=subprocess.PIPE, text=True) as owner:
@@ -167,6 +171,7 @@ def test_a_process_ends_with_a_server_that_was_killed(tmp_path):
         gone(process)
 
 
+@pytest.mark.slow
 def test_a_process_is_told_no_secret(monkeypatch):
     monkeypatch.setenv("THRESHER_KEY", "canary-1")
     monkeypatch.setenv("PGPASSWORD", "canary-2")

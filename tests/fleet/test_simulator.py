@@ -288,6 +288,7 @@ def test_a_value_that_nobody_holds_is_found():
     assert comparison.inside == sum(line.what == "a" and line.inside for line in comparison.lines)
 
 
+@pytest.mark.slow
 def test_the_other_verbs_beside_the_truth():
     column = population.waiting_times(20_000, 5)
     numbers = column.numbers().tolist()

@@ -298,6 +298,7 @@ def test_forgetting_an_open_round_closes_it_and_deletes_unread(collector):
         collector.begin_forwarding("r1", 10)
 
 
+@pytest.mark.slow
 def test_closing_is_serialised_with_accepting(store_url):
     """Three processes' worth of stores take reports while a fourth closes: the frozen number is what was taken."""
     stores = [CollectorStore.open(store_url) for _ in range(4)]
@@ -385,6 +386,7 @@ def test_all_survives_reopening(store_url):
     again.close()
 
 
+@pytest.mark.slow
 def test_a_fork_does_not_share_connections(store_url):
     store = CollectorStore.open(store_url)
     open_round(store)

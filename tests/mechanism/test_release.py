@@ -260,6 +260,7 @@ def test_a_missing_extra_says_how_to_get_it(release, monkeypatch):
 # Pictures.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["png", "svg", "html"])
 def test_plot_writes_a_picture(release, tmp_path, suffix):
     path = tmp_path / f"histogram.{suffix}"

@@ -68,6 +68,7 @@ VERBS: list[Callable[..., Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["arrow", "parquet"])
 @pytest.mark.parametrize("unit", [None, "unit"])
 def test_verbs_close_what_they_opened(tmp_path: Path, connections: list[Any], kind: str, unit: str | None) -> None:

@@ -84,6 +84,7 @@ def assert_units_are_told_apart(make: Maker) -> None:
         assert counted(population, Below("x", 2.0)) == {True: len(normal)}
 
 
+@pytest.mark.slow
 def test_lonely_spellings_change_nothing(source: Maker) -> None:
     assert_lonely_spellings_change_nothing(source)
 
@@ -102,6 +103,7 @@ def test_units_are_told_apart_by_their_bytes(source: Maker) -> None:
 @pytest.mark.parametrize(
     ("collation", "settings"), [("NOCASE", HOSTILE_SETTINGS), ("NOCASE.NOACCENT.NFC", ()), ("de", ())]
 )
+@pytest.mark.slow
 def test_collations_of_duckdb(collation: str, settings: tuple[str, ...]) -> None:
     def make(table: pa.Table) -> Any:
         connection = duckdb.connect()
@@ -166,6 +168,7 @@ def test_collations_of_spark(spark: Any, collation: str) -> None:
     ],
     ids=["dictionary", "large", "view", "ordered", "string[python]", "object", "categorical", "lazy", "enum"],
 )
+@pytest.mark.slow
 def test_other_types_of_text(make: Maker) -> None:
     assert_lonely_spellings_change_nothing(make)
     assert_bytes_are_counted(make)

@@ -89,6 +89,7 @@ def plan() -> th.Plan:
     return th.plan(epsilon=1.0, delta=1e-4)
 
 
+@pytest.mark.slow
 def test_every_question_counts_what_single_values_say(source: Maker) -> None:
     table = people()
     population = opened(source, table)

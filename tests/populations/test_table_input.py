@@ -156,6 +156,7 @@ def test_damaged_files_are_refused_without_a_word_of_them(tmp_path: Path, name: 
     refused(lambda: Table(path).ask(Joint((Values(("word",)), Bins("x", (0, 10)))), PLAN))
 
 
+@pytest.mark.slow
 def test_files_of_every_kind_are_read(tmp_path: Path) -> None:
     table = pa.table({"word": ["a", "two\nlines", 'q"', None], "x": [1, 2, 2, 3]})
     lines = (
@@ -178,6 +179,7 @@ def test_files_of_every_kind_are_read(tmp_path: Path) -> None:
             assert counted(population, Below("x", 2.5)) == {True: 3, False: 1}, name
 
 
+@pytest.mark.slow
 def test_text_of_ten_megabytes_is_counted(local: Maker) -> None:
     long = "é" * 5_000_000
     found = counted(Table(local(pa.table({"x": [long, long, "b"]}))), Values(("x",)))

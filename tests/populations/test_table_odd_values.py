@@ -86,6 +86,7 @@ class Leaving:
         ("datetime64[ns]", dt.datetime(2024, 1, 31), [dt.datetime(9999, 1, 1), "canary"]),
     ],
 )
+@pytest.mark.slow
 def test_partitions_that_one_value_gave_another_type(dtype: str, held: Any, odd: list[Any]) -> None:
     def frame(values: list[Any]) -> pd.DataFrame:
         return pd.DataFrame({"value": pd.Series(values, dtype=object).infer_objects()})

@@ -50,6 +50,7 @@ def test_tables_are_populations_and_fleets_take_queries() -> None:
     assert not issubclass(th.Fleet, th.Population)
 
 
+@pytest.mark.slow
 def test_verbs_recognise_a_fleet_without_importing_fleets() -> None:
     code = "import sys, thresher as th; th.histogram(['a'], 'value', epsilon=1, delta=1e-8); " + (
         "print([name for name in sys.modules if name.startswith('thresher.fleet')])"

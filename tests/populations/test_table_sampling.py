@@ -80,6 +80,7 @@ def test_a_unit_contributes_each_of_its_rows_equally_often(source: Maker) -> Non
     assert stats.chisquare(observed, np.array([1, 1, 1]) / 3 * units).pvalue < ALPHA  # the test can fail
 
 
+@pytest.mark.slow
 def test_a_unit_chooses_anew_in_another_table(local: Maker) -> None:
     data = pa.table({"unit": [1] * 64, "x": list(range(64))})
     chosen = {next(iter(counted(Table(local(data), unit="unit"), Values(("x",))))) for _ in range(12)}

@@ -72,6 +72,7 @@ def test_the_zone_of_a_column_does_not_matter(local: Maker) -> None:
             assert counted(table, Dates("at", "month")) == {dt.date(2024, 2, 1): 1, dt.date(2024, 10, 1): 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.csv", "rows.jsonl"])
 def test_every_file_has_the_same_rule(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
@@ -86,6 +87,7 @@ def test_every_file_has_the_same_rule(tmp_path: Path, name: str) -> None:
     assert_one_rule(str(path), types=types)
 
 
+@pytest.mark.slow
 def test_objects_have_the_same_rule() -> None:
     assert_one_rule(
         pd.DataFrame({"at": pd.Series(INSTANTS, dtype=object), "plain": NAIVE, "unit": range(len(INSTANTS))}),

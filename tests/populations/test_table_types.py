@@ -62,6 +62,7 @@ moments = st.one_of(
 truths = st.one_of(st.sampled_from(["true", "TRUE", " False ", "t", "1", "yes", ""]), st.text("trueTRUE ", max_size=6))
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(texts=st.lists(st.one_of(numbers, moments, truths, st.text(max_size=5)), min_size=1, max_size=300))
 def test_columns_of_text_are_read_as_single_texts_are(texts: list[str]) -> None:
@@ -103,6 +104,7 @@ def written(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
 def test_a_files_columns_are_text_and_are_read_where_a_question_needs_more(tmp_path: Path, ending: str) -> None:
     rows = [{"age": 30, "day": "2024-01-31", "share": 0.5}] * 3
@@ -124,6 +126,7 @@ def test_a_files_columns_are_text_and_are_read_where_a_question_needs_more(tmp_p
     assert counted(Table(path, types={"age": "floats"}), Values(("age",))) == {30.0: 3, 7.5: 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 @pytest.mark.parametrize("lonely", ["HIV+", "7.5"])
 def test_one_value_changes_no_type_and_no_empty_release(tmp_path: Path, ending: str, lonely: str) -> None:
@@ -243,6 +246,7 @@ fields = st.text('ab,;"\n\r\té', max_size=6).filter(lambda text: "\r" not in te
     size=st.integers(1, 40),
     quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
 )
+@pytest.mark.slow
 def test_records_are_those_that_were_written_whatever_the_chunks(
     rows: list[tuple[str, str]], ending: str, size: int, quoting: Any
 ) -> None:
@@ -290,6 +294,7 @@ NOTHING: list[Any] = [None, float("nan"), pd.NaT, pd.NA, Hostile(), [1], b"x", o
 SPELLED = {"42": 2, "true": 1, "1.5": 1, "1.50": 1, "2024-01-31": 1, "2024-01-31T20:00:00": 1}
 
 
+@pytest.mark.slow
 def test_objects_are_text_each_by_itself() -> None:
     import dask
     import dask.dataframe as dd
@@ -411,6 +416,7 @@ def test_a_domain_of_numbers_is_text_where_the_column_is_untyped(tmp_path: Path)
 # What single values could stop.
 
 
+@pytest.mark.slow
 def test_values_beyond_their_calendar_or_64_bits_are_no_value(tmp_path: Path) -> None:
     far = [0, 2**62, -(2**62), 86_400 * 10**6]
     for unit in ("s", "ms", "us"):

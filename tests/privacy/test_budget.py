@@ -49,6 +49,7 @@ def test_sums_are_exact_in_decimal(thousandths):
         assert budget.left_epsilon == 0
 
 
+@pytest.mark.slow
 def test_rounds_fixed_in_advance_cost_less_than_their_sum():
     rounds = [Rounds(0.05, 20, 5), Rounds(0.1, 30, 2)]
     charge = charge_for(rounds, 1e-8, "replace")

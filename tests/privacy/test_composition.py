@@ -116,6 +116,7 @@ def test_far_tails_do_not_drown_in_the_noise_of_the_transform(monkeypatch, rate,
     assert -0.05 < usual - direct < 0.05
 
 
+@pytest.mark.slow
 def test_a_window_for_many_rounds_changes_nothing(monkeypatch):
     parts = [Rounds(0.05, 20, 100)]
     windowed = log_delta_of_rounds(parts, 1.0, REPLACE)
@@ -134,6 +135,7 @@ def test_a_window_for_many_rounds_changes_nothing(monkeypatch):
     st.integers(2, 8),
     st.sampled_from([ADD_REMOVE, REPLACE]),
 )
+@pytest.mark.slow
 def test_more_rounds_cost_more_and_less_than_their_sum(rate, threshold, log_e, rounds, adjacency):
     parts = {"sampling_rate": rate, "threshold": threshold, "adjacency": adjacency}
     one = delta(epsilon=log_e, **parts)
@@ -210,6 +212,7 @@ def test_advanced_composition_is_the_standard_theorem():
     assert advanced([(each, times)], slack) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_one_plan_of_many_rounds_needs_fresh_coins_only():
     """Doubling the rounds of a weak plan raises epsilon by about sqrt(2), as independent losses do, not by 2."""
     few = epsilon(sampling_rate=0.02, threshold=20, delta=1e-6, rounds=16)

@@ -175,6 +175,7 @@ def test_agrees_with_60_digits_and_errs_outward(rate, threshold, log_e):
     threshold=st.integers(1, 400),
     log_e=st.floats(1e-4, 20),
 )
+@pytest.mark.slow
 def test_random_settings_agree_with_60_digits(rate, threshold, log_e):
     truth = max(precise(rate, threshold, log_e, "remove"), precise(rate, threshold, log_e, "add"))
     reported = delta(sampling_rate=rate, threshold=threshold, epsilon=log_e, adjacency=ADD_REMOVE)
@@ -254,6 +255,7 @@ def test_delta_does_not_fall_with_the_rate(rate, threshold, log_e, adjacency, fa
     assert low <= delta(sampling_rate=rate, threshold=threshold, epsilon=log_e, adjacency=adjacency) * SLACK
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(rates, thresholds, epsilons, adjacencies, st.integers(1, 50))
 def test_delta_does_not_rise_with_the_threshold(rate, threshold, log_e, adjacency, more):
@@ -268,6 +270,7 @@ def test_delta_does_not_rise_with_epsilon(rate, threshold, log_e, adjacency, fac
     assert high <= delta(sampling_rate=rate, threshold=threshold, epsilon=log_e, adjacency=adjacency) * SLACK
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rates, thresholds, epsilons)
 def test_between_the_limits(rate, threshold, log_e):

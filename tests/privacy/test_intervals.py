@@ -216,6 +216,7 @@ def test_conditional_tails_are_upper_bounds_to_nine_digits(rate, threshold, more
     st.lists(st.integers(0, 10**9), min_size=1, max_size=8),
     st.floats(0.01, 0.999999),
 )
+@pytest.mark.slow
 @example(0.9, 300, [0, 1, 5], 0.95)
 @example(2**-64, 10**7, [0, 10**9], 0.95)
 @example(1 - 2**-53, 10**7, [0, 1, 10**9], 0.95)

@@ -404,6 +404,7 @@ def test_alpha_and_threshold_invert_each_other(threshold: int, delta: float) -> 
     assert paper.threshold_from_delta(delta, alpha) == threshold
 
 
+@pytest.mark.slow
 @given(epsilons, st.floats(1e-12, 0.1), st.floats(0.01, 0.5), st.integers(1, 50))
 @settings(max_examples=50)
 def test_rules_keep_their_promise(epsilon: float, delta: float, alpha: float, rounds: int) -> None:

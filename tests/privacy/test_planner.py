@@ -27,6 +27,7 @@ def spent(plan: th.Plan, factor: float = 1.0) -> float:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.floats(0.05, 8), st.floats(-14, -3), st.sampled_from([ADD_REMOVE, REPLACE]))
 def test_round_trip_is_within_the_target_and_not_wastefully_below(epsilon, exponent, adjacency):
@@ -80,6 +81,7 @@ def test_ten_rounds_sample_over_ten_times_what_the_papers_rule_does():
     assert free.versus_paper().visible_factor > 10
 
 
+@pytest.mark.slow
 def test_no_neighbouring_threshold_sees_a_smaller_bucket():
     for adjacency in (ADD_REMOVE, REPLACE):
         best = th.plan(epsilon=0.5, delta=1e-7, adjacency=adjacency)
