@@ -126,8 +126,9 @@ def test_another_tables_column_may_name_the_same_units(tmp_path: Path) -> None:
     for other in ("person", ROW, DEVICE):
         with pytest.raises(InvalidSetting, match="unit is"):
             ledger.charge(0.1, 1e-8, "histogram", unit=other)
-    with pytest.raises(InvalidSetting, match="name of one column"):
-        ledger.same_unit("")
+    for name in ("", "\ud800"):
+        with pytest.raises(InvalidSetting, match="name of one column"):
+            ledger.same_unit(name)
     for unit, bound in ((ROW, "one row"), (None, "no unit yet")):
         with pytest.raises(InvalidSetting, match=f"of this ledger is {bound}"):
             Ledger(tmp_path / f"{bound}.db", epsilon=3, delta=1e-6, unit=unit).same_unit("uid")
@@ -137,7 +138,8 @@ def test_the_command_line_says_which_columns_name_the_same_units(tmp_path: Path)
     path = str(tmp_path / "privacy.db")
     Ledger(path, epsilon=3, delta=1e-6, unit="user")
     said = CliRunner().invoke(app, ["ledger", "same-unit", path, "uid"])
-    assert (said.exit_code, said.output) == (0, "Columns that name one unit of this ledger: uid, user.\n")
+    assert (said.exit_code, said.output) == (0, "Columns that name one unit of this ledger: 'uid', 'user'.\n")
+    assert "'uid', 'user'" in CliRunner().invoke(app, ["ledger", "show", path]).output
     shown = json.loads(CliRunner().invoke(app, ["ledger", "show", path, "--json"]).output)
     assert (shown["budget"]["unit"], shown["budget"]["same_units"]) == ("column:user", ["column:uid"])
 

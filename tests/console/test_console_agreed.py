@@ -52,7 +52,7 @@ def test_the_server_asks_again_if_settings_changed_under_the_button(visit, fleet
     expect(page.locator("#refused")).to_contain_text("Nothing was asked, and nothing was spent.")
     assert spent(fleet) == 0
     page.get_by_role("button", name="Ask, spending ε 7").click()
-    page.wait_for_url("**/queries/*")
+    page.wait_for_url("**/queries/**")
     assert spent(fleet) == 7
 
 
@@ -83,7 +83,7 @@ def test_quick_fingers_pay_once(visit, fleet):
     page = visitor.go("/ask?attribute=country&epsilon=0.5")
     page.locator("#plan button.primary").dblclick()
     page.get_by_role("button", name="Ask and spend").dblclick()
-    page.wait_for_url("**/queries/*")
+    page.wait_for_url("**/queries/**")
     first = page.url
     page.reload()
     page.go_back()

@@ -166,7 +166,7 @@ def test_watching_goes_on_when_the_server_is_back(visit, start):
     visitor.allowed = {502}
     visitor.sign_in(server.analyst)
     page = visitor.ask("histogram", "country")
-    page.wait_for_url("**/queries/*")
+    page.wait_for_url("**/queries/**")
     expect(page.locator("#lost")).to_be_hidden()
     away = lambda route: route.fulfill(status=502, body="Bad gateway")  # noqa: E731
     page.route("**/events", away)

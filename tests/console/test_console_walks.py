@@ -37,7 +37,7 @@ def test_ask_watch_read(visit, server, verb, attribute, settings, shown):
     visitor = visit(server)
     visitor.sign_in(server.analyst)
     page = visitor.ask(verb, attribute, **settings)
-    page.wait_for_url("**/queries/*")
+    page.wait_for_url("**/queries/**")
     expect(page.get_by_role("heading", level=1)).to_contain_text(attribute)
     visitor.read()
     table = page.locator("#table")
@@ -128,7 +128,7 @@ def test_budget_refusal(visit, start):
     visitor.allowed = {402}
     visitor.sign_in(server.analyst)
     page = visitor.ask("histogram", "country")
-    page.wait_for_url("**/queries/*")
+    page.wait_for_url("**/queries/**")
     visitor.go("/ask")
     visitor.fill_ask("histogram", "country")
     expect(page.locator("#plan")).to_contain_text("This does not fit into the budget.")
@@ -148,7 +148,7 @@ def test_budget_refusal(visit, start):
     visitor.fill_ask("histogram", "country", epsilon="0.5")
     page.locator("#plan button.primary").click()
     page.get_by_role("button", name="Ask and spend").click()
-    page.wait_for_url("**/queries/*")
+    page.wait_for_url("**/queries/**")
     visitor.go("/ledger")
     expect(page.locator("main")).to_contain_text("1.5 of 1.5 spent")
     states = sorted(query.state for query in server.coordinator.queries())
@@ -161,7 +161,7 @@ def test_watching_live_and_cancelling(visit, start):
     visitor = visit(server)
     visitor.sign_in(server.analyst)
     page = visitor.ask("quantiles", "latency_ms")
-    page.wait_for_url("**/queries/*")
+    page.wait_for_url("**/queries/**")
     completed = page.locator(".facts div", has_text="Completed").locator("dd")
     expect(completed).to_contain_text("of 2,700 needed")
     first = int(re.match(r"[\d,]+", completed.inner_text())[0].replace(",", ""))
@@ -218,7 +218,7 @@ def test_a_session_that_ends_while_watching(visit, start):
     visitor.allowed = {401}
     visitor.sign_in(server.analyst)
     page = visitor.ask("histogram", "country")
-    page.wait_for_url("**/queries/*")
+    page.wait_for_url("**/queries/**")
     expect(page.locator(".facts").first).to_contain_text("of 450 needed")
     server.console_clock.ahead = 2 * 3600
     page.wait_for_url("**/login?**", timeout=30_000)
@@ -384,7 +384,7 @@ def test_it_works_without_scripts(visit, server):
     expect(page).to_have_url(re.compile("attribute=country"))
     assert "csrf" not in page.url
     page.locator("#plan button.primary").click()
-    page.wait_for_url("**/queries/*")
+    page.wait_for_url("**/queries/**")
     end = time.monotonic() + 30
     while page.get_by_role("heading", name="Certificate").count() == 0:
         assert time.monotonic() < end

@@ -58,6 +58,8 @@ def test_a_lost_ledger_is_rebuilt_with_every_charge(server, tmp_path):
     again = Ledger(tmp_path / "again.db", 4.0, 1e-4, unit=DEVICE)
     assert rebuild(server.store, again).entered == len(before) == 3
     assert amounts(again.history()) == amounts(before)
+    asked = {query.id: query.created for query in server.store.queries()}
+    assert [entry.time.timestamp() for entry in again.history()] == [asked[entry.reference] for entry in before]
     assert again.spent == server.ledger.spent
     assert (rebuild(server.store, again).entered, len(again.history())) == (0, 3)
     server.ledger = again
@@ -90,13 +92,14 @@ def test_more_may_be_spent_than_the_budget_has(server, tmp_path):
         server.start().submit(request("more"), "ada")
 
 
-def test_a_foreign_ledger_is_left_alone(server, tmp_path):
-    used(server)
-    foreign = Ledger(tmp_path / "foreign.db", 4.0, 1e-4)
-    foreign.charge(1, 1e-6, "histogram of word", unit=DEVICE)
-    with pytest.raises(Conflict, match="knows nothing"):
-        rebuild(server.store, foreign)
-    assert len(foreign.history()) == 1
+def test_charges_that_the_store_knows_nothing_of_stay(server, tmp_path):
+    """As after the store was restored from before its first query: moving them away would forget what was spent."""
+    before = used(server)
+    ledger = Ledger(tmp_path / "kept.db", 4.0, 1e-4)
+    ledger.charge(1, 1e-6, "histogram of word", unit=DEVICE)
+    rebuilt = rebuild(server.store, ledger)
+    assert (rebuilt.entered, rebuilt.present, rebuilt.forgotten) == (len(before), 0, 1)
+    assert len(ledger.history()) == len(before) + 1
 
 
 def test_what_was_spent_on_queries_that_a_restored_store_forgot_stays_spent(server, tmp_path):

@@ -58,6 +58,8 @@ def show(path: LedgerPath, json: options.Json = False) -> None:
     import pyarrow as pa
 
     console.print(repr(ledger)[1:-1], markup=False, soft_wrap=True)
+    if ledger.same_units:
+        _print_units(ledger)
     shown = ledger.to_arrow().drop_columns(["reference", "adjacency", "unit"])  # the same for all; --json has them
     time = shown["time"].cast(pa.timestamp("s", "UTC"), safe=False)  # to the second: a row fits a terminal's line
     console.print(rows_table(shown.set_column(shown.column_names.index("time"), "time", time), most=1000))
@@ -71,8 +73,7 @@ def same_unit(
     """Say once that another table's column names the same units as the ledger's, so that --unit may name it."""
     ledger = _opened(path)
     ledger.same_unit(column)
-    columns = sorted(str(unit.column) for unit in {*ledger.same_units, ledger.unit} if unit is not None)
-    console.print(f"Columns that name one unit of this ledger: {', '.join(columns)}.", markup=False, soft_wrap=True)
+    _print_units(ledger)
 
 
 @app.command("rebuild")
@@ -87,6 +88,9 @@ def rebuild(
     ] = None,
     budget_epsilon: Annotated[float | None, typer.Option(help="The fleet's whole epsilon.", show_default=False)] = None,
     budget_delta: Annotated[float | None, typer.Option(help="The fleet's whole delta.", show_default=False)] = None,
+    adopt_store: Annotated[
+        bool, typer.Option("--adopt-store", help="Take this store, though the data directory was used with another.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Make a fleet's lost ledger again from the coordinator's store, charging every query whole.
@@ -100,12 +104,19 @@ def rebuild(
     if store is not None:
         check_no_password("store", store)
     where = secret("store", store, store_file, STORE)
-    ledger, rebuilt = rebuild_ledger(data_dir, where, budget_epsilon, budget_delta)
+    ledger, rebuilt = rebuild_ledger(data_dir, where, budget_epsilon, budget_delta, adopt_store=adopt_store)
     if json:
         print_json({**asdict(rebuilt), "spent": asdict(ledger.spent), "left": asdict(ledger.left)})
         return
     console.print(f"Charges entered: {rebuilt.entered}. Charges that were there: {rebuilt.present}.")
+    if rebuilt.forgotten:
+        console.print(f"Charges that stay for queries that this store has forgotten: {rebuilt.forgotten}.")
     console.print(repr(ledger)[1:-1], markup=False, soft_wrap=True)
+
+
+def _print_units(ledger: Ledger) -> None:
+    columns = sorted(repr(unit.column) for unit in {*ledger.same_units, ledger.unit} if unit is not None)
+    console.print(f"Columns that name one unit of this ledger: {', '.join(columns)}.", markup=False, soft_wrap=True)
 
 
 def _opened(path: Path) -> Ledger:

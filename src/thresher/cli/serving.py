@@ -35,6 +35,9 @@ def serve(
         Path | None,
         typer.Option(help=f"A file with that address, password and all; or set {STORE}.", show_default=False),
     ] = None,
+    adopt_store: Annotated[
+        bool, typer.Option("--adopt-store", help="Take this store, though the data directory was used with another.")
+    ] = False,
     role: Annotated[
         list[str] | None, typer.Option(help="collector, aggregator, coordinator or all; several if repeated.")
     ] = None,
@@ -111,12 +114,20 @@ def serve(
     policy = Policy() if device_policy is None else read_policy(device_policy)
     if attributes is not None:
         policy = with_attributes(policy, attributes.split(","))
+    where = secret("store", store, store_file, STORE)
+    if demo and where is not None:
+        raise InvalidSetting(
+            "store",
+            "is not for a demo, whose devices are simulated: it keeps its data in files",
+            hint=f"Leave --store out, and unset {STORE} and {STORE}_FILE.",
+        )
     settings = Settings(
         data_dir=data_dir or Path(),
         roles=_ALL if "all" in roles else roles,
         host=host,
         port=port,
-        store=secret("store", store, store_file, STORE),
+        store=where,
+        adopt_store=adopt_store,
         collector=collector,
         aggregator=aggregator,
         peer_key_files=tuple(peer_key_file or ()),

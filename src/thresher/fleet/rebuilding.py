@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from dataclasses import dataclass
 
-from thresher.errors import Conflict, InvalidFormat, InvalidSetting
+from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.fleet.store.coordinator import CoordinatorStore, StoredQuery
 from thresher.ledger import Ledger
 from thresher.privacy.plans import Plan
@@ -19,10 +20,12 @@ _NOT_CHARGED = ("received", "refused")
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """How many charges were missing and are entered now, and how many were there."""
+    """How many charges were missing and are entered now, how many were there, and how many the store has forgotten."""
 
     entered: int
     present: int
+    forgotten: int
+    """Charges of the ledger for queries that are not in the store; they stay."""
 
 
 def rebuild(store: CoordinatorStore, ledger: Ledger) -> Rebuilt:
@@ -31,30 +34,27 @@ def rebuild(store: CoordinatorStore, ledger: Ledger) -> Rebuilt:
     Each query is charged its whole plan under its own reference, whatever came of it and whether or not the sum fits
     the budget: what is spent may then exceed it, and nothing more is accepted.
 
-    A ledger that shares charges with the store is the fleet's own. What else is in it was spent on queries that the
-    store has forgotten, since it was restored from a backup, and stays spent.
+    What else is in the ledger was spent on queries that the store has forgotten, since it was restored from a backup,
+    and stays spent.
 
     Guarantee: nothing is removed. Doing it again, also after a crash, enters only what is missing.
-    Raises: `Conflict` if the ledger has charges, and the store knows of none of them, `InvalidFormat` if a query's plan
-    can be read neither from the query nor from its rounds. Nothing is entered then.
+    Raises: `InvalidFormat` if a query's plan can be read neither from the query nor from its rounds. Nothing is entered
+    then.
     """
     queries = {query.id: query for query in store.queries()}
     charged = store.charged_ids() | {query.id for query in queries.values() if query.state not in _NOT_CHARGED}
-    references = ledger.references()
-    if references and references.isdisjoint(queries.keys() | charged):
-        raise Conflict(
-            f"The ledger {ledger.path} has charges, and this store knows nothing of any of them.",
-            hint="It belongs to something else. Move it away, and rebuild the fleet's ledger at its own place.",
-        )
+    forgotten = ledger.references() - queries.keys() - charged
     order = {id: number for number, id in enumerate(queries)}
     plans = {
         id: _plan(store, id, queries.get(id)) for id in sorted(charged, key=lambda id: (order.get(id, len(order)), id))
     }
     entered = 0
     for id, plan in plans.items():
-        what = queries[id].what if id in queries else "a query that is no longer stored"
-        entered += ledger.restore(plan, what, DEVICE, id)
-    return Rebuilt(entered, len(plans) - entered)
+        query = queries.get(id)
+        what = "a query that is no longer stored" if query is None else query.what
+        made = None if query is None else dt.datetime.fromtimestamp(query.created, dt.UTC)
+        entered += ledger.restore(plan, what, DEVICE, id, made)
+    return Rebuilt(entered, len(plans) - entered, len(forgotten))
 
 
 def _plan(store: CoordinatorStore, id: str, query: StoredQuery | None) -> Plan:

@@ -149,7 +149,9 @@ class Ledger(Tabular):
                 raise InvalidSetting(
                     "unit",
                     f"of this ledger is {bound}, and not one unit of a column",
-                    hint="Bind a new ledger to a column first: Ledger(…, unit=…).",
+                    hint="The first charge binds a ledger, or Ledger(path, unit=…) with the name of a column."
+                    if stored is None
+                    else "Keep another ledger for units that are the values of a column.",
                 )
             if unit != stored:
                 connection.execute("INSERT OR IGNORE INTO same_units (unit) VALUES (?)", (str(unit),))
@@ -208,14 +210,17 @@ class Ledger(Tabular):
             self._check_bound(connection, unit)
             self._budget(connection).charge(charge)
 
-    def restore(self, plan: Plan, what: str, unit: Unit | str, reference: str) -> bool:
+    def restore(self, plan: Plan, what: str, unit: Unit | str, reference: str, time: dt.datetime | None = None) -> bool:
         """Enter a charge that was made before and was lost with its ledger, whether or not it fits the budget.
+
+        `time` is when it was made; by default now.
 
         Returns: whether it was missing. What is spent may then exceed the budget, and nothing more can be charged.
         Raises: what `charge` raises, but `BudgetExceeded`.
         """
         charge = self._checked(plan.epsilon, plan.delta, plan.adjacency)
-        return self._enter(charge, what, check_unit(unit), check_rounds(plan.rounds), reference, within_budget=False)[1]
+        rounds = check_rounds(plan.rounds)
+        return self._enter(charge, what, check_unit(unit), rounds, reference, within_budget=False, time=time)[1]
 
     def references(self) -> set[str]:
         """The references of all charges."""
@@ -233,7 +238,15 @@ class Ledger(Tabular):
         return charge
 
     def _enter(
-        self, charge: Charge, what: str, unit: Unit, rounds: int, reference: str | None, *, within_budget: bool
+        self,
+        charge: Charge,
+        what: str,
+        unit: Unit,
+        rounds: int,
+        reference: str | None,
+        *,
+        within_budget: bool,
+        time: dt.datetime | None = None,
     ) -> tuple[int, bool]:
         """The number of the charge under this reference, and whether it is new."""
         if not 0 < len(what) <= _LONGEST_TEXT:
@@ -263,7 +276,7 @@ class Ledger(Tabular):
             cursor = connection.execute(
                 "INSERT INTO charges (reference, time, what, epsilon, delta, adjacency, rounds, unit) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (reference, _now(), what, *amount),
+                (reference, _now() if time is None else _written(time), what, *amount),
             )
             connection.execute("COMMIT")
             number = cursor.lastrowid
@@ -447,4 +460,8 @@ def charge_plan(ledger: Ledger, plan: Plan, what: str, unit: Unit | str, referen
 
 
 def _now() -> str:
-    return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
+    return _written(dt.datetime.now(dt.UTC))
+
+
+def _written(time: dt.datetime) -> str:
+    return time.astimezone(dt.UTC).isoformat(timespec="microseconds")

@@ -32,7 +32,7 @@ class Unit:
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
             raise InvalidSetting("unit", f"must be of a kind among {', '.join(_KINDS)}")
-        if (self.kind == "column") != (isinstance(self.column, str) and self.column != ""):
+        if (self.kind == "column") != _is_name(self.column):
             raise InvalidSetting("unit", "must be the name of one column", hint="For example unit='user_id'.")
 
     @classmethod
@@ -65,6 +65,11 @@ class Unit:
         if self.kind == "column":
             return f"each {self.column} is a unit and counts for one of its values, chosen at random"
         return f"each {self.kind} is a unit"
+
+
+def _is_name(column: object) -> bool:
+    """Whether this can be the name of a column, and written down: half of a surrogate pair cannot."""
+    return isinstance(column, str) and column != "" and not any("\ud800" <= mark <= "\udfff" for mark in column)
 
 
 ROW = Unit("row")

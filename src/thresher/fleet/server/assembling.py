@@ -35,7 +35,7 @@ from thresher.fleet.server.bookkeeping import claimed, open_ledger
 from thresher.fleet.server.data_directory import DataDirectory, read_key_file
 from thresher.fleet.server.limits import Limits
 from thresher.fleet.server.peers import HttpAggregator, HttpCollector
-from thresher.fleet.server.role_stores import opened_store
+from thresher.fleet.server.role_stores import bind_stores, check_stores
 from thresher.fleet.server.services import Services
 from thresher.fleet.server.workers import Workers
 from thresher.fleet.spark_drawing import SparkDrawing, check_master
@@ -48,6 +48,7 @@ from thresher.mechanism.response import Response
 log = logging.getLogger("thresher.server")
 
 S = TypeVar("S", bound=Store)
+T = TypeVar("T")
 P = TypeVar("P", HttpCollector, HttpAggregator)
 
 
@@ -61,6 +62,8 @@ class Settings:
     port: int = 8080
     store: str | None = field(default=None, repr=False)
     """A `postgresql://` address; by default each role has an SQLite file in the data directory."""
+    adopt_store: bool = False
+    """Whether the data directory takes this store from now on, though it was used with another one."""
     collector: str | None = None
     aggregator: str | None = None
     peer_key_files: tuple[Path, ...] = ()
@@ -138,21 +141,23 @@ def _assemble(
     settings: Settings, directory: DataDirectory, services: Services, stack: contextlib.ExitStack
 ) -> Services:
     peers = _Peers(settings, services, stack)
+    stores = _Stores(settings, directory, stack)
     if "aggregator" in directory.roles:
-        _add_aggregator(settings, directory, services, stack)
+        _add_aggregator(settings, directory, services, stores, stack)
     if "collector" in directory.roles:
-        _add_collector(settings, directory, services, peers, stack)
+        _add_collector(settings, services, stores, peers)
     if "coordinator" in directory.roles:
-        _add_coordinator(settings, directory, services, peers, stack)
+        _add_coordinator(settings, directory, services, stores, peers)
+    _register_secrets(services, directory)
     services.tokens = _tokens(services, directory)
+    stores.bind()
     return services
 
 
 def _add_aggregator(
-    settings: Settings, directory: DataDirectory, services: Services, stack: contextlib.ExitStack
+    settings: Settings, directory: DataDirectory, services: Services, stores: _Stores, stack: contextlib.ExitStack
 ) -> None:
-    store = _opened(settings, directory, "aggregator", AggregatorStore.open)
-    stack.callback(store.close)
+    store = stores.open("aggregator", AggregatorStore.open)
     own = directory.of("aggregator")
     drawing: Drawing = LocalDrawing()
     if settings.spark is not None:
@@ -165,18 +170,23 @@ def _add_aggregator(
     services.checks["aggregator"] = store.rounds_to_delete
     gauge = services.metrics.gauge
     totals = aggregator.totals  # what was in the reports is nobody's business but the operator's
-    gauge("thresher_malformed_reports", "Malformed reports dropped.", lambda: totals().malformed, operators=True)
-    gauge("thresher_duplicate_reports", "Repeated reports dropped.", lambda: totals().duplicates, operators=True)
+    gauge(
+        "thresher_malformed_reports",
+        "Malformed reports dropped since the start.",
+        lambda: totals().malformed,
+        operators=True,
+    )
+    gauge(
+        "thresher_duplicate_reports",
+        "Repeated reports dropped since the start.",
+        lambda: totals().duplicates,
+        operators=True,
+    )
     gauge("thresher_releases", "Releases drawn since the start.", lambda: aggregator.totals().releases)
 
 
-def _add_collector(
-    settings: Settings, directory: DataDirectory, services: Services, peers: _Peers, stack: contextlib.ExitStack
-) -> None:
-    store = _opened(settings, directory, "collector", CollectorStore.open)
-    stack.callback(store.close)
-    key = directory.secret("enrolment").token
-    store.add_enrolment_key(_first_id(key), token_hash(key), "first", services.clock.now())
+def _add_collector(settings: Settings, services: Services, stores: _Stores, peers: _Peers) -> None:
+    store = stores.open("collector", CollectorStore.open)
     services.collector = Collector(
         store,
         services.clock,
@@ -190,14 +200,9 @@ def _add_collector(
 
 
 def _add_coordinator(
-    settings: Settings, directory: DataDirectory, services: Services, peers: _Peers, stack: contextlib.ExitStack
+    settings: Settings, directory: DataDirectory, services: Services, stores: _Stores, peers: _Peers
 ) -> None:
-    store = _opened(settings, directory, "coordinator", claimed)
-    stack.callback(store.close)
-    for kind in ("analyst", "operator"):
-        token = directory.secret(kind).token
-        # Known already on every later start, so that one that was revoked stays so.
-        store.add_token(_first_id(token), kind, token_hash(token), kind, now=services.clock.now())
+    store = stores.open("coordinator", claimed)
     services.coordinator_store = store
     ledger = open_ledger(directory, store, settings.budget_epsilon, settings.budget_delta)
 
@@ -219,6 +224,58 @@ def _add_coordinator(
         most_open=settings.limits.open_queries,
         compute=services.compute or here,
     )
+
+
+def _register_secrets(services: Services, directory: DataDirectory) -> None:
+    """Let the directory's own key and tokens open this server. Last of all: a start that fails must not let them in.
+
+    All are known already on every later start, so that one that was revoked stays so.
+    """
+    now = services.clock.now()
+    if services.collector_store is not None:
+        key = directory.secret("enrolment").token
+        services.collector_store.add_enrolment_key(_first_id(key), token_hash(key), "first", now)
+    if services.coordinator_store is not None:
+        for kind in ("analyst", "operator"):
+            token = directory.secret(kind).token
+            services.coordinator_store.add_token(_first_id(token), kind, token_hash(token), kind, now=now)
+
+
+class _Stores:
+    """The stores of the roles that run here."""
+
+    def __init__(self, settings: Settings, directory: DataDirectory, stack: contextlib.ExitStack) -> None:
+        self._settings = settings
+        self._directory = directory
+        self._stack = stack
+        self._ids: dict[str, str] = {}
+        if not settings.adopt_store:
+            self._waited(lambda: check_stores(directory, settings.store))
+
+    def open(self, role: str, opening: Callable[[str | Path], S]) -> S:
+        """Open a role's store; it is closed at the end."""
+        store = self._waited(lambda: opening(self._settings.store or self._directory.of(role)))
+        self._stack.callback(store.close)
+        self._ids[role] = store.id
+        return store
+
+    def bind(self) -> None:
+        """Keep the data directory with the stores that are open."""
+        bind_stores(self._directory, self._settings.store, self._ids)
+
+    def _waited(self, action: Callable[[], T]) -> T:
+        """Wait for a database that is not there yet, as after both machines have restarted."""
+        end, told = time.monotonic() + self._settings.store_seconds, False
+        while True:
+            try:
+                return action()
+            except StoreUnavailable as error:
+                if self._settings.store is None or error.lasting or time.monotonic() >= end:
+                    raise
+                if not told:
+                    log.warning("%s Trying again for up to %.0f s.", error.message, self._settings.store_seconds)
+                    told = True
+                time.sleep(0.5)
 
 
 class _Peers:
@@ -315,18 +372,3 @@ def _tokens(services: Services, directory: DataDirectory) -> Tokens:
 
 def _first_id(token: str) -> str:
     return f"first-{token_hash(token).hex()[:12]}"
-
-
-def _opened(settings: Settings, directory: DataDirectory, role: str, opening: Callable[[str | Path], S]) -> S:
-    """Open a role's store; wait for a database that is not there yet, as after both machines have restarted."""
-    end, told = time.monotonic() + settings.store_seconds, False
-    while True:
-        try:
-            return opened_store(directory, role, settings.store, opening)
-        except StoreUnavailable as error:
-            if settings.store is None or error.lasting or time.monotonic() >= end:
-                raise
-            if not told:
-                log.warning("%s Trying again for up to %.0f s.", error.message, settings.store_seconds)
-                told = True
-            time.sleep(0.5)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from thresher.errors import Conflict, InvalidSetting
 from thresher.fleet.rebuilding import COMMAND, Rebuilt, rebuild
 from thresher.fleet.server.data_directory import DataDirectory
-from thresher.fleet.server.role_stores import opened_store
+from thresher.fleet.server.role_stores import bind_stores, check_stores
 from thresher.fleet.store.coordinator import CoordinatorStore
+from thresher.fleet.store.database import look_at
 from thresher.ledger import Ledger
 from thresher.privacy.units import DEVICE
 
@@ -59,7 +61,7 @@ def _opened(path: Path, epsilon: float | None, delta: float | None) -> Ledger:
 
 
 def rebuild_ledger(
-    data_dir: Path, store: str | None, epsilon: float | None, delta: float | None
+    data_dir: Path, store: str | None, epsilon: float | None, delta: float | None, *, adopt_store: bool = False
 ) -> tuple[Ledger, Rebuilt]:
     """Make the ledger of a server that does not run again from its store, or add what is missing in it.
 
@@ -68,22 +70,24 @@ def rebuild_ledger(
         store: A `postgresql://` address; None for the SQLite file in the data directory.
         epsilon: The fleet's whole budget; needed if there is no ledger, and the ledger's own otherwise.
         delta: Likewise.
+        adopt_store: Whether the data directory takes this store from now on, though it was used with another one.
 
     Returns: The ledger, and how many charges were entered.
-    Raises: `InvalidSetting` for a directory without a coordinator, or while a server runs in it; what `rebuild` raises.
+    Raises: `InvalidSetting` for a directory without a coordinator, while a server runs in it, or for a store that is
+    empty or not the directory's; what `rebuild` raises.
     """
     if not (data_dir / "coordinator").is_dir():
         raise InvalidSetting(
             "data-dir", f"{str(data_dir)!r} has no coordinator", hint="Give the data directory of the coordinator."
         )
     with DataDirectory(data_dir, ["coordinator"]) as directory:
-        own = directory.of("coordinator")
-        if store is None and not (own / "coordinator.db").is_file():
+        where = store or directory.of("coordinator")
+        if not look_at(where, "coordinator").used:
             raise InvalidSetting(
-                "store",
-                "is missing, and there is no SQLite file of a coordinator",
-                hint="Name it as thresher serve does.",
+                "store", "is empty or missing: no coordinator has used it", hint="Name it as for thresher serve."
             )
+        if not adopt_store:
+            check_stores(directory, store)
         if not ledger_path(directory).exists() and (epsilon is None or delta is None):
             raise InvalidSetting(
                 "budget-epsilon",
@@ -91,12 +95,11 @@ def rebuild_ledger(
                 hint="Give those of the fleet; thresher serve makes ledgers with "
                 f"{DEFAULT_EPSILON:g} and {DEFAULT_DELTA:g} unless it is told otherwise.",
             )
-        opened = opened_store(directory, "coordinator", store, claimed)
-        try:
+        with contextlib.closing(claimed(where)) as opened:
             ledger = _opened(ledger_path(directory), epsilon, delta)
-            return ledger, rebuild(opened, ledger)
-        finally:
-            opened.close()
+            rebuilt = rebuild(opened, ledger)
+            bind_stores(directory, store, {"coordinator": opened.id})
+        return ledger, rebuilt
 
 
 def claimed(where: str | Path) -> CoordinatorStore:

@@ -117,6 +117,16 @@ class DataDirectory:
         """The secret of a kind; every kind is there for the roles that take it."""
         return next(secret for secret in self.secrets if secret.kind == kind)
 
+    def was_used(self, role: str) -> bool:
+        """Whether this directory holds what a role makes after it has opened its store for the first time.
+
+        Edge cases: always False for a collector, which makes nothing. False for a ledger that was put into a new
+        directory, whose secrets this start has made.
+        """
+        kinds = {kind for _, kind, whose in _SECRETS if whose == role}
+        made = {"coordinator": "ledger.db", "aggregator": "keys/*", "collector": None}[role]
+        return made is not None and not any(self.secret(kind).new for kind in kinds) and any(self.of(role).glob(made))
+
     @property
     def is_new(self) -> bool:
         """Whether this start made any secret."""

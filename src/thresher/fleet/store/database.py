@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -76,6 +77,27 @@ class Database(Protocol):
     def close(self) -> None:
         """Close all connections."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What tells a store from others."""
+
+    used: bool
+    """Whether there are any tables."""
+    id: str | None
+    """None where there are none, and for stores from before ids were kept."""
+
+
+def look_at(where: str | Path, role: Role) -> Mark:
+    """Whose store is at a place, without changing anything there."""
+    if str(where).startswith(_POSTGRESQL):
+        from thresher.fleet.store import postgresql
+
+        return postgresql.look_at(str(where), f"thresher_{role}")
+    from thresher.fleet.store import sqlite
+
+    return sqlite.look_at(Path(where) / f"{role}.db")
 
 
 def open_database(where: str | Path, role: Role) -> Database:

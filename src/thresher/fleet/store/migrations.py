@@ -28,7 +28,9 @@ def migrate(database: Database, role: Role, migrations: Sequence[Migration]) -> 
         transaction.execute(
             "CREATE TABLE IF NOT EXISTS schema_version (role TEXT PRIMARY KEY, version BIGINT NOT NULL) WITHOUT ROWID"
         )
-        transaction.execute("CREATE TABLE IF NOT EXISTS store_id (id TEXT PRIMARY KEY) WITHOUT ROWID")
+        transaction.execute(
+            "CREATE TABLE IF NOT EXISTS store_id (only_row BIGINT PRIMARY KEY, id TEXT NOT NULL) WITHOUT ROWID"
+        )
         version = _version(transaction, role)
         if version > len(migrations):
             raise InvalidFormat(
@@ -43,8 +45,10 @@ def migrate(database: Database, role: Role, migrations: Sequence[Migration]) -> 
             "ON CONFLICT (role) DO UPDATE SET version = excluded.version",
             (role, len(migrations)),
         )
-        if not transaction.fetch("SELECT id FROM store_id"):
-            transaction.execute("INSERT INTO store_id (id) VALUES (?)", (secrets.token_hex(16),))
+        transaction.execute(
+            "INSERT INTO store_id (only_row, id) VALUES (1, ?) ON CONFLICT (only_row) DO NOTHING",
+            (secrets.token_hex(16),),
+        )
     return len(migrations) - version
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import StoreUnavailable, require
-from thresher.fleet.store.database import Kind, Row, Value, unavailable
+from thresher.fleet.store.database import Kind, Mark, Row, Value, unavailable
 
 if TYPE_CHECKING:
     import psycopg
@@ -39,7 +39,7 @@ class PostgreSQL:
     Edge cases: a fork does not inherit connections.
     """
 
-    def __init__(self, address: str, schema: str) -> None:
+    def __init__(self, address: str, schema: str, *, create: bool = True) -> None:
         self._psycopg: Any = require("psycopg", "postgres")
         self._address = address
         self.schema = schema
@@ -51,7 +51,8 @@ class PostgreSQL:
         self._guard = threading.Lock()
         self._process = os.getpid()
         self._closed = False
-        self._create_schema()
+        if create:
+            self._create_schema()
 
     @contextlib.contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[PostgreSQLTransaction]:
@@ -186,6 +187,18 @@ class PostgreSQL:
             # Looked up first: an account may use a schema that was made for it, and not be allowed to make one.
             if not transaction.fetch("SELECT 1 FROM pg_namespace WHERE nspname = ?", (self.schema,)):
                 transaction.execute(f'CREATE SCHEMA "{self.schema}"')
+
+
+def look_at(address: str, schema: str) -> Mark:
+    """Whose store is in a schema, which stays as it is."""
+    with (
+        contextlib.closing(PostgreSQL(address, schema, create=False)) as database,
+        database.transaction(write=False) as transaction,
+    ):
+        rows = transaction.fetch("SELECT tablename FROM pg_tables WHERE schemaname = ?", (schema,))
+        tables = {name for (name,) in rows}
+        found = transaction.fetch("SELECT id FROM store_id") if "store_id" in tables else []
+    return Mark(used=bool(tables), id=str(found[0][0]) if found else None)
 
 
 class PostgreSQLTransaction:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from thresher.errors import StoreUnavailable
 from thresher.files import create_empty
-from thresher.fleet.store.database import Kind, Row, Value, unavailable
+from thresher.fleet.store.database import Kind, Mark, Row, Value, unavailable
 
 _WAIT = 30.0
 _PAUSE = 0.01
@@ -136,8 +136,25 @@ class SQLite:
                     time.sleep(_PAUSE)
                     continue
                 connection.close()
-                raise unavailable(f"{self.path} {_reason(error)}") from None
+                raise _failed(self.path, error) from None
             return connection
+
+
+def look_at(path: Path) -> Mark:
+    """Whose store is in a file, which stays as it is, apart from what its write-ahead log holds already."""
+    try:
+        if not path.is_file() or not path.stat().st_size:
+            return Mark(used=False, id=None)
+        # Not read-only: such a connection would leave the companions of the file behind.
+        address = f"{path.absolute().as_uri()}?mode=rw"
+        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=_WAIT)) as connection:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            found = connection.execute("SELECT id FROM store_id").fetchone() if "store_id" in tables else None
+    except sqlite3.Error as error:
+        raise _failed(path, error) from None
+    except OSError as error:
+        raise unavailable(f"{path} cannot be read: {error.strerror}", lasting=True) from None
+    return Mark(used=bool(tables), id=None if found is None else str(found[0]))
 
 
 class SQLiteTransaction:
@@ -203,6 +220,16 @@ def _code(error: sqlite3.Error) -> int:
 
 def _is_busy(error: sqlite3.Error) -> bool:
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _failed(path: Path, error: sqlite3.Error) -> StoreUnavailable:
+    """Why a file cannot be opened, and what to do if waiting does not help."""
+    reason = f"{path} {_reason(error)}"
+    if _code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return unavailable(reason, hint="The file is damaged, or no database. Restore it from a backup.", lasting=True)
+    if _code(error) in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        return unavailable(reason, hint="Check the owner and the rights of the file and its directory.", lasting=True)
+    return unavailable(reason)
 
 
 def _reason(error: sqlite3.Error) -> str:
