@@ -69,8 +69,12 @@ class ServerDesk:
         """Where a query stands."""
         return self._coordinator.status(query)
 
+    def standing(self, query: str) -> QueryStatus:
+        """Where a query stands, without its lists of values."""
+        return self._coordinator.standing(query)
+
     def queries(self) -> Sequence[QueryStatus]:
-        """All queries."""
+        """All queries, without their lists of values."""
         return self._coordinator.queries()
 
     def answer(self, query: str) -> Any:

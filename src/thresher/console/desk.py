@@ -54,8 +54,12 @@ class Desk(Protocol):
         """Where a query stands; `NotFound` if there is none."""
         ...
 
+    def standing(self, query: str) -> QueryStatus:
+        """Where a query stands, without its lists of values: cheap, to look at again and again."""
+        ...
+
     def queries(self) -> Sequence[QueryStatus]:
-        """All queries."""
+        """All queries, without their lists of values."""
         ...
 
     def answer(self, query: str) -> Any:

@@ -75,6 +75,8 @@ class Office:
     """Held while a picture is drawn or a guarantee recomputed: each takes a processor for seconds."""
     answers: dict[str, Any] = field(default_factory=dict)
     """Answers that were read lately; a release never changes, so neither do they."""
+    facts: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    """What queries that were watched lately ask."""
     templates: Environment = field(default_factory=environment)
 
     @contextlib.contextmanager

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -78,6 +78,12 @@ def _check_ledger(ledger: Ledger, store: CoordinatorStore) -> None:
             hint="Start with the ledger that belongs to the store: another would forget what was spent. If it is lost, "
             f"make it again from the store: {COMMAND}.",
         )
+
+
+def _found(query: StoredQuery | None) -> StoredQuery:
+    if query is None:
+        raise NotFound("There is no such query.", hint="GET /v1/queries, or thresher fleet list, lists them.")
+    return query
 
 
 class Coordinator:
@@ -151,12 +157,11 @@ class Coordinator:
         """
         admitted: Admitted = self._compute(admit, request, self._defaults)
         with self._charging:
-            queries = self._store.queries()
-            stored = next((query for query in queries if (query.by, query.name) == (by, admitted.name)), None)
+            stored = self._store.named(by, admitted.name)
             if stored is None:
                 # Another coordinator may have taken up this store since the start.
                 _check_ledger(self._ledger, self._store)
-                self._check_room(queries)
+                self._check_room()
                 stored = self._create(admitted, by)
             if not views.same_request(stored, admitted.request_hash):
                 raise Conflict("Another query is stored under this name.", hint="Choose another name.")
@@ -170,7 +175,7 @@ class Coordinator:
 
         Edge cases: a query that has ended stays as it is. `by` is whoever cancels, not necessarily who asked.
         """
-        self._find(query)
+        _found(self._store.outline(query))
         with self._charging:  # not between a charge and the mark that it was made
             stopped = self._store.set_state(query, "cancelled", expected=_OPEN, ended=self._clock.now())
         if stopped:
@@ -185,21 +190,25 @@ class Coordinator:
 
     def status(self, query: str) -> QueryStatus:
         """Where a query stands; `NotFound` if there is none."""
-        return views.status(self._find(query), self._store.rounds(query), self._runner.live)
+        return views.status(self._find(query), self._store.shown_rounds(query), self._runner.live)
+
+    def standing(self, query: str) -> QueryStatus:
+        """Where a query stands, without its lists of values; `NotFound` if there is none."""
+        return views.status(_found(self._store.outline(query)), self._store.shown_rounds(query), self._runner.live)
 
     def queries(self) -> list[QueryStatus]:
-        """All queries, the newest first."""
-        found = reversed(self._store.queries())
-        return [views.status(query, self._store.rounds(query.id), self._runner.live) for query in found]
+        """All queries without their lists of values, the newest first."""
+        found, rounds = reversed(self._store.queries()), self._store.all_shown_rounds()
+        return [views.status(query, rounds.get(query.id, ()), self._runner.live) for query in found]
 
     def releases(self, query: str) -> list[str]:
         """The stored releases, in order, each as `Release.to_json` wrote it."""
-        self._find(query)
+        _found(self._store.outline(query))
         return self._store.releases(query)
 
     def answer(self, query: str) -> Any:
         """The answer of a query that is done, replayed from its stored releases."""
-        stored = self._find(query)
+        stored = _found(self._store.outline(query))
         if stored.state in _OPEN:
             raise Conflict("This query is not done yet.", hint="Wait for its last round.")
         if stored.state != "done":
@@ -207,7 +216,7 @@ class Coordinator:
         known = self._answers.get(query)
         if known is None:
             try:
-                answer = self._runner.replay(stored, self._store.rounds(query))
+                answer = self._runner.replay(self._find(query))
             except (CannotGoOn, Pending):
                 raise VerificationFailed("The stored releases do not give this query's answer.") from None
             with self._answering:
@@ -219,7 +228,7 @@ class Coordinator:
 
     def ledger_view(self) -> LedgerView:
         """The budget and every charge."""
-        return views.ledger_view(self._ledger, {query.id: query.by for query in self._store.queries()})
+        return views.ledger_view(self._ledger, self._store.asked_by())
 
     def fleet_view(self) -> FleetView:
         """The fleet at a glance."""
@@ -231,11 +240,9 @@ class Coordinator:
         Edge cases: a round whose configuration cannot be read keeps no key: nobody could release it.
         """
         keys = set()
-        for query in self._store.queries():
-            for round in self._store.rounds(query.id):
-                if round.state not in ("released", "dropped"):
-                    with suppress(CannotGoOn):
-                        keys.add(self._runner.configuration(round).key_id)
+        for round in self._store.unfinished_rounds():
+            with suppress(CannotGoOn):
+                keys.add(self._runner.configuration(round).key_id)
         return keys
 
     # What the loop does.
@@ -284,7 +291,11 @@ class Coordinator:
         """Charge a query that was stored and not charged, or not marked as charged, before a crash."""
         with self._charging:
             try:
-                self._charge(self._find(query.id))
+                whole = self._find(query.id)
+                views.query_of(whole)  # what cannot be read is not charged
+                self._charge(whole)
+            except (InvalidFormat, InvalidSetting):
+                raise CannotGoOn("unreadable") from None
             except BudgetExceeded:
                 return None
         return 0.0
@@ -312,13 +323,10 @@ class Coordinator:
         return wait
 
     def _find(self, query: str) -> StoredQuery:
-        stored = self._store.query(query)
-        if stored is None:
-            raise NotFound("There is no such query.", hint="GET /v1/queries, or thresher fleet list, lists them.")
-        return stored
+        return _found(self._store.query(query))
 
-    def _check_room(self, queries: Sequence[StoredQuery]) -> None:
-        open_now = sum(query.state in _OPEN for query in queries)
+    def _check_room(self) -> None:
+        open_now = self._store.count(_OPEN)
         if open_now >= self._most_open:
             raise Conflict(
                 f"{open_now} queries are running, which is as many as this server takes.",
@@ -344,22 +352,20 @@ class Coordinator:
         return stored
 
     def _charge(self, query: StoredQuery) -> None:
-        """Charge a query under its id unless it is charged already, and start it.
+        """Charge a query, whole or in short, under its id unless it is charged already, and start it.
 
         Guarantee: after a crash anywhere in here, calling it again charges nothing twice.
         """
         if query.state != "received":
             return
         try:
-            plan = views.query_of(query).plan
+            plan = views.plan_of(query)
         except (InvalidFormat, InvalidSetting):
             raise CannotGoOn("unreadable") from None
         try:
             charge_plan(self._ledger, plan, query.what, DEVICE, reference=query.id)
         except BudgetExceeded as error:
-            self._store.set_state(
-                query.id, "refused", expected=_RECEIVED, ended=self._clock.now(), problem=error.message
-            )
+            self._store.refuse(query.id, ended=self._clock.now(), problem=error.message)
             self._store.forget_refused(_REFUSED)
             raise
         self._store.set_state(query.id, "running", expected=_RECEIVED)

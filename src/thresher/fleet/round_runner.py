@@ -6,7 +6,6 @@ Every move ends with a write to the store; what comes before it may be done agai
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -64,27 +63,31 @@ class RoundRunner:
     def advance(self, query: StoredQuery) -> float | None:
         """Move a running query on until it has to wait; for how many seconds, or None once its last release is there.
 
+        The query may be in short: it is read whole only where a round is planned.
         Edge cases: a query that was cancelled meanwhile is left alone.
         """
         while self._running(query):
-            rounds = self._store.rounds(query.id)
+            rounds = self._store.shown_rounds(query.id)
             current = next((round for round in rounds if round.state != "released"), None)
             if current is not None:
                 wait = self._move(query, current)
                 if wait is not None:
                     return wait
                 continue
+            whole = self._store.query(query.id)
+            if whole is None:
+                break
             try:
-                self.replay(query, rounds)
+                self.replay(whole)
             except Pending as pending:
-                self._plan(query, pending.index, pending.question)
+                self._plan(whole, pending.index, pending.question)
             else:
                 return None
         return 0.0
 
-    def replay(self, query: StoredQuery, rounds: Sequence[StoredRound]) -> Any:
-        """The answer from the stored releases; `Pending` where it needs another round."""
-        texts = self._store.releases(query.id)
+    def replay(self, query: StoredQuery) -> Any:
+        """The answer of a whole query from the stored releases; `Pending` where it needs another round."""
+        texts, rounds = self._store.releases(query.id), self._store.rounds(query.id)
         try:
             asked = [_question(round) for round in rounds[: len(texts)]]
             return replay(views.query_of(query), [Release.from_json(text) for text in texts], asked)
@@ -100,9 +103,15 @@ class RoundRunner:
         except InvalidFormat:
             raise CannotGoOn("unreadable") from None
 
+    def _configuration_of(self, round: str) -> RoundConfiguration:
+        stored = self._store.round(round)
+        if stored is None:
+            raise CannotGoOn("round-lost")
+        return self.configuration(stored)
+
     def drop(self, query: str) -> None:
         """End what a stopped query has open, and delete its reports unread."""
-        for round in self._store.rounds(query):
+        for round in self._store.shown_rounds(query):
             if round.state in ("released", "dropped"):
                 continue
             numbers: dict[str, int] = {}
@@ -114,7 +123,7 @@ class RoundRunner:
             self.live.pop(round.round, None)
 
     def _running(self, query: StoredQuery) -> bool:
-        stored = self._store.query(query.id)
+        stored = self._store.outline(query.id)
         return stored is not None and stored.state == "running"
 
     def _plan(self, query: StoredQuery, index: int, question: Question) -> None:
@@ -150,7 +159,7 @@ class RoundRunner:
     def _move(self, query: StoredQuery, round: StoredRound) -> float | None:
         """One move; seconds to wait where there is none to make yet."""
         if round.state == "planned":
-            self._collector.open(self.configuration(round), round.target)
+            self._collector.open(self._configuration_of(round.round), round.target)
             self._store.set_round_state(round.round, "open", opened=self._clock.now())
         elif round.state == "open":
             return self._watch(round)
@@ -181,7 +190,7 @@ class RoundRunner:
         The aggregator keeps the release it drew, so whatever comes between can be done again. Forgetting comes before
         storing: a round that is marked as released has no reports left anywhere.
         """
-        configuration = self.configuration(round)
+        configuration = self._configuration_of(round.round)
         response = Response(round.asked, round.contacted, round.completed, configuration.rates)
         text = self._aggregator.release(configuration, round.batches or 0, response)
         release = Release.from_json(text)

@@ -27,6 +27,7 @@ from thresher.fleet.messages import (
 )
 from thresher.fleet.ports import AggregatorPort, CollectorPort, ProgressPort
 from thresher.ledger import Ledger
+from thresher.privacy.plans import Plan
 
 if TYPE_CHECKING:
     from thresher.fleet.store.coordinator import StoredQuery, StoredRound
@@ -57,6 +58,14 @@ def query_of(query: StoredQuery) -> Query:
     return query_from_dict(_content(query))
 
 
+def plan_of(query: StoredQuery) -> Plan:
+    """The plan of a stored query, whole or in short; `InvalidFormat` or `InvalidSetting` if it cannot be read."""
+    try:
+        return Plan.from_dict(_content(query)["plan"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InvalidFormat("This stored query cannot be read.") from None
+
+
 def settings_of(query: StoredQuery) -> RoundSettings:
     """The settings of a stored query's rounds, all filled in; `InvalidFormat` if they cannot be read."""
     return decode(RoundSettings, query.settings)
@@ -66,13 +75,13 @@ def guarantees_of(query: StoredQuery) -> Guarantees:
     """What a stored query guarantees; what Thresher 0.1.0 did not store, `injected`, follows from plan and settings."""
     stated = prepared(query).guarantees
     if stated.injected is None:
-        plan = query_of(query).plan
+        plan = plan_of(query)
         return Guarantees.of(plan, rates_of(plan, settings_of(query)))
     return Guarantees(analyst=stated.analyst, contact_list=stated.contact_list, injected=stated.injected)
 
 
 def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str, ProgressPort]) -> QueryStatus:
-    """Where a query stands. `live` has newer numbers of rounds that are open.
+    """Where a query stands; of one in short, without its lists of values. `live` has newer numbers of open rounds.
 
     Guarantee: never fails for what the store holds. Parts that cannot be read, because another version wrote them or
     because they are damaged, are left empty and named in `problem`.

@@ -10,8 +10,8 @@ from thresher.console import asking, pictures
 from thresher.console.visits import Visit, is_fragment
 from thresher.errors import Conflict, ThresherError
 from thresher.fleet.messages import PlanPreview
+from thresher.fleet.outlines import columns
 from thresher.fleet.server.problem import problem_of
-from thresher.questions import from_dict
 
 _UNLIKELY = Conflict(
     "This query may give no answer; the plan says why.",
@@ -115,13 +115,3 @@ def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
         "chart": pictures.seen(preview.sampling_rate, preview.threshold, preview.smallest_visible),
         "ledger": visit.office.desk.ledger_view(),
     }
-
-
-def columns(query: dict[str, object]) -> list[str]:
-    """The attributes that a stored query asks for."""
-    if "column" in query:
-        return [str(query["column"])]
-    try:
-        return list(from_dict(query["question"]).columns)  # type: ignore[arg-type]
-    except (ThresherError, KeyError, TypeError, ValueError, AttributeError):
-        return []

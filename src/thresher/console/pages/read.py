@@ -45,7 +45,7 @@ class Answered:
 
 def show(visit: Visit) -> Response:
     """The whole page; the address says how the table is searched and sorted, so that it can be shared."""
-    status = visit.office.desk.status(visit.query)
+    status = visit.office.desk.standing(visit.query)
     if status.state != "done":
         return visit.go(f"/queries/{status.id}?watch=1")
     found = _answered(visit, status)
@@ -108,13 +108,14 @@ def save(visit: Visit) -> Response:
 
 def _answered(visit: Visit, status: QueryStatus | None = None) -> Answered:
     """The answer; replayed from the releases once and kept, since a release never changes."""
-    status = status or visit.office.desk.status(visit.query)
+    status = status or visit.office.desk.standing(visit.query)
     if status.state != "done":
         raise InvalidSetting("query", "has no answer yet", hint="Watch it until it is done.")
     kept = visit.office.answers
     found: Answered | None = kept.get(status.id)
     if found is None:
-        query, answer = query_from_dict(status.query), visit.office.desk.answer(status.id)
+        query = query_from_dict(visit.office.desk.status(status.id).query)
+        answer = visit.office.desk.answer(status.id)
         found = Answered(status, query, answer, reading(answer, query))
         while len(kept) >= _KEPT:
             kept.pop(next(iter(kept)), None)

@@ -13,22 +13,23 @@ from starlette.responses import Response, StreamingResponse
 
 from thresher.analytics.queries import query_from_dict
 from thresher.console import pictures
-from thresher.console.pages.ask import columns
 from thresher.console.pages.home import progress
 from thresher.console.rendering import METHODS, amount
 from thresher.console.visits import Endpoint, Office, Visit, cookie_name, dressed, enter
 from thresher.errors import ThresherError
 from thresher.fleet.messages import QueryStatus
+from thresher.fleet.outlines import columns
 from thresher.fleet.tokens import token_hash
 
 _EVERY = 0.5
 _HEARTBEAT = 15.0
 _LONGEST_STREAM = 3600.0
+_KEPT = 256
 
 
 def show(visit: Visit) -> Response:
     """A query's page: its answer when there is one, its progress until then."""
-    status = visit.office.desk.status(visit.query)
+    status = visit.office.desk.standing(visit.query)
     if status.state == "done" and "watch" not in visit.asked:
         return visit.go(f"/queries/{status.id}/answer")
     return visit.page("watch.html", **_content(visit.office, status))
@@ -51,19 +52,30 @@ def _content(office: Office, status: QueryStatus) -> dict[str, Any]:
         "meter": pictures.meter,
         "ended": status.state not in ("received", "running"),
         "said": said(status),
-        "in_short": in_short(status),
+        "in_short": _facts(office, status.id),
         "now": office.clock.now(),
     }
 
 
-def in_short(status: QueryStatus) -> list[tuple[str, str]]:
-    """What a query asks, beside its verb: a name and a text each; nothing for one that cannot be read."""
-    query = status.query
+def _facts(office: Office, query: str) -> list[tuple[str, str]]:
+    """What a query asks; it never changes, so it is read whole once."""
+    kept = office.facts
+    found = kept.get(query)
+    if found is None:
+        found = in_short(office.desk.status(query).query)
+        while len(kept) >= _KEPT:
+            kept.pop(next(iter(kept)), None)
+        kept[query] = found
+    return found
+
+
+def in_short(query: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a query asks, beside its verb: a name and a text each; of one that cannot be read, at most its attribute."""
+    facts = [("Attribute", ", ".join(columns(query)))]
     try:
         query_from_dict(query)
     except ThresherError:
-        return []
-    facts = [("Attribute", ", ".join(columns(query)))]
+        return [(name, text) for name, text in facts if text]
     question = query.get("question", {})
     if "edges" in question:
         edges = question["edges"]
@@ -104,7 +116,7 @@ def events(office: Office) -> Endpoint:
             # An event source cannot follow a redirect to a page; a status tells it to stop.
             return dressed(Response("Sign in again.", 401, media_type="text/plain"), request)
         try:
-            await run_in_threadpool(office.desk.status, visit.query)
+            await run_in_threadpool(office.desk.standing, visit.query)
         except ThresherError:
             return dressed(Response("No such query.", 404, media_type="text/plain"), request)
 

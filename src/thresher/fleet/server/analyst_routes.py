@@ -28,7 +28,7 @@ _QUIET_SECONDS = 15.0
 
 
 class QueryList(Message, frozen=True, kw_only=True):
-    """All queries, newest first."""
+    """All queries, newest first. A long one is listed without its domain, the edges of its bins, its probabilities."""
 
     queries: list[QueryStatus]
 
@@ -60,7 +60,7 @@ def _releases(call: Call) -> Releases:
     coordinator = call.services.the_coordinator
     query = call.path["query"]
     # The state first: "done" then means that the list is whole.
-    state = coordinator.status(query).state
+    state = coordinator.standing(query).state
     return Releases(query=query, state=state, releases=coordinator.releases(query))
 
 

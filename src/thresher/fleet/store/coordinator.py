@@ -8,19 +8,27 @@ from pathlib import Path
 
 from thresher.errors import NotFound
 from thresher.fleet.messages import QueryState, RoundState
+from thresher.fleet.outlines import LONGEST, outlined
 from thresher.fleet.store.database import Row, Store, Transaction, is_name, open_database
 
 _QUERY = "id, asked_by, name, verb, what, query, settings, prepared, state, created, ended, problem"
+_WHOLE_QUERY = _QUERY.replace(
+    " query,", " COALESCE((SELECT body.query FROM query_bodies body WHERE body.id = queries.id), query),"
+)
 _ROUND = (
     "round, query, position, configuration, state, deadline, target, asked, contacted, completed, batches, planned, "
     "opened, closed, released"
 )
+_SHOWN_ROUND = _ROUND.replace("configuration, ", "")
 _TOKEN = "id, kind, name, created, expires, revoked"  # noqa: S105
 
 
 @dataclass(frozen=True, slots=True)
 class StoredQuery:
-    """A query as it was asked, and where it stands. `query`, `settings` and `prepared` are JSON."""
+    """A query as it was asked, and where it stands. `query`, `settings` and `prepared` are JSON.
+
+    `query` is whole in what `CoordinatorStore.query` returns. Everywhere else it is in short (`outlines.outlined`).
+    """
 
     id: str
     by: str
@@ -39,7 +47,7 @@ class StoredQuery:
 
 @dataclass(frozen=True, slots=True)
 class StoredRound:
-    """A round of a query, without its release."""
+    """A round of a query, without its release. Where only its numbers were asked for, `configuration` is empty."""
 
     round: str
     query: str
@@ -83,19 +91,40 @@ class CoordinatorStore(Store):
     @classmethod
     def open(cls, where: str | Path) -> CoordinatorStore:
         """The store in a directory or at a `postgresql://` address."""
-        return cls(open_database(where, "coordinator"))
+        store = cls(open_database(where, "coordinator"))
+        try:
+            store._shorten()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _shorten(self) -> None:
+        """Put what an earlier version stored of long queries where lists do not read it."""
+        with self._database.transaction(write=False) as transaction:
+            long = transaction.fetch(
+                "SELECT id FROM queries WHERE length(query) > ? AND id NOT IN (SELECT id FROM query_bodies)", (LONGEST,)
+            )
+        for (id,) in long:
+            with self._database.transaction() as transaction:
+                [(query,)] = transaction.fetch("SELECT query FROM queries WHERE id = ?", (id,))
+                _put_body(transaction, id, query)
+                transaction.execute("UPDATE queries SET query = ? WHERE id = ?", (outlined(query), id))
 
     def create_query(self, query: StoredQuery) -> tuple[StoredQuery, bool]:
         """Keep a query; the one that is kept under its caller and name, which is the first, and whether it is new."""
+        short = outlined(query.query)
         with self._database.transaction() as transaction:
             new = transaction.execute(
                 f"INSERT INTO queries ({_QUERY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
                 "ON CONFLICT (asked_by, name) DO NOTHING",
                 (
-                    query.id, query.by, query.name, query.verb, query.what, query.query, query.settings,
+                    query.id, query.by, query.name, query.verb, query.what, short, query.settings,
                     query.prepared, query.state, query.created, query.ended, query.problem,
                 ),
             )  # fmt: skip
+            if new and short != query.query:
+                _put_body(transaction, query.id, query.query)
             [row] = transaction.fetch(
                 f"SELECT {_QUERY} FROM queries WHERE asked_by = ? AND name = ?",  # noqa: S608
                 (query.by, query.name),
@@ -103,12 +132,40 @@ class CoordinatorStore(Store):
             return StoredQuery(*row), new == 1
 
     def query(self, id: str) -> StoredQuery | None:
-        """A query by its id."""
+        """A query by its id, whole."""
+        rows = self._fetch(f"SELECT {_WHOLE_QUERY} FROM queries WHERE id = ?", id)  # noqa: S608
+        return StoredQuery(*rows[0]) if rows else None
+
+    def outline(self, id: str) -> StoredQuery | None:
+        """A query by its id, in short."""
         rows = self._fetch(f"SELECT {_QUERY} FROM queries WHERE id = ?", id)  # noqa: S608
         return StoredQuery(*rows[0]) if rows else None
 
+    def named(self, by: str, name: str) -> StoredQuery | None:
+        """The query that a caller asked under a name, in short."""
+        with self._database.transaction(write=False) as transaction:
+            rows = transaction.fetch(
+                f"SELECT {_QUERY} FROM queries WHERE asked_by = ? AND name = ?",  # noqa: S608
+                (by, name),
+            )
+        return StoredQuery(*rows[0]) if rows else None
+
+    def count(self, states: Collection[QueryState]) -> int:
+        """How many queries are in some states."""
+        with self._database.transaction(write=False) as transaction:
+            [(number,)] = transaction.fetch(
+                f"SELECT COUNT(*) FROM queries WHERE state IN ({', '.join('?' * len(states))})",  # noqa: S608
+                tuple(states),
+            )
+        return int(number)
+
+    def asked_by(self) -> dict[str, str]:
+        """Who asked each query, by its id."""
+        with self._database.transaction(write=False) as transaction:
+            return dict(transaction.fetch("SELECT id, asked_by FROM queries"))
+
     def queries(self, states: Collection[QueryState] | None = None) -> list[StoredQuery]:
-        """All queries, oldest first; or those in some states."""
+        """All queries in short, oldest first; or those in some states."""
         wanted = "" if states is None else f"WHERE state IN ({', '.join('?' * len(states))})"
         with self._database.transaction(write=False) as transaction:
             rows = transaction.fetch(
@@ -145,6 +202,16 @@ class CoordinatorStore(Store):
                 (state, ended, problem, id, *expected),
             )
             return changed == 1
+
+    def refuse(self, id: str, *, ended: float, problem: str) -> None:
+        """Mark a query that was received as refused. Nobody will run it, so that it stays in short only."""
+        with self._database.transaction() as transaction:
+            changed = transaction.execute(
+                "UPDATE queries SET state = 'refused', ended = ?, problem = ? WHERE id = ? AND state = 'received'",
+                (ended, problem, id),
+            )
+            if changed:
+                transaction.execute("DELETE FROM query_bodies WHERE id = ?", (id,))
 
     def forget_refused(self, keep: int) -> None:
         """Delete refused queries, which have no rounds and no charge, but the `keep` newest."""
@@ -234,6 +301,29 @@ class CoordinatorStore(Store):
         rows = self._fetch(f"SELECT {_ROUND} FROM rounds WHERE query = ? ORDER BY position", query)  # noqa: S608
         return [StoredRound(*row) for row in rows]
 
+    def shown_rounds(self, query: str) -> list[StoredRound]:
+        """The rounds of a query, in order, without their configurations."""
+        rows = self._fetch(f"SELECT {_SHOWN_ROUND} FROM rounds WHERE query = ? ORDER BY position", query)  # noqa: S608
+        return [_shown(row) for row in rows]
+
+    def all_shown_rounds(self) -> dict[str, list[StoredRound]]:
+        """The rounds of every query that has any, in order, without their configurations."""
+        with self._database.transaction(write=False) as transaction:
+            rows = transaction.fetch(f"SELECT {_SHOWN_ROUND} FROM rounds ORDER BY query, position")  # noqa: S608
+        found: dict[str, list[StoredRound]] = {}
+        for row in rows:
+            round = _shown(row)
+            found.setdefault(round.query, []).append(round)
+        return found
+
+    def unfinished_rounds(self) -> list[StoredRound]:
+        """The rounds that have neither a release nor been dropped."""
+        with self._database.transaction(write=False) as transaction:
+            rows = transaction.fetch(
+                f"SELECT {_ROUND} FROM rounds WHERE state NOT IN ('released', 'dropped')"  # noqa: S608
+            )
+        return [StoredRound(*row) for row in rows]
+
     def releases(self, query: str) -> list[str]:
         """The releases of a query, in order."""
         rows = self._fetch(
@@ -277,6 +367,14 @@ class CoordinatorStore(Store):
             return []
         with self._database.transaction(write=False) as transaction:
             return transaction.fetch(sql, (name,))
+
+
+def _shown(row: Row) -> StoredRound:
+    return StoredRound(*row[:3], b"", *row[3:])
+
+
+def _put_body(transaction: Transaction, id: str, query: str) -> None:
+    transaction.execute("INSERT INTO query_bodies (id, query) VALUES (?, ?) ON CONFLICT (id) DO NOTHING", (id, query))
 
 
 def _revoke(transaction: Transaction, table: str, id: str, now: float) -> bool:

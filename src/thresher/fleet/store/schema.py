@@ -65,6 +65,8 @@ _AGGREGATOR: tuple[Migration, ...] = (
     ),
 )
 
+# queries.query: the query in short where it is long, and then query_bodies has it whole. SQLite reads all pages of a
+# row up to the column that is wanted, so what is long must not be in a row that lists read.
 _COORDINATOR: tuple[Migration, ...] = (
     (
         """CREATE TABLE queries (
@@ -83,6 +85,10 @@ _COORDINATOR: tuple[Migration, ...] = (
             id TEXT PRIMARY KEY, kind TEXT NOT NULL, token_hash BYTEA NOT NULL UNIQUE, name TEXT NOT NULL,
             created DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION, revoked DOUBLE PRECISION
         ) WITHOUT ROWID""",
+    ),
+    (
+        "CREATE TABLE query_bodies (id TEXT PRIMARY KEY, query TEXT NOT NULL) WITHOUT ROWID",
+        "CREATE INDEX queries_by_state ON queries (state)",
     ),
 )
 
