@@ -15,6 +15,7 @@ from device_cases import StillClock, checked_in, configuration
 from server_cases import histogram_request, inside
 
 from thresher.console.pages import watch
+from thresher.console.visits import Office
 from thresher.errors import Conflict, InvalidFormat, InvalidSetting, NotFound, ServerUnavailable, Unauthorised
 from thresher.fleet import device_core
 from thresher.fleet.collector import Collector
@@ -180,13 +181,12 @@ def test_a_live_page_ends_when_its_token_is_revoked(tmp_path):
     callers = [object(), None]
     with inside(tmp_path / "data") as server:
         query = server.ask("POST", "/v1/queries", server.token("analyst"), json=histogram_request()).json()["id"]
-        office = SimpleNamespace(
-            clock=server.services.clock,
-            desk=server.services.coordinator,
-            door=SimpleNamespace(caller=lambda token: callers.pop(0)),
-            sessions=SimpleNamespace(find=lambda identifier, touch: object()),
-            stopping=lambda: False,
-            templates=SimpleNamespace(get_template=lambda name: SimpleNamespace(render=lambda content: "page")),
+        office = Office(
+            server.services.coordinator,
+            SimpleNamespace(caller=lambda token: callers.pop(0)),
+            None,
+            server.services.clock,
+            SimpleNamespace(find=lambda identifier, touch: object()),
         )
         visit = SimpleNamespace(query=query, session=SimpleNamespace(token="t", csrf="c"))
         request = SimpleNamespace(cookies={}, url=SimpleNamespace(scheme="http"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 from collections import Counter
 
@@ -18,8 +19,11 @@ from thresher.analytics import HistogramQuery, QuantilesQuery
 from thresher.cli.console_pages import console_pages
 from thresher.errors import BudgetExceeded
 from thresher.fleet import views
+from thresher.fleet.coordinator import Coordinator
 from thresher.fleet.messages import encode
 from thresher.fleet.outlines import LONGEST, columns, outlined
+from thresher.fleet.server.analyst_routes import _events
+from thresher.fleet.server.routing import Call
 from thresher.fleet.store import CoordinatorStore, StoredQuery
 from thresher.questions import Bins, Joint, Values
 
@@ -173,3 +177,31 @@ def test_pages_and_routes_stay_small(tmp_path):
             assert b"value0000001" not in server.ask("GET", route, token).content
         running = next(id for id in ids if server.services.the_coordinator.status(id).state == "running")
         assert b"value0000001" in server.ask("GET", f"/v1/queries/{running}", token).content
+
+
+def test_streams_of_a_query_look_at_it_once_and_send_no_list_of_values(tmp_path, monkeypatch):
+    looked = Counter()
+    standing = Coordinator.standing
+    monkeypatch.setattr(Coordinator, "standing", lambda *a: looked.update(["standing"]) or standing(*a))
+    monkeypatch.setattr(Coordinator, "status", lambda *a: pytest.fail("a stream reads no query whole"))
+    with inside(tmp_path / "data") as server:
+        services, token = server.services, server.token("analyst")
+        services.followed._seconds = services.still_allowed._seconds = math.inf
+        with pytest.raises(pytest.fail.Exception):  # the answer to a submission is whole
+            services.the_coordinator.submit(request(query=LONG), "ada")
+        [query] = [each.id for each in services.the_coordinator.queries()]
+        identity = services.tokens.identify(token, ("analyst",))
+
+        async def watched() -> list[bytes]:
+            streams = [_events(Call(services, identity, {"query": query}, None, token)) for _ in range(20)]
+            first = await asyncio.gather(*(anext(stream) for stream in streams))
+            for stream in streams:
+                await stream.aclose()
+            return first
+
+        sent = asyncio.run(watched())
+    assert looked["standing"] == 1
+    assert len(set(sent)) == 1
+    assert query.encode() in sent[0]
+    assert b"value0000001" not in sent[0]
+    assert len(sent[0]) < LONGEST

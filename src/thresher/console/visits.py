@@ -25,8 +25,10 @@ from thresher.console.sessions import LoginForms, Session, Sessions
 from thresher.errors import NotFound, ThresherError
 from thresher.fleet.clock import Clock
 from thresher.fleet.computing import Compute, here
+from thresher.fleet.messages import QueryStatus
 from thresher.fleet.server.limits import Rate, Streams, TokenBuckets, read_body
 from thresher.fleet.server.problem import Refused, problem_of
+from thresher.fleet.server.sharing import Shared
 from thresher.fleet.tokens import token_hash
 
 POLICY = (
@@ -46,6 +48,7 @@ HEADERS = {
 LARGEST_FORM = 256 << 10
 _LOGINS = Rate(5, 200)
 _HEAVY = 4
+_LOOK_SECONDS = 0.4
 _REQUESTS = Rate(100, 1_000)
 
 
@@ -78,6 +81,14 @@ class Office:
     facts: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     """What queries that were watched lately ask."""
     templates: Environment = field(default_factory=environment)
+    standings: Shared[str, QueryStatus] = field(init=False)
+    """Where a query stands; one look for all live pages that show it."""
+    callers: Shared[str, Caller | None] = field(init=False)
+    """Whose a token is; one look for all its live pages."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "standings", Shared(self.desk.standing, _LOOK_SECONDS))
+        object.__setattr__(self, "callers", Shared(self.door.caller, _LOOK_SECONDS))
 
     @contextlib.contextmanager
     def hard_at_work(self) -> Iterator[None]:

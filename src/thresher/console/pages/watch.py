@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+from jinja2 import Template
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -25,6 +26,7 @@ _EVERY = 0.5
 _HEARTBEAT = 15.0
 _LONGEST_STREAM = 3600.0
 _KEPT = 256
+_RUNNING = ("received", "running")
 
 
 def show(visit: Visit) -> Response:
@@ -50,7 +52,7 @@ def _content(office: Office, status: QueryStatus) -> dict[str, Any]:
         "done": sum(each.state == "released" for each in status.rounds),
         "progress": progress(status),
         "meter": pictures.meter,
-        "ended": status.state not in ("received", "running"),
+        "ended": status.state not in _RUNNING,
         "said": said(status),
         "in_short": _facts(office, status.id),
         "now": office.clock.now(),
@@ -96,7 +98,7 @@ def in_short(query: dict[str, Any]) -> list[tuple[str, str]]:
 def said(status: QueryStatus) -> str:
     """One sentence for a screen reader; it changes when a round does, not with every report."""
     done = sum(each.state == "released" for each in status.rounds)
-    if status.state in ("received", "running"):
+    if status.state in _RUNNING:
         return f"{done} of at most {status.rounds_planned} rounds released."
     words = {
         "done": "The answer is ready.",
@@ -108,7 +110,7 @@ def said(status: QueryStatus) -> str:
 
 
 def events(office: Office) -> Endpoint:
-    """Progress as server-sent events: the changing part of the page, whenever it changed."""
+    """Progress as server-sent events: the changing part of the page, whenever the query's status changed."""
 
     async def endpoint(request: Request) -> Response:
         visit = await enter(office, request, touch=False)
@@ -116,7 +118,7 @@ def events(office: Office) -> Endpoint:
             # An event source cannot follow a redirect to a page; a status tells it to stop.
             return dressed(Response("Sign in again.", 401, media_type="text/plain"), request)
         try:
-            await run_in_threadpool(office.desk.standing, visit.query)
+            await office.standings(visit.query)
         except ThresherError:
             return dressed(Response("No such query.", 404, media_type="text/plain"), request)
 
@@ -137,24 +139,23 @@ def events(office: Office) -> Endpoint:
 async def _messages(office: Office, visit: Visit, request: Request) -> AsyncIterator[str]:
     template = office.templates.get_template("watch_body.html")
     identifier = request.cookies.get(cookie_name(request), "")
-    last, quiet, lived = "", 0.0, 0.0
+    last: QueryStatus | None = None
+    quiet, lived = 0.0, 0.0
     while lived < _LONGEST_STREAM and not office.stopping():
         if office.sessions.find(identifier, touch=False) is None:
             return
         try:
             # A token that was revoked ends what it opened, this stream too.
-            if await run_in_threadpool(office.door.caller, visit.session.token) is None:
+            if await office.callers(visit.session.token) is None:
                 return
-            status = await run_in_threadpool(office.desk.status, visit.query)
+            status = await office.standings(visit.query)
         except ThresherError:
             status = None  # a store that is away for a moment; the page keeps what it shows
         if status is not None:
-            content = _content(office, status)
-            html = template.render({**content, "csrf": visit.session.csrf})
-            if html != last:
-                last, quiet = html, 0.0
-                yield _event("progress", {"html": html, "said": content["said"], "state": status.state})
-            if content["ended"]:
+            if status != last:
+                last, quiet = status, 0.0
+                yield await run_in_threadpool(_progress, office, status, template, visit.session.csrf)
+            if status.state not in _RUNNING:
                 yield _event("end", {"state": status.state})
                 return
         if quiet >= _HEARTBEAT:
@@ -162,6 +163,12 @@ async def _messages(office: Office, visit: Visit, request: Request) -> AsyncIter
             yield ": still here\n\n"
         await asyncio.sleep(_EVERY)
         quiet, lived = quiet + _EVERY, lived + _EVERY
+
+
+def _progress(office: Office, status: QueryStatus, template: Template, csrf: str) -> str:
+    content = _content(office, status)
+    html = template.render({**content, "csrf": csrf})
+    return _event("progress", {"html": html, "said": content["said"], "state": status.state})
 
 
 def _event(name: str, content: dict[str, object]) -> str:

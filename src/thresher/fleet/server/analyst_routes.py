@@ -15,13 +15,12 @@ from thresher.fleet.messages import (
     QueryRequest,
     QueryStatus,
     Releases,
-    encode,
 )
 from thresher.fleet.server.limits import MIB
 from thresher.fleet.server.routing import EVENTS, Call, Route
+from thresher.fleet.server.services import ANALYST
 from thresher.fleet.tokens import token_hash
 
-ANALYST = ("analyst", "operator")
 ENDED = ("done", "cancelled", "refused", "failed")
 _LOOK_SECONDS = 0.25
 _QUIET_SECONDS = 15.0
@@ -78,24 +77,21 @@ def _fleet(call: Call) -> FleetView:
     return call.services.the_coordinator.fleet_view()
 
 
-def _still_allowed(call: Call) -> QueryStatus:
-    """The status of a query, for a token that still opens this route."""
-    call.services.tokens.identify(call.token, ANALYST)
-    return _query(call)
-
-
 async def _events(call: Call) -> AsyncIterator[bytes]:
     """The query's status whenever it changes, until it has ended; a comment now and then keeps proxies from closing.
 
-    Guarantee: ends when its token is revoked or expires.
+    Guarantee: ends when its token is revoked or expires. All streams of a query share one look at it, and all of a
+    token one look at the token.
     """
     services = call.services
+    query = call.path["query"]
     with services.streams.hold(token_hash(call.token)):
         last = b""
         quiet = 0.0
         while not services.stopping.is_set():
             try:
-                status = await asyncio.to_thread(_still_allowed, call)
+                await services.still_allowed(call.token)
+                state, content = await services.followed(query)
             except Unauthorised:
                 return
             except Exception:
@@ -104,11 +100,10 @@ async def _events(call: Call) -> AsyncIterator[bytes]:
                 # The answer has begun: a store that is down for a moment must not end the stream.
                 await asyncio.sleep(_LOOK_SECONDS * 4)
                 continue
-            content = encode(status)
             if content != last:
                 last, quiet = content, 0.0
                 yield b"event: status\ndata: " + content + b"\n\n"
-            if status.state in ENDED:
+            if state in ENDED:
                 return
             await asyncio.sleep(_LOOK_SECONDS)
             quiet += _LOOK_SECONDS

@@ -12,15 +12,21 @@ from thresher.fleet.aggregator import Aggregator
 from thresher.fleet.clock import Clock
 from thresher.fleet.collector import Collector
 from thresher.fleet.coordinator import Coordinator
-from thresher.fleet.server.auth import Tokens
+from thresher.fleet.messages import encode
+from thresher.fleet.server.auth import Identity, Tokens
 from thresher.fleet.server.limits import Limits, Streams
 from thresher.fleet.server.metrics import Metrics
 from thresher.fleet.server.peers import HttpAggregator, HttpCollector
+from thresher.fleet.server.sharing import Shared
 from thresher.fleet.server.workers import Workers
 from thresher.fleet.store.collector import CollectorStore
 from thresher.fleet.store.coordinator import CoordinatorStore
 
 T = TypeVar("T")
+
+ANALYST = ("analyst", "operator")
+"""The kinds of token that open an analyst's routes."""
+_LOOK_SECONDS = 0.2
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,12 +55,18 @@ class Services:
     """The OpenAPI document."""
     streams: Streams = field(init=False)
     """Event streams that are open now."""
+    still_allowed: Shared[str, Identity] = field(init=False)
+    """Whose an analyst's token is; one look for all its event streams."""
+    followed: Shared[str, tuple[str, bytes]] = field(init=False)
+    """The state of a query and its status as streams send it; one look for all its event streams."""
     stopping: threading.Event = field(default_factory=threading.Event)
     _looking: threading.Lock = field(default_factory=threading.Lock)
     _seen: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.streams = Streams(self.limits.streams, self.limits.streams_per_caller)
+        self.still_allowed = Shared(lambda token: self.tokens.identify(token, ANALYST), _LOOK_SECONDS)
+        self.followed = Shared(self._standing, _LOOK_SECONDS)
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -86,6 +98,10 @@ class Services:
     def the_coordinator_store(self) -> CoordinatorStore:
         """The coordinator's store, for tokens."""
         return _present(self.coordinator_store)
+
+    def _standing(self, query: str) -> tuple[str, bytes]:
+        status = self.the_coordinator.standing(query)
+        return status.state, encode(status)
 
     def open_rounds(self) -> set[str]:
         """The rounds that are open at the collector here."""

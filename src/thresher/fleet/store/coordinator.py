@@ -370,7 +370,8 @@ class CoordinatorStore(Store):
 
 
 def _shown(row: Row) -> StoredRound:
-    return StoredRound(*row[:3], b"", *row[3:])
+    round, query, index, *rest = row
+    return StoredRound(round, query, index, b"", *rest)
 
 
 def _put_body(transaction: Transaction, id: str, query: str) -> None:
