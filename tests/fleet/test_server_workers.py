@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import operator
 import os
+import re
 import select
 import signal
 import subprocess
@@ -18,13 +19,16 @@ from guarded_server import guarding
 from server_cases import histogram_request, inside
 
 import thresher as th
+from thresher.cli.console_pages import console_pages
 from thresher.errors import InvalidFormat, InvalidSetting
+from thresher.fleet.computing import current_caller, on_behalf_of
 from thresher.fleet.messages import decode
 from thresher.fleet.server import routing
 from thresher.fleet.server.alone import Alone
 from thresher.fleet.server.problem import Refused
 from thresher.fleet.server.worker import Broken
 from thresher.fleet.server.workers import Workers
+from thresher.fleet.tokens import token_hash
 from thresher.privacy.plans import Plan
 
 
@@ -132,14 +136,75 @@ def test_a_full_queue_refuses_at_once(tmp_path):
     gate = Gate(tmp_path / "gate")
     with working(1, waiting=1, seconds=60, patience=300) as workers, ThreadPoolExecutor() as threads:
         held = [threads.submit(workers, Path.read_bytes, gate.path) for _ in range(2)]
-        while workers._room._value:
+        while workers.held < 2:
             assert not any(each.done() for each in held)
         with pytest.raises(Refused) as refused:
             workers(operator.add, 1, 2)
-        assert refused.value.status == 429 and refused.value.retry_after == 60
+        assert refused.value.status == 429
         gate.open_for_each(held)
         assert workers(operator.add, 1, 2) == 3
         assert len(workers.processes) == 1
+
+
+@pytest.mark.slow
+def test_one_caller_has_a_share_and_others_get_their_turn(tmp_path):
+    """Whoever sends many plans is refused alone, and never has all processes."""
+    gates = {name: Gate(tmp_path / name) for name in ("greedy", "other", "third")}
+
+    def call(workers, caller: str):
+        with on_behalf_of(caller.encode()):
+            return workers(Path.read_bytes, gates[caller].path)
+
+    with working(2, waiting=2, patience=300) as workers, ThreadPoolExecutor() as threads:
+        greedy = [threads.submit(call, workers, "greedy") for _ in range(2)]
+        while workers.held < 2:
+            assert not any(each.done() for each in greedy)
+        with pytest.raises(Refused) as refused:
+            call(workers, "greedy")
+        assert (refused.value.status, refused.value.retry_after) == (429, 1)
+        assert 'thresher_plans_refused_total{reason="caller"} 1' in workers._metrics.text().decode()
+        other = threads.submit(call, workers, "other")
+        gates["other"].open()  # it was given a process, though two requests came before it
+        assert other.result(60) == b"{}"
+        with on_behalf_of(b"fourth"):
+            assert workers(operator.add, 1, 2) == 3
+        assert len(workers.processes) == 2
+        assert not any(each.done() for each in greedy)
+        third = [threads.submit(call, workers, "third") for _ in range(2)]
+        while workers.held < 4:
+            assert not any(each.done() for each in third)
+        with on_behalf_of(b"fifth"), pytest.raises(Refused) as refused:
+            workers(operator.add, 1, 2)
+        assert refused.value.retry_after == 30  # as many as may wait do
+        gates["third"].open_for_each(third)
+        gates["greedy"].open_for_each(greedy)
+        assert workers.held == 0
+
+
+def test_requests_are_computed_on_behalf_of_their_token(tmp_path):
+    callers = []
+
+    def compute(function, *arguments):
+        callers.append(current_caller())
+        return function(*arguments)
+
+    with inside(tmp_path / "data", pages=console_pages) as server:
+        server.services.coordinator._compute = compute
+        for kind in ("analyst", "operator"):
+            token = server.token(kind)
+            assert server.ask("POST", "/v1/plans", token, json=histogram_request()).status_code == 200
+
+            async def visit(token=token) -> None:
+                transport = httpx.ASGITransport(server.app)
+                async with httpx.AsyncClient(transport=transport, base_url="http://server") as http:
+                    mark = re.search('name="csrf" value="([^"]+)"', (await http.get("/login")).text)[1]
+                    await http.post("/login", data={"csrf": mark, "token": token})
+                    page = await http.get("/ask/plan?attribute=word", headers={"x-fragment": "1"})
+                    assert page.status_code == 200
+
+            asyncio.run(visit())
+        expected = [token_hash(server.token(kind)) for kind in ("analyst", "operator") for _ in range(2)]
+        assert callers == expected
 
 
 @pytest.mark.slow
@@ -219,7 +284,7 @@ def test_plans_keep_nobody_from_health_or_devices(busy):
         asked = [threads.submit(plan) for _ in range(40)]
         while len(statuses) < 38:  # all but the one at work and the one that waits are refused while both are held
             assert client.get("/healthz").status_code == 200
-        assert statuses == [(429, "30")] * 38
+        assert statuses == [(429, "1")] * 38  # they are all one analyst's
         for path in ("/healthz", "/readyz", "/metrics", "/openapi.json"):
             assert client.get(path).status_code == 200
         assert client.post("/v1/queries", json=histogram_request(), headers=analyst).status_code == 429

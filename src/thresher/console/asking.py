@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -11,8 +12,9 @@ import re
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal, TypeVar, cast, get_args
+from weakref import WeakValueDictionary
 
 from thresher.analytics.queries import (
     HeavyHittersQuery,
@@ -27,6 +29,8 @@ from thresher.fleet.checking import limits
 from thresher.fleet.computing import Compute, here
 from thresher.fleet.messages import QueryRequest, RoundSettings
 from thresher.fleet.rates import MOST_ROUNDS, SAMPLED_BY, SampledBy
+from thresher.fleet.server.limits import Shares
+from thresher.fleet.server.problem import Refused
 from thresher.privacy import plan as make_plan
 from thresher.privacy.plans import Plan
 from thresher.questions import MOST_BINS, Bins, Dates, Every, Values
@@ -89,19 +93,42 @@ _FIELDS = {
 }
 _PARTS = {"from": "lower", "to": "upper", "levels": "levels"}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
-_MOST_WAITING = 8
+_MOST_WAITING = 16
+_WAITING_EACH = 4
 _MOST_SESSIONS = 1000
 
 
-class Planning:
-    """Plans are made one at a time, and of those that a session waits for only the latest."""
+class _Turn:
+    """Of one caller; forgotten when nobody waits for it."""
+
+    __slots__ = ("__weakref__", "lock")
 
     def __init__(self) -> None:
-        self.turn = threading.Lock()
-        self.room = threading.BoundedSemaphore(_MOST_WAITING)
+        self.lock = threading.Lock()
+
+
+def _too_many_plans() -> Refused:
+    return Refused(429, "planner-busy", "A newer plan was asked for, or too many are.", retry_after=1)
+
+
+class Planning:
+    """Plans of one token are made one at a time, and of those that a session waits for only the latest."""
+
+    def __init__(self) -> None:
+        self.room = Shares(_MOST_WAITING, _WAITING_EACH, _too_many_plans)
         """Held by those that wait for their turn: each of them holds a thread."""
+        self._lock = threading.Lock()
+        self._turns: WeakValueDictionary[bytes, _Turn] = WeakValueDictionary()
         self._numbers = itertools.count(1)
         self._latest: OrderedDict[str, int] = OrderedDict()
+
+    @contextlib.contextmanager
+    def turn(self, caller: bytes) -> Iterator[None]:
+        """Wait until no other plan of the caller is made."""
+        with self._lock:
+            turn = self._turns.setdefault(caller, _Turn())
+        with turn.lock:
+            yield
 
     def draw(self, session: str) -> int:
         """A number; a later one of the same session takes its place."""

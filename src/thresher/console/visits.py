@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, quote
@@ -24,9 +23,9 @@ from thresher.console.rendering import environment
 from thresher.console.sessions import LoginForms, Session, Sessions
 from thresher.errors import NotFound, ThresherError
 from thresher.fleet.clock import Clock
-from thresher.fleet.computing import Compute, here
+from thresher.fleet.computing import Compute, here, on_behalf_of
 from thresher.fleet.messages import QueryStatus
-from thresher.fleet.server.limits import Rate, Streams, TokenBuckets, read_body
+from thresher.fleet.server.limits import Rate, Shares, Streams, TokenBuckets, read_body
 from thresher.fleet.server.problem import Refused, problem_of
 from thresher.fleet.server.sharing import Shared
 from thresher.fleet.tokens import token_hash
@@ -47,9 +46,13 @@ HEADERS = {
 }
 LARGEST_FORM = 256 << 10
 _LOGINS = Rate(5, 200)
-_HEAVY = 4
+_HEAVY, _HEAVY_EACH = 4, 2
 _LOOK_SECONDS = 0.4
 _REQUESTS = Rate(100, 1_000)
+
+
+def _busy() -> Refused:
+    return Refused(429, "busy", "Too much is being computed at the moment.", hint="Try again in a few seconds.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +77,7 @@ class Office:
     requests: TokenBuckets = field(default_factory=lambda: TokenBuckets(_REQUESTS, most=10_000))
     """How often whoever has signed in with a token may ask for something."""
     streams: Streams = field(default_factory=lambda: Streams(200, 50))
-    heavy: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_HEAVY))
+    heavy: Shares = field(default_factory=lambda: Shares(_HEAVY, _HEAVY_EACH, _busy))
     """Held while a picture is drawn or a guarantee recomputed: each takes a processor for seconds."""
     answers: dict[str, Any] = field(default_factory=dict)
     """Answers that were read lately; a release never changes, so neither do they."""
@@ -90,16 +93,6 @@ class Office:
         object.__setattr__(self, "standings", Shared(self.desk.standing, _LOOK_SECONDS))
         object.__setattr__(self, "callers", Shared(self.door.caller, _LOOK_SECONDS))
 
-    @contextlib.contextmanager
-    def hard_at_work(self) -> Iterator[None]:
-        """Few at a time may take a processor for seconds; others are asked to come again."""
-        if not self.heavy.acquire(blocking=False):
-            raise Refused(429, "busy", "Too much is being computed at the moment.", hint="Try again in a few seconds.")
-        try:
-            yield
-        finally:
-            self.heavy.release()
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Visit:
@@ -110,6 +103,10 @@ class Visit:
     session: Session
     caller: Caller
     form: dict[str, str]
+
+    def hard_at_work(self) -> contextlib.AbstractContextManager[None]:
+        """Few at a time may take a processor for seconds; others are asked to come again."""
+        return self.office.heavy.hold(token_hash(self.session.token))
 
     @property
     def identifier(self) -> str:
@@ -153,7 +150,8 @@ def page(office: Office, handler: Handler, *, operator: bool = False, touch: boo
         visit = await enter(office, request, operator=operator, touch=touch)
         if isinstance(visit, Response):
             return dressed(visit, request)
-        return dressed(await run_in_threadpool(_handled, handler, visit), request)
+        with on_behalf_of(token_hash(visit.session.token)):
+            return dressed(await run_in_threadpool(_handled, handler, visit), request)
 
     return endpoint
 

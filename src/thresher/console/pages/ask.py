@@ -11,7 +11,8 @@ from thresher.console.visits import Visit, is_fragment
 from thresher.errors import Conflict, ThresherError
 from thresher.fleet.messages import PlanPreview
 from thresher.fleet.outlines import columns
-from thresher.fleet.server.problem import problem_of
+from thresher.fleet.server.problem import Refused, problem_of
+from thresher.fleet.tokens import token_hash
 
 _UNLIKELY = Conflict(
     "This query may give no answer; the plan says why.",
@@ -30,18 +31,17 @@ def plan(visit: Visit) -> Response:
     """The plan alone, for the script that follows the sliders."""
     if not is_fragment(visit.request):
         return show(visit)
-    desk = visit.office.planning
+    desk, caller = visit.office.planning, token_hash(visit.session.token)
     ticket = desk.draw(visit.identifier)
     later = Response("A newer plan was asked for, or too many are.", 429, {"Retry-After": "1"}, "text/plain")
-    if not desk.room.acquire(blocking=False):
-        return later
     try:
-        with desk.turn:  # one at a time: a slider must not fill the server with plans that nobody waits for
+        # One of a caller at a time: a slider must not fill the server with plans that nobody waits for.
+        with desk.room.hold(caller), desk.turn(caller):
             if not desk.is_latest(visit.identifier, ticket):
                 return later
             return visit.page("plan.html", **_plan(visit, asking.filled(visit.asked)))
-    finally:
-        desk.room.release()
+    except Refused:
+        return later
 
 
 def ask(visit: Visit) -> Response:

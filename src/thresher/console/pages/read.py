@@ -99,7 +99,7 @@ def save(visit: Visit) -> Response:
     """The answer as a file."""
     kind = str(visit.request.path_params["kind"])
     found = _answered(visit)
-    with visit.office.hard_at_work():
+    with visit.hard_at_work():
         content = download(found.answer, kind)
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", found.status.what).strip("-") or found.status.id
     headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
@@ -184,7 +184,7 @@ def _calculation(visit: Visit, answer: Any) -> dict[str, Any]:
 
 def _verified(visit: Visit, found: Answered) -> dict[str, Any]:
     """What verification found: the delta that p and τ give, recomputed now."""
-    with visit.office.hard_at_work():
+    with visit.hard_at_work():
         try:
             guarantee = found.answer.verify()
             reached = found.answer.plan.verify()

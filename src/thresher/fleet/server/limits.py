@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -126,37 +127,62 @@ class TokenBuckets:
             del self._buckets[next(iter(self._buckets))]
 
 
-class Streams:
-    """Event streams that are open now, in all and for each caller. Only touched in the event loop."""
+class Shares:
+    """Something of which there is so much, in all and for each caller. Used from any thread.
 
-    __slots__ = ("_by_caller", "_each", "_most")
+    Guarantee: at most `most` are held at a time, and `each` by one caller; more is refused with what `refusal` makes.
+    """
 
-    def __init__(self, most: int, each: int) -> None:
+    __slots__ = ("_by_caller", "_each", "_lock", "_most", "_refusal")
+
+    def __init__(self, most: int, each: int, refusal: Callable[[], Refused]) -> None:
         self._most = most
         self._each = each
+        self._refusal = refusal
         self._by_caller: Counter[bytes] = Counter()
+        self._lock = threading.Lock()
 
     @property
     def open(self) -> int:
-        """How many are open."""
-        return self._by_caller.total()
+        """How many are held."""
+        with self._lock:
+            return self._by_caller.total()
 
     @contextlib.contextmanager
-    def hold(self, caller: bytes) -> Iterator[None]:
-        """One stream more for as long as this lasts, or a refusal."""
-        self.check(caller)
-        self._by_caller[caller] += 1
+    def hold(self, caller: bytes, number: int = 1) -> Iterator[None]:
+        """So many more for as long as this lasts, or a refusal."""
+        with self._lock:
+            self._check(caller, number)
+            self._by_caller[caller] += number
         try:
             yield
         finally:
-            self._by_caller[caller] -= 1
-            if not self._by_caller[caller]:
-                del self._by_caller[caller]
+            with self._lock:
+                self._by_caller[caller] -= number
+                if not self._by_caller[caller]:
+                    del self._by_caller[caller]
 
     def check(self, caller: bytes) -> None:
-        """Refuse whoever may open no further stream."""
-        if self.open >= self._most or self._by_caller[caller] >= self._each:
-            raise Refused(429, "too-many-streams", "Too many event streams are open.", retry_after=10)
+        """Refuse whoever may hold no further one."""
+        with self._lock:
+            self._check(caller, 1)
+
+    def _check(self, caller: bytes, number: int) -> None:
+        if self._by_caller.total() + number > self._most or self._by_caller[caller] + number > self._each:
+            raise self._refusal()
+
+
+class Streams(Shares):
+    """Event streams that are open now."""
+
+    __slots__ = ()
+
+    def __init__(self, most: int, each: int) -> None:
+        super().__init__(most, each, _too_many_streams)
+
+
+def _too_many_streams() -> Refused:
+    return Refused(429, "too-many-streams", "Too many event streams are open.", retry_after=10)
 
 
 async def read_body(headers: list[tuple[bytes, bytes]], receive: Receive, largest: int, seconds: float) -> bytes:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from thresher.fleet.computing import on_behalf_of
 from thresher.fleet.messages import Message, decode, encode
 from thresher.fleet.server.alone import Alone
 from thresher.fleet.server.auth import Identity, bearer, check_kind
@@ -130,7 +131,8 @@ class Endpoint:
             kind = None if call.identity is None else call.identity.kind
             alone = self._alone.setdefault((route.method, kind), Alone())
             return await alone(route.handler, call)
-        return await asyncio.to_thread(route.handler, call)
+        with on_behalf_of(token_hash(call.token)):
+            return await asyncio.to_thread(route.handler, call)
 
     async def _call(self, route: Route, scope: Scope, receive: Receive) -> Call:
         services = self._services
