@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import uvicorn
 
 from thresher.fleet.server.accepting import Acceptor
-from thresher.fleet.server.connections import Door, configured, guarded
+from thresher.fleet.server.connections import configured, guarded
+from thresher.fleet.server.door import Door
 from thresher.fleet.server.limits import Limits
 from thresher.fleet.server.metrics import Metrics
 

@@ -4,6 +4,7 @@ import contextlib
 import logging
 import socket
 import ssl
+import threading
 
 import pytest
 from guarded_server import answer, guarding, until_closed
@@ -12,7 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from thresher.errors import InvalidSetting
-from thresher.fleet.server.connections import Door
+from thresher.fleet.server.door import Door
 from thresher.fleet.server.limits import Limits
 from thresher.fleet.server.metrics import Metrics
 from thresher.fleet.server.seldom import Seldom
@@ -55,6 +56,19 @@ def test_a_head_without_an_end_is_cut_off_before_the_parser_has_it(base, endless
         if base is HttpToolsProtocol:
             assert sum(server.received) <= 20 * KIB  # h11 has a limit of its own, and counts what it was given whole
         assert served(server)
+
+
+@both
+def test_the_limit_of_a_head_is_exact(base):
+    start, end = b"GET / HTTP/1.1\r\nHost: x\r\nX: ", b"\r\n\r\n"
+    for length, served_ in ((16 * KIB, True), (16 * KIB + 1, False)):
+        head = start + b"a" * (length - len(start) - len(end)) + end
+        with guarding(base) as server, server.connect() as connection:
+            send_all(connection, head)
+            if served_:
+                assert answer(connection).startswith(b"HTTP/1.1 200")
+            else:
+                assert b"HTTP/1.1 200" not in until_closed(connection)
 
 
 def test_a_head_in_small_pieces_is_cut_off_too():
@@ -127,6 +141,98 @@ def test_what_surrounds_chunks_is_no_longer_than_a_head(base, endless):
         if base is HttpToolsProtocol:
             assert sum(server.received) <= 64 * KIB and server.closed("around-body") == 1
         assert served(server)
+
+
+UPGRADES = [
+    b"Connection: Upgrade\r\nUpgrade: foo\r\n",
+    b"Connection: keep-alive, Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n",
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbX==\r\n",
+]
+INNER = b"GET /inner HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize("cut", [True, False], ids=["in two", "in one"])
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
+@pytest.mark.parametrize("upgrade", UPGRADES, ids=["foo", "h2c", "websocket"])
+@both
+def test_a_request_that_asks_for_another_protocol_is_read_as_if_it_did_not(base, upgrade, chunked, cut, caplog):
+    """Its body is its body and never the next request, and a request that follows it is answered."""
+    seen = []
+
+    async def app(scope, receive, send):
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        seen.append((scope["method"], scope["path"], body))
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+        await send({"type": "http.response.body", "body": b"hello"})
+
+    length = b"Transfer-Encoding: chunked\r\n" if chunked else b"Content-Length: %d\r\n" % len(INNER)
+    body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(INNER), INNER) if chunked else INNER
+    head = b"POST /outer HTTP/1.1\r\nHost: x\r\n" + upgrade + length + b"\r\n"
+    follows = b"GET /next HTTP/1.1\r\nHost: x\r\n" + upgrade + b"\r\n" + GET
+    with guarding(base, app=app) as server, server.connect() as connection:
+        connection.sendall(head if cut else head + body + follows)
+        if cut:
+            while not server.received:
+                pass
+            connection.sendall(body + follows)
+        said = b""
+        while said.count(b"hello") < 3:
+            said += connection.recv(65536)
+    assert seen == [("POST", "/outer", INNER), ("GET", "/next", b""), ("GET", "/", b"")]
+    assert said.count(b"HTTP/1.1 200") == 3
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n",
+        b"GET //: HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://x HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST http://[ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: foo\r\nContent-Length: 1000\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"POST /slow HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nnot a number\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\nnot a number\r\n",
+    ],
+)
+@both
+def test_no_request_is_an_error_of_ours(base, odd, caplog):
+    """Whatever it is, and whatever follows it: no traceback is written for it."""
+    with guarding(base) as server:
+        for more in (b"", b"A" * 1000, GET, b"\0" * 20_000):
+            with server.connect() as hostile:
+                send_all(hostile, odd + more)
+                hostile.shutdown(socket.SHUT_WR)
+                until_closed(hostile)
+        assert served(server)
+    assert not [record for record in caplog.records if record.levelno > logging.WARNING or record.exc_info]
+
+
+@both
+def test_a_body_that_breaks_off_in_the_middle_of_an_answer_ends_it_without_a_second_one(base, caplog):
+    begun = threading.Event()
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"50")]})
+        await send({"type": "http.response.body", "body": b"half", "more_body": True})
+        begun.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    with guarding(base, app=app) as server, server.connect() as hostile:
+        hostile.sendall(CHUNKED)
+        assert begun.wait(60)
+        hostile.sendall(b"not a number\r\n")
+        said = until_closed(hostile)
+    assert said.count(b"HTTP/1.1 ") == 1 and said.endswith(b"half")
+    assert not [record for record in caplog.records if record.levelno > logging.WARNING or record.exc_info]
 
 
 def test_many_chunks_with_extensions_are_one_body_and_trailers_are_no_headers():
@@ -320,6 +426,9 @@ def test_lines_that_anybody_can_cause_are_logged_seldom():
 
     assert [said(logging.WARNING, "bad") for _ in range(3)] == [True, False, False]
     assert [said(logging.ERROR, "worse") for _ in range(3)] == [True, True, True]
+    seldom = Seldom(now=lambda: now[0], most=2, errors=True)
+    assert [said(logging.ERROR, f"worse\nat {number}") for number in range(3)] == [True, False, False]
+    assert [said(logging.WARNING, "bad") for _ in range(3)] == [True, False, False]
     now[0] = 61.0
     assert said(logging.WARNING, "bad")
     for text in ("b", "c", "d"):

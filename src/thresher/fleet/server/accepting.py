@@ -12,7 +12,7 @@ import socket
 import ssl
 from typing import Any
 
-from thresher.fleet.server.connections import Door, Guest
+from thresher.fleet.server.door import Door, Guest
 
 log = logging.getLogger("thresher.server")
 

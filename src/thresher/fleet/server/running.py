@@ -23,8 +23,9 @@ from thresher.errors import InvalidSetting, require
 from thresher.fleet.server.accepting import Acceptor
 from thresher.fleet.server.app import App, build_app
 from thresher.fleet.server.assembling import Settings, assembled
-from thresher.fleet.server.connections import Door, configured
+from thresher.fleet.server.connections import configured
 from thresher.fleet.server.data_directory import DataDirectory, read_key_file
+from thresher.fleet.server.door import Door
 from thresher.fleet.server.memory import bound_heaps
 from thresher.fleet.server.seldom import Seldom
 from thresher.fleet.server.services import Services
@@ -249,8 +250,9 @@ def _quiet_logs() -> None:
     # These would name hosts and paths of requests.
     for name in ("httpx", "httpcore", "uvicorn.access"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    # Whoever can connect can make uvicorn say these.
-    logging.getLogger("uvicorn.error").addFilter(Seldom())
+    # Whoever can connect may make these say something, and a traceback is long.
+    for name in ("uvicorn.error", "asyncio"):
+        logging.getLogger(name).addFilter(Seldom(errors=True))
 
 
 def _raise_open_files() -> int:
