@@ -14,10 +14,11 @@ import pytest
 from fleet_server import started
 from server_cases import configuration_json, histogram_request, inside
 
+from thresher.cli.console_pages import console_pages
 from thresher.errors import InvalidSetting
 from thresher.fleet.server import analyst_routes
 from thresher.fleet.server.app import ROUTES
-from thresher.fleet.server.limits import Limits, Rate, Streams, TokenBuckets, read_body
+from thresher.fleet.server.limits import MIB, Bodies, Limits, Rate, Streams, TokenBuckets, read_body
 from thresher.fleet.server.problem import Refused
 
 
@@ -295,6 +296,69 @@ def test_streams_are_limited_in_all_and_for_each_caller():
         with streams.hold(b"c"):  # b has given its place back
             pass
     assert streams.open == 0
+
+
+def test_bytes_of_bodies_are_limited_in_all_and_for_each_caller(tmp_path):
+    """A body counts from before its first byte is read until its request is answered, and as its longest if unsaid."""
+    limits = Limits(body_bytes=9 * MIB, body_bytes_per_caller=5 * MIB)
+    with inside(tmp_path / "data", limits=limits) as server:
+        bodies = server.services.bodies
+
+        async def post(kind: str, length: int | None, come: asyncio.Event | None = None) -> tuple[int, int]:
+            said = []
+            headers = [(b"authorization", f"Bearer {server.token(kind)}".encode())]
+            if length is not None:
+                headers.append((b"content-length", str(length).encode()))
+            scope = {
+                "type": "http", "method": "POST", "path": "/v1/plans", "query_string": b"", "headers": headers,
+            }  # fmt: skip
+
+            async def receive():
+                assert come is not None, "a request that is refused is not read"
+                await come.wait()
+                return {"type": "http.request", "body": b"{", "more_body": False}
+
+            async def send(message):
+                said.append(message)
+
+            await server.app(scope, receive, send)
+            return said[0]["status"], bodies.open
+
+        async def all_of_them() -> None:
+            come = asyncio.Event()
+            held = [
+                asyncio.ensure_future(post("analyst", None, come)),  # 4 MiB, the most that this route takes
+                asyncio.ensure_future(post("operator", 4 * MIB, come)),
+            ]
+            while bodies.open < 8 * MIB:
+                await asyncio.sleep(0)
+            assert await post("analyst", MIB + 1) == (429, 8 * MIB)
+            assert await post("operator", None) == (429, 8 * MIB)
+            fits = asyncio.ensure_future(post("operator", MIB, come))
+            while bodies.open < 9 * MIB:
+                await asyncio.sleep(0)
+            assert await post("analyst", 1) == (503, 9 * MIB)
+            come.set()
+            assert {status for status, _ in await asyncio.gather(*held, fits)} == {400}
+            assert bodies.open == 0
+
+        asyncio.run(all_of_them())
+        assert server.ask("POST", "/v1/plans", server.token("analyst"), json=histogram_request()).status_code == 200
+
+
+def test_forms_are_limited_and_strangers_send_little(tmp_path):
+    with inside(tmp_path / "data", pages=console_pages) as server:
+        form = {"content-type": "application/x-www-form-urlencoded"}
+        for length, status in ((16 << 10, 403), ((16 << 10) + 1, 413)):
+            answer = server.ask("POST", "/login", content=b"a=" + b"a" * (length - 2), headers=form)
+            assert answer.status_code == status
+    bodies = Bodies(3, 2)
+    with bodies.hold(b"a", 2), pytest.raises(Refused) as refused, bodies.hold(b"a"):
+        pass
+    assert refused.value.status == 429
+    with bodies.hold(b"a", 2), pytest.raises(Refused) as refused, bodies.hold(b"b", 2):
+        pass
+    assert refused.value.status == 503 and bodies.open == 0
 
 
 GUARDED = """

@@ -23,6 +23,8 @@ from thresher.errors import ThresherError
 from thresher.fleet.server.problem import problem_of
 
 _LONGEST_TOKEN = 500
+_LARGEST_FORM = 16 << 10
+"""Of somebody whom nobody knows yet."""
 
 
 def login(office: Office) -> Endpoint:
@@ -55,7 +57,7 @@ def logout(office: Office) -> Endpoint:
 
 async def _sign_in(office: Office, request: Request) -> Response:
     office.logins.take(request.client.host if request.client else "")
-    form = await read_form(request, office.form_seconds)
+    form = await read_form(request, office.form_seconds, _LARGEST_FORM)
     number = request.cookies.get(_form_cookie(request), "")
     if form is None or not same_site(request) or not office.forms.fits(number, form.get("csrf", "")):
         return refusal(office, 403, "This form is not from this page.", "Open the login page and try again.")

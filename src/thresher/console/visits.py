@@ -25,7 +25,7 @@ from thresher.errors import NotFound, ThresherError
 from thresher.fleet.clock import Clock
 from thresher.fleet.computing import Compute, here, on_behalf_of
 from thresher.fleet.messages import QueryStatus
-from thresher.fleet.server.limits import Rate, Shares, Streams, TokenBuckets, read_body
+from thresher.fleet.server.limits import Bodies, Rate, Shares, Streams, TokenBuckets, read_body, stated_length
 from thresher.fleet.server.problem import Refused, problem_of
 from thresher.fleet.server.sharing import Shared
 from thresher.fleet.tokens import token_hash
@@ -45,6 +45,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 LARGEST_FORM = 256 << 10
+_FORM_BYTES, _FORM_BYTES_EACH = 64 << 20, 4 << 20
 _LOGINS = Rate(5, 200)
 _HEAVY, _HEAVY_EACH = 4, 2
 _LOOK_SECONDS = 0.4
@@ -77,6 +78,8 @@ class Office:
     requests: TokenBuckets = field(default_factory=lambda: TokenBuckets(_REQUESTS, most=10_000))
     """How often whoever has signed in with a token may ask for something."""
     streams: Streams = field(default_factory=lambda: Streams(200, 50))
+    bodies: Bodies = field(default_factory=lambda: Bodies(_FORM_BYTES, _FORM_BYTES_EACH))
+    """Bytes of forms that are being read."""
     heavy: Shares = field(default_factory=lambda: Shares(_HEAVY, _HEAVY_EACH, _busy))
     """Held while a picture is drawn or a guarantee recomputed: each takes a processor for seconds."""
     answers: dict[str, Any] = field(default_factory=dict)
@@ -171,7 +174,8 @@ async def enter(office: Office, request: Request, *, operator: bool = False, tou
         return to_login(request, ended=bool(identifier))
     form: dict[str, str] = {}
     if request.method == "POST":
-        read = await read_form(request, office.form_seconds)
+        with office.bodies.hold(token_hash(session.token), stated_length(request.scope["headers"], LARGEST_FORM)):
+            read = await read_form(request, office.form_seconds)
         given = request.headers.get("x-csrf-token") or ("" if read is None else read.get("csrf", ""))
         if read is None or not same_site(request) or not hmac.compare_digest(given.encode(), session.csrf.encode()):
             return refusal(office, 403, "This form is not from this page.", "Reload the page and send it again.")
@@ -227,14 +231,14 @@ def refusal(office: Office, status: int, detail: str, hint: str, *, title: str =
     return HTMLResponse(template.render(title=title, detail=detail, hint=hint), status)
 
 
-async def read_form(request: Request, seconds: float) -> dict[str, str] | None:
+async def read_form(request: Request, seconds: float, largest: int = LARGEST_FORM) -> dict[str, str] | None:
     """The fields of a form; of several with one name, the last. None if it is not a form.
 
-    Edge cases: `Refused` if it is too large, or takes longer than `seconds` to arrive.
+    Edge cases: `Refused` if it is longer than `largest`, or takes longer than `seconds` to arrive.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
         return None
-    body = await read_body(request.scope["headers"], request.receive, LARGEST_FORM, seconds)
+    body = await read_body(request.scope["headers"], request.receive, largest, seconds)
     try:
         fields = parse_qs(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=200)
     except ValueError:

@@ -16,9 +16,9 @@ from thresher.fleet.messages import (
     QueryStatus,
     Releases,
 )
+from thresher.fleet.server.auth import ANALYST
 from thresher.fleet.server.limits import MIB
 from thresher.fleet.server.routing import EVENTS, Call, Route
-from thresher.fleet.server.services import ANALYST
 from thresher.fleet.tokens import token_hash
 
 ENDED = ("done", "cancelled", "refused", "failed")

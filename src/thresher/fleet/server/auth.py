@@ -24,6 +24,9 @@ PEERS: Final = (COORDINATOR_TO_COLLECTOR, COORDINATOR_TO_AGGREGATOR, COLLECTOR_T
 
 KINDS: Final = ("enrolment", "device", "analyst", "operator", *PEERS)
 
+ANALYST: Final = ("analyst", "operator")
+"""The kinds that open an analyst's routes."""
+
 _TOKEN = re.compile(rf"thresher-({'|'.join(KINDS)})-[A-Za-z0-9_-]{{20,100}}")
 _NEEDED = "This needs a bearer token."
 _HINT = "Send the header: Authorization: Bearer <token>."

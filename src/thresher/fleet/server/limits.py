@@ -76,6 +76,10 @@ class Limits:
     """How long a request line and its headers may take to arrive, and before them TLS's handshake."""
     body_seconds: float = 30.0
     """How long a request's body may take to arrive."""
+    body_bytes: int = 256 * MIB
+    """Bytes of analysts' and operators' bodies that are being read or served, in all."""
+    body_bytes_per_caller: int = 16 * MIB
+    """Of those, with one token."""
     stall_seconds: float = 60.0
     """How long the other side may take nothing of an answer."""
     idle_seconds: int = 75
@@ -130,15 +134,19 @@ class TokenBuckets:
 class Shares:
     """Something of which there is so much, in all and for each caller. Used from any thread.
 
-    Guarantee: at most `most` are held at a time, and `each` by one caller; more is refused with what `refusal` makes.
+    Guarantee: at most `most` are held at a time, and `each` by one caller; more is refused with what `refusal` makes,
+    or, where all is held, with what `full` makes.
     """
 
-    __slots__ = ("_by_caller", "_each", "_lock", "_most", "_refusal")
+    __slots__ = ("_by_caller", "_each", "_full", "_lock", "_most", "_refusal")
 
-    def __init__(self, most: int, each: int, refusal: Callable[[], Refused]) -> None:
+    def __init__(
+        self, most: int, each: int, refusal: Callable[[], Refused], full: Callable[[], Refused] | None = None
+    ) -> None:
         self._most = most
         self._each = each
         self._refusal = refusal
+        self._full = full or refusal
         self._by_caller: Counter[bytes] = Counter()
         self._lock = threading.Lock()
 
@@ -168,8 +176,10 @@ class Shares:
             self._check(caller, 1)
 
     def _check(self, caller: bytes, number: int) -> None:
-        if self._by_caller.total() + number > self._most or self._by_caller[caller] + number > self._each:
+        if self._by_caller[caller] + number > self._each:
             raise self._refusal()
+        if self._by_caller.total() + number > self._most:
+            raise self._full()
 
 
 class Streams(Shares):
@@ -185,17 +195,46 @@ def _too_many_streams() -> Refused:
     return Refused(429, "too-many-streams", "Too many event streams are open.", retry_after=10)
 
 
+class Bodies(Shares):
+    """Bytes of bodies that are being read or served now."""
+
+    __slots__ = ()
+
+    def __init__(self, most: int, each: int) -> None:
+        super().__init__(most, each, _too_many_bytes, _too_many_bytes_in_all)
+
+
+def _too_many_bytes() -> Refused:
+    return Refused(
+        429,
+        "too-many-bytes",
+        "This token sends too much at a time.",
+        hint="Send one request after the other.",
+        retry_after=1,
+    )
+
+
+def _too_many_bytes_in_all() -> Refused:
+    return Refused(503, "too-many-bytes", "This server is being sent too much at a time.", retry_after=5)
+
+
+def stated_length(headers: list[tuple[bytes, bytes]], largest: int) -> int:
+    """How long a body is, as its request states it, or else may be; a refusal with 413 above `largest`."""
+    for name, value in headers:
+        if name == b"content-length":
+            if not value.isdigit() or len(value) > 18 or int(value) > largest:
+                raise too_large(largest)
+            return int(value)
+    return largest
+
+
 async def read_body(headers: list[tuple[bytes, bytes]], receive: Receive, largest: int, seconds: float) -> bytes:
     """The whole body of a request.
 
     Guarantee: never holds more than `largest` bytes and one chunk, whatever the request says of its length; refuses
     with 413 above it, and with 408 if the body takes longer than `seconds`.
     """
-    for name, value in headers:
-        if name == b"content-length":
-            if not value.isdigit() or len(value) > 18 or int(value) > largest:
-                raise too_large(largest)
-            break
+    stated_length(headers, largest)
     try:
         async with asyncio.timeout(seconds):
             message = await receive()

@@ -7,6 +7,7 @@ be forgotten in either. Device routes have rows too, but are served by `device_r
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from thresher.fleet.computing import on_behalf_of
 from thresher.fleet.messages import Message, decode, encode
 from thresher.fleet.server.alone import Alone
-from thresher.fleet.server.auth import Identity, bearer, check_kind
-from thresher.fleet.server.limits import KIB, TokenBuckets, read_body
+from thresher.fleet.server.auth import ANALYST, Identity, bearer, check_kind
+from thresher.fleet.server.limits import KIB, TokenBuckets, read_body, stated_length
 from thresher.fleet.server.problem import Refused, answer_of, http_refusal
 from thresher.fleet.tokens import token_hash
 
@@ -103,13 +104,14 @@ class Endpoint:
             route = self._routes.get("GET" if method == "HEAD" else method)
             if route is None:
                 raise http_refusal(405, {"Allow": ", ".join(sorted(self._routes))})
-            call = await self._call(route, scope, receive)
-            if route.answers == EVENTS:
-                status = 200
-                assert route.handler is not None
-                await self._stream(route.handler(call), receive, send)
-                return
-            result = await self._result(route, call)
+            with contextlib.ExitStack() as held:
+                call = await self._call(route, scope, receive, held)
+                if route.answers == EVENTS:
+                    status = 200
+                    assert route.handler is not None
+                    await self._stream(route.handler(call), receive, send)
+                    return
+                result = await self._result(route, call)
             status, headers, body = _answer(route, result)
         except ConnectionResetError:
             return
@@ -134,7 +136,8 @@ class Endpoint:
         with on_behalf_of(token_hash(call.token)):
             return await asyncio.to_thread(route.handler, call)
 
-    async def _call(self, route: Route, scope: Scope, receive: Receive) -> Call:
+    async def _call(self, route: Route, scope: Scope, receive: Receive, held: contextlib.ExitStack) -> Call:
+        """The request, of one who may make it. Its body counts as theirs for as long as `held` lasts."""
         services = self._services
         identity, token = None, ""
         headers = scope["headers"]
@@ -149,6 +152,8 @@ class Endpoint:
             identity = await asyncio.to_thread(services.tokens.identify, token, opens)
         body: Any = None
         if route.method in ("POST", "PUT"):
+            if identity is not None and identity.kind in ANALYST:
+                held.enter_context(services.bodies.hold(token_hash(token), stated_length(headers, route.largest_body)))
             body = await read_body(headers, receive, route.largest_body, services.limits.body_seconds)
             if route.body is not None and not route.reads:
                 small = len(body) <= _SMALL

@@ -13,8 +13,8 @@ from thresher.fleet.clock import Clock
 from thresher.fleet.collector import Collector
 from thresher.fleet.coordinator import Coordinator
 from thresher.fleet.messages import encode
-from thresher.fleet.server.auth import Identity, Tokens
-from thresher.fleet.server.limits import Limits, Streams
+from thresher.fleet.server.auth import ANALYST, Identity, Tokens
+from thresher.fleet.server.limits import Bodies, Limits, Streams
 from thresher.fleet.server.metrics import Metrics
 from thresher.fleet.server.peers import HttpAggregator, HttpCollector
 from thresher.fleet.server.sharing import Shared
@@ -24,8 +24,6 @@ from thresher.fleet.store.coordinator import CoordinatorStore
 
 T = TypeVar("T")
 
-ANALYST = ("analyst", "operator")
-"""The kinds of token that open an analyst's routes."""
 _LOOK_SECONDS = 0.2
 
 
@@ -55,6 +53,8 @@ class Services:
     """The OpenAPI document."""
     streams: Streams = field(init=False)
     """Event streams that are open now."""
+    bodies: Bodies = field(init=False)
+    """Bytes of analysts' and operators' bodies that are held now."""
     still_allowed: Shared[str, Identity] = field(init=False)
     """Whose an analyst's token is; one look for all its event streams."""
     followed: Shared[str, tuple[str, bytes]] = field(init=False)
@@ -65,6 +65,7 @@ class Services:
 
     def __post_init__(self) -> None:
         self.streams = Streams(self.limits.streams, self.limits.streams_per_caller)
+        self.bodies = Bodies(self.limits.body_bytes, self.limits.body_bytes_per_caller)
         self.still_allowed = Shared(lambda token: self.tokens.identify(token, ANALYST), _LOOK_SECONDS)
         self.followed = Shared(self._standing, _LOOK_SECONDS)
 
