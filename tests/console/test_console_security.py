@@ -228,10 +228,22 @@ def test_sessions_end_and_make_room():
         clock.time += 9
         found = sessions.find(identifier)
     assert found is None  # however busy
-    first = sessions.open("token")
+    clock.time += 100
+    other, first, *rest = sessions.open("other"), *(sessions.open("token") for _ in range(50))
     for _ in range(1000):
         sessions.open("token")
-    assert sessions.find(first) is None
+    assert all(sessions.find(each) is None for each in (first, *rest))
+    assert sessions.find(other) is not None  # whoever signs in again and again ends sessions of their own
+
+
+def test_a_thousand_sessions_make_room_where_one_token_has_the_most():
+    sessions = Sessions(Clock())
+    lonely = [sessions.open("lonely"), sessions.open("lonely")]
+    many = {number: [sessions.open(f"token{number}") for _ in range(50)] for number in range(20)}
+    found = [number for number in many for each in many[number] if sessions.find(each) is None]
+    assert len(found) == 2 and all(sessions.find(each) is not None for each in lonely)
+    assert sessions.find(sessions.open("new")) is not None
+    assert len(sessions._open) == 1000
 
 
 def test_a_thing_left_for_the_next_page_is_there_once():

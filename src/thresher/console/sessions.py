@@ -10,13 +10,14 @@ import hashlib
 import hmac
 import secrets
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any
 
 from thresher.fleet.clock import Clock
 
 _MOST = 1000
+_MOST_EACH = 50
 _BYTES = 32
 
 
@@ -33,8 +34,9 @@ class Session:
 class Sessions:
     """Open sessions, each ended after `idle` seconds without a request and after `longest` seconds in any case.
 
-    Guarantee: identifiers have 256 random bits, and only their hashes are kept. At most a thousand are open; the one
-    that was not used for the longest time makes room.
+    Guarantee: identifiers have 256 random bits, and only their hashes are kept. At most a thousand are open, and fifty
+    with one token. The token's session that was not used for the longest time makes room, or, where a thousand are
+    open, that of a token that has the most: whoever signs in again and again ends sessions of their own.
     """
 
     def __init__(self, clock: Clock, *, idle: float = 3600.0, longest: float = 12 * 3600.0) -> None:
@@ -48,9 +50,13 @@ class Sessions:
         """Open a session and return its identifier, for the cookie."""
         identifier, now = secrets.token_urlsafe(_BYTES), self._clock.now()
         with self._lock:
+            self._forget_ended(now)
+            own = [key for key, session in self._open.items() if session.token == token]
+            if len(own) >= _MOST_EACH:
+                self._end(own[0])
+            elif len(self._open) >= _MOST:
+                self._end(self._crowding())
             self._open[_key(identifier)] = Session(token, secrets.token_urlsafe(_BYTES), now, now)
-            while len(self._open) > _MOST:
-                self._end(next(iter(self._open)))
         return identifier
 
     def find(self, identifier: str, *, touch: bool = True) -> Session | None:
@@ -60,7 +66,7 @@ class Sessions:
             session = self._open.get(key)
             if session is None:
                 return None
-            if not (now - session.used < self._idle and now - session.opened < self._longest):
+            if not self._lasts(session, now):
                 self._end(key)
                 return None
             if touch:
@@ -83,6 +89,19 @@ class Sessions:
         """What the last page left, once; None if there is nothing."""
         with self._lock:
             return self._left.pop(_key(identifier), None)
+
+    def _forget_ended(self, now: float) -> None:
+        for key in [key for key, session in self._open.items() if not self._lasts(session, now)]:
+            self._end(key)
+
+    def _lasts(self, session: Session, now: float) -> bool:
+        return now - session.used < self._idle and now - session.opened < self._longest
+
+    def _crowding(self) -> bytes:
+        """The oldest session of the token that has the most."""
+        numbers = Counter(session.token for session in self._open.values())
+        most = max(numbers.values())
+        return next(key for key, session in self._open.items() if numbers[session.token] == most)
 
     def _end(self, key: bytes) -> None:
         self._open.pop(key, None)
