@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import pickle
+import threading
 from types import SimpleNamespace
 
 import httpx
@@ -15,10 +16,11 @@ from starlette.requests import Request
 from thresher.console import asking, routes
 from thresher.console.pages import ask
 from thresher.console.sessions import Sessions
-from thresher.console.visits import Office, enter
+from thresher.console.visits import Office, Visit, enter
 from thresher.fleet.clock import SystemClock
 from thresher.fleet.server.limits import Rate, TokenBuckets
 from thresher.fleet.server.problem import Refused
+from thresher.fleet.tokens import token_hash
 
 
 def asked_slowly(path: str, *, seconds: float, gone: bool = False) -> list[int]:
@@ -65,6 +67,21 @@ def test_signing_in_has_a_rate():
     assert statuses[:200] == [403] * 200 and 429 in statuses[200:]
 
 
+def test_sign_ins_count_by_the_64_of_ipv6():
+    app = Starlette(routes=routes(None, None))
+
+    async def trying(*addresses: str) -> list[int]:
+        statuses = []
+        for address in addresses:
+            transport = httpx.ASGITransport(app, client=(address, 1))
+            async with httpx.AsyncClient(transport=transport, base_url="http://server") as http:
+                statuses.append((await http.post("/login", data={"token": "x"})).status_code)
+        return statuses
+
+    assert 429 in asyncio.run(trying(*(f"2001:db8::{number:x}" for number in range(250))))
+    assert asyncio.run(trying("2001:db8:0:1::1")) == [403]
+
+
 def test_plans_are_made_where_the_server_says():
     sent = []
 
@@ -82,11 +99,33 @@ def test_plans_are_made_where_the_server_says():
 def test_who_waits_for_a_plan_is_bounded_in_number():
     planning = asking.Planning()
     request = SimpleNamespace(headers={"x-fragment": "1"})
-    visit = SimpleNamespace(request=request, identifier="a", office=SimpleNamespace(planning=planning))
-    while planning.room.acquire(blocking=False):
-        pass
-    answer = ask.plan(visit)
-    assert answer.status_code == 429 and answer.headers["retry-after"] == "1"
+    session = SimpleNamespace(token="token")
+    visit = SimpleNamespace(request=request, identifier="a", session=session, office=SimpleNamespace(planning=planning))
+    with planning.room.hold(token_hash("token"), 4):
+        answer = ask.plan(visit)
+        assert answer.status_code == 429 and answer.headers["retry-after"] == "1"
+        planning.room.check(b"another's")
+
+
+def test_plans_of_one_token_are_made_one_after_another_and_wait_for_no_other_token():
+    planning = asking.Planning()
+    begun = threading.Event()
+
+    def second() -> None:
+        begun.set()
+        with planning.turn(b"a"):
+            pass
+
+    thread = threading.Thread(target=second)
+    with planning.turn(b"a"):
+        thread.start()
+        assert begun.wait(60)
+        with planning.turn(b"b"):
+            assert thread.is_alive()
+        assert list(planning._turns) == [b"a"]
+    thread.join(60)
+    assert not thread.is_alive()
+    assert not planning._turns
 
 
 def test_whoever_has_signed_in_has_a_rate():
@@ -104,11 +143,14 @@ def test_whoever_has_signed_in_has_a_rate():
 
 def test_few_at_a_time_draw_and_verify():
     office = Office(None, None, None, SystemClock(), Sessions(SystemClock()))
+    a, b, c = (Visit(office, None, SimpleNamespace(token=token), None, {}) for token in "abc")
     with contextlib.ExitStack() as held:
-        for _ in range(4):
-            held.enter_context(office.hard_at_work())
-        with pytest.raises(Refused) as refused, office.hard_at_work():
+        for visit in (a, a, b):
+            held.enter_context(visit.hard_at_work())
+        with pytest.raises(Refused) as refused, a.hard_at_work():  # two of one token
             pass
         assert refused.value.status == 429
-    with office.hard_at_work():
+        with b.hard_at_work(), pytest.raises(Refused), c.hard_at_work():  # four in all
+            pass
+    with a.hard_at_work():
         pass

@@ -77,6 +77,39 @@ def test_only_a_named_proxy_says_that_it_was_tls(proxies, caller, proto, secure)
     assert found.startswith("__Host-" if secure else "thresher-")
 
 
+@pytest.mark.parametrize(
+    ("proxies", "caller", "forwarded", "seen"),
+    [
+        (("10.0.0.7",), "10.0.0.7", ["198.51.100.1"], "198.51.100.1"),
+        (("10.0.0.7",), "10.0.0.7", [], "10.0.0.7"),
+        (("10.0.0.7",), "10.0.0.8", ["198.51.100.1"], "10.0.0.8"),  # whoever else says so is not believed
+        ((), "127.0.0.1", ["198.51.100.1"], "127.0.0.1"),
+        # What callers wrote themselves is to the left of what the proxies saw.
+        (("10.0.0.7",), "10.0.0.7", ["203.0.113.9, 198.51.100.1"], "198.51.100.1"),
+        (("10.0.0.7",), "10.0.0.7", ["203.0.113.9", "198.51.100.1"], "198.51.100.1"),
+        (("10.0.0.0/24",), "10.0.0.7", ["203.0.113.9, 198.51.100.1, 10.0.0.8"], "198.51.100.1"),
+        (("10.0.0.7",), "10.0.0.7", ["10.0.0.7, 2001:db8::1"], "2001:db8::1"),
+    ],
+)
+def test_a_callers_address_is_the_last_that_is_no_named_proxy(proxies, caller, forwarded, seen):
+    found = []
+
+    async def app(scope, receive, send):
+        found.append(scope["client"][0])
+        await Response()(scope, receive, send)
+
+    made = _config(uvicorn, app, Settings(data_dir=Path(), proxies=proxies))
+    made.load()
+
+    async def asked() -> None:
+        transport = httpx.ASGITransport(app=made.loaded_app, client=(caller, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://console") as http:
+            await http.get("/", headers=[("X-Forwarded-For", each) for each in forwarded])
+
+    asyncio.run(asked())
+    assert found == [seen]
+
+
 @pytest.mark.parametrize("proxy", ["*", "proxy.example", "", "10.0.0.7/24", "10.0.0.300"])
 def test_a_proxy_is_an_address(proxy, tmp_path):
     with pytest.raises(InvalidSetting, match="trusted-proxy must be an address or a network"):

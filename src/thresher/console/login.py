@@ -20,6 +20,7 @@ from thresher.console.visits import (
     set_cookie,
 )
 from thresher.errors import ThresherError
+from thresher.fleet.server.networks import network_of, parsed
 from thresher.fleet.server.problem import problem_of
 
 _LONGEST_TOKEN = 500
@@ -56,7 +57,7 @@ def logout(office: Office) -> Endpoint:
 
 
 async def _sign_in(office: Office, request: Request) -> Response:
-    office.logins.take(request.client.host if request.client else "")
+    office.logins.take(_whence(request))
     form = await read_form(request, office.form_seconds, _LARGEST_FORM)
     number = request.cookies.get(_form_cookie(request), "")
     if form is None or not same_site(request) or not office.forms.fits(number, form.get("csrf", "")):
@@ -100,6 +101,13 @@ def local_path(path: str) -> str:
     """A path on this server, and nothing that a browser could read as another host."""
     plain = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and "\\" not in path
     return path if plain and len(path) < 2000 else "/"
+
+
+def _whence(request: Request) -> str:
+    """Whose a request is, as far as limits by address go: IPv6 addresses are given out by the /64."""
+    host = request.client.host if request.client else ""
+    address = parsed(host)
+    return host if address is None else network_of(address)
 
 
 def _form_cookie(request: Request) -> str:

@@ -93,8 +93,8 @@ class Office:
     """Whose a token is; one look for all its live pages."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "standings", Shared(self.desk.standing, _LOOK_SECONDS))
-        object.__setattr__(self, "callers", Shared(self.door.caller, _LOOK_SECONDS))
+        object.__setattr__(self, "standings", Shared(lambda query: self.desk.standing(query), _LOOK_SECONDS))
+        object.__setattr__(self, "callers", Shared(lambda token: self.door.caller(token), _LOOK_SECONDS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
