@@ -32,6 +32,7 @@ Bucket: TypeAlias = Any
 Every = Literal["day", "week", "month"]
 
 MOST_BINS = 1_000_000
+LONGEST_PREFIX = 10_000
 """Equal bins that are made from a number or a width; a fleet takes as many as fit its messages."""
 
 END = "\x00"
@@ -212,8 +213,10 @@ class Prefixes:
 
     def __post_init__(self) -> None:
         _column_names((self.column,))
-        if not (_are_whole(self.known, self.length) and 0 <= self.known < self.length <= 10_000):
-            raise InvalidSetting("length", "must be above the length that is known already, at most 10,000")
+        if not (_are_whole(self.known, self.length) and 0 <= self.known < self.length <= LONGEST_PREFIX):
+            raise InvalidSetting(
+                "length", f"must be above the length that is known already, at most {LONGEST_PREFIX:,}"
+            )
         object.__setattr__(self, "parents", frozenset(self.parents))
 
     @property

@@ -31,11 +31,11 @@ CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 YEAR = 366 * 86_400
 EPSILON, DELTA = 0.25, 1e-9
 NAN = float("nan")
-ANYWAY = "few-devices,policy,device-budget"  # no device is here
+ANYWAY = "few-devices,short-round,policy,device-budget"  # no device is here
 
 ROUNDS = {
     "contact_rate": ([1.0, 0.5], [0.0, 1.0001, -0.5, 1e-9, NAN]),
-    "seconds": ([0.5, YEAR], [0.0, -1.0, YEAR + 60.0, NAN]),
+    "seconds": ([0.1, YEAR], [0.0, -1.0, 1e-300, 0.099, YEAR + 60.0, NAN]),
     "completions": ([1, 1 << 40], [0, -1, (1 << 40) + 1]),
     "bucket_size": ([48, 4096], [0, 32, 40, 47, 4097]),
     "sampled_by": (["device", "aggregator"], ["nobody"]),

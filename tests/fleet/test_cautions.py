@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 import thresher as th
 from thresher.analytics.queries import HistogramQuery
 from thresher.cli import fleet as commands
-from thresher.cli.console_pages import console_pages
+from thresher.cli.console_pages import ServerDesk, console_pages
 from thresher.console import asking
 from thresher.errors import InvalidSetting, ThresherWarning
 from thresher.fleet.admission import admit
 from thresher.fleet.cautions import Public, cautions
 from thresher.fleet.client import Fleet
-from thresher.fleet.messages import QueryRequest, RoundSettings
+from thresher.fleet.messages import QueryRequest, RoundSettings, decode
 from thresher.fleet.policy import Policy
 from thresher.fleet.policy_file import read_policy, with_attributes
 from thresher.fleet.store import Overview
@@ -32,10 +32,17 @@ MANY = 100_000
 CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 
 
-def codes(policy: Policy | None = None, active: int = MANY, column: str = "country", plan=PLAN, **settings):
+def codes(
+    policy: Policy | None = None,
+    active: int = MANY,
+    column: str = "country",
+    plan=PLAN,
+    come_back: float = 0.0,
+    **settings,
+):
     query = HistogramQuery(Values((column,)), plan)
     admitted = admit(QueryRequest(name="a", query=query.to_dict(), settings=RoundSettings(**settings)))
-    return {each.code: each.text for each in cautions(admitted, Public(active, policy or Policy()))}
+    return {each.code: each.text for each in cautions(admitted, Public(active, policy or Policy(), (), come_back))}
 
 
 def test_nothing_speaks_against_a_query_that_can_succeed():
@@ -60,6 +67,23 @@ def test_a_round_that_closes_before_enough_have_completed_it():
     assert codes(completions=needed) == {}
     # Who is contacted stands for the others too.
     assert "few-devices" not in codes(Policy(max_delta=0.5, period_delta=0.9), completions=needed - 1, contact_rate=0.9)
+
+
+def test_a_round_that_is_shorter_than_the_time_between_two_visits():
+    assert codes(come_back=60.0, seconds=60.0) == {}
+    said = codes(come_back=60.0, seconds=6.0)
+    assert list(said) == ["short-round"]
+    assert "open for 6 s, and devices visit every 60 s: expect about 10 %" in said["short-round"]
+
+
+def test_every_door_knows_when_devices_come_back(tmp_path):
+    with inside(tmp_path / "data", come_back=30.0, pages=console_pages) as server:
+        for seconds, short in ((29.0, True), (30.0, False)):
+            answer = server.ask("POST", "/v1/plans", server.token("analyst"), json=histogram_request(seconds=seconds))
+            assert ("short-round" in [each["code"] for each in answer.json()["warnings"]]) == short
+            request = decode(QueryRequest, json.dumps(histogram_request(seconds=seconds)))
+            found = [each.code for each in ServerDesk(server.services).preview(request).warnings]
+            assert ("short-round" in found) == short
 
 
 def test_a_policy_that_devices_will_not_answer_under():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import math
 import shutil
 import sys
 import threading
@@ -125,6 +126,27 @@ def test_what_cannot_be_run_is_neither_stored_nor_charged(server, wrong, error):
             method(wrong)
     assert server.coordinator.queries() == []
     assert server.ledger.history() == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "setting", "said"),
+    [
+        (HistogramQuery(Values(("word",)), PLAN, tuple(f"value{i:015d}" for i in range(100_000))), "domain", "2 MiB"),
+        pytest.param(
+            HistogramQuery(Bins("word", tuple(i + 0.123456789 for i in range(150_000))), PLAN),
+            "bins",
+            "too many",
+            marks=pytest.mark.slow,
+        ),
+        (dataclasses.replace(TRIE, step=4096), "step", "at most 2,042 with 2 levels"),
+        (dataclasses.replace(TRIE, step=5001), "step", "at most 5,000 with 2 levels"),
+        (QuantilesQuery("word", (0.5,), PLAN, 1.0, math.nextafter(1.0, 2.0), "search"), "upper", "above lower"),
+    ],
+)
+def test_a_refusal_names_the_setting_that_was_given(server, wrong, setting, said):
+    with pytest.raises(InvalidSetting, match=said) as refused:
+        server.coordinator.preview(request(query=wrong))
+    assert refused.value.setting == setting
 
 
 def test_a_bucket_size_that_fits_is_taken(server):

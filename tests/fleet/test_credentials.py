@@ -48,6 +48,17 @@ def test_a_secret_that_cannot_be_read_is_named_and_not_shown(tmp_path):
     assert CANARY not in str(twice.value)
 
 
+def test_who_gives_no_key_is_told_how_to_in_python_and_on_the_command_line(tmp_path, monkeypatch):
+    for variable in ("THRESHER_KEY", "THRESHER_KEY_FILE"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(InvalidSetting) as missing:
+        th.Fleet("http://127.0.0.1:1")
+    assert "key_file=" in missing.value.hint and "--key-file" in missing.value.hint
+    with pytest.raises(InvalidSetting) as missing, th.Device("http://127.0.0.1:1", None, {}) as device:
+        device.check_in()
+    assert "enrolment_key=" in missing.value.hint and "--enrolment-key-file" in missing.value.hint
+
+
 def test_a_fleet_reads_its_key(tmp_path, monkeypatch):
     file = tmp_path / "key"
     file.write_text(f"thresher-analyst-{CANARY}\n")

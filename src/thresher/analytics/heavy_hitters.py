@@ -16,7 +16,7 @@ from thresher.errors import InvalidSetting, NotReleased
 from thresher.mechanism.release import ReleasedBucket
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import check_count
-from thresher.questions import END, Prefixes, Values
+from thresher.questions import END, LONGEST_PREFIX, Prefixes, Values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,7 +68,13 @@ def _one_shot(population: Population, column: str, plan: Plan, progress: Progres
 
 
 def _by_levels(population: Population, column: str, plan: Plan, step: int, progress: Progress | None) -> HeavyHitters:
-    Prefixes(column, plan.rounds * step)  # refuses a trie that is too deep before anything is asked
+    if not plan.rounds * step <= LONGEST_PREFIX:
+        raise InvalidSetting(
+            "step",
+            f"must be at most {LONGEST_PREFIX // plan.rounds:,} with {plan.rounds:,} levels",
+            hint=f"All levels together look at no more than {LONGEST_PREFIX:,} characters.",
+        )
+    Prefixes(column, plan.rounds * step)  # refuses a column that cannot be asked
     rounds = Rounds(population, plan, progress)
     nodes: list[TrieNode] = []
     items: list[FoundItem] = []

@@ -66,6 +66,8 @@ def quantiles(
             f"must be at least one for each of the {len(wanted)} quantiles, the plan has {plan.rounds}",
             hint="Plan with about ten rounds for each, or use method='hierarchy'.",
         )
+    if not low < low + (high - low) / 2 < high:
+        raise InvalidSetting("upper", "must be further above lower: no number is between them to split the range at")
     Below(column, low)  # refuses a column name that cannot be asked
     rounds = Rounds(population, plan, progress)
     splits = search(rounds, column, wanted, low, high)

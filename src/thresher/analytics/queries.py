@@ -48,7 +48,7 @@ class _Query:
             self.run(_Probe())
         except _Asked as asked:
             return asked.question
-        raise InvalidSetting("rounds", "are none")
+        raise InvalidSetting("query", "asks nothing with these settings")
 
     def describe(self) -> str:
         """Verb, columns and method in a few words: for a ledger, a list, a title."""

@@ -48,10 +48,11 @@ class ServerDesk:
     def __init__(self, services: Services) -> None:
         self._coordinator = services.the_coordinator
         self._wake = services.wake
+        self._come_back = services.come_back
 
     def preview(self, request: QueryRequest) -> PlanPreview:
         """What a query would do; charges nothing."""
-        return self._coordinator.preview(request)
+        return self._coordinator.preview(request, self._come_back)
 
     def submit(self, request: QueryRequest, by: str) -> QueryStatus:
         """Charge and run a query."""

@@ -14,6 +14,7 @@ from thresher.analytics.queries import with_plan
 from thresher.errors import InvalidSetting
 from thresher.fleet import sealing
 from thresher.fleet.messages import (
+    LARGEST_BUCKET,
     LARGEST_CONFIGURATION,
     Guarantees,
     QueryRequest,
@@ -107,7 +108,7 @@ def _first_round(query: Query, rates: Rates, settings: RoundSettings) -> RoundCo
         public_key=bytes(sealing.KEY_BYTES),
     )
     if not len(canonical(first)) <= LARGEST_CONFIGURATION - _NAMES:
-        raise InvalidSetting("query", "is too large to be sent to devices", hint="Use fewer bins.")
+        raise _too_large(query)
     return first
 
 
@@ -134,6 +135,13 @@ def check_bucket_size(query: Query, size: int) -> None:
     """Refuse a size in which answers of the query could not be sent, where their length is known."""
     needed = _needed(_last_question(query))
     longest = len(canonical(query.to_dict()))
+    if needed > LARGEST_BUCKET and isinstance(query, HeavyHittersQuery):
+        rounds, around = query.plan.rounds, needed - query.plan.rounds * query.step
+        raise InvalidSetting(
+            "step",
+            f"must be at most {(LARGEST_BUCKET - around) // rounds:,} with {rounds:,} levels in a fleet",
+            hint=f"A device's answer has at most {LARGEST_BUCKET:,} bytes.",
+        )
     if not needed <= size:
         raise InvalidSetting(
             "bucket_size",
@@ -141,7 +149,18 @@ def check_bucket_size(query: Query, size: int) -> None:
             hint="Answers that do not fit are not counted.",
         )
     if not longest <= LARGEST_CONFIGURATION // 2:
-        raise InvalidSetting("query", "is too large to be sent to devices", hint="Use fewer bins.")
+        raise _too_large(query)
+
+
+def _too_large(query: Query) -> InvalidSetting:
+    """The refusal of a query that is too long, which names what makes it so."""
+    if not isinstance(query, HistogramQuery):
+        return InvalidSetting("query", "is too long for a fleet", hint="Ask for fewer quantiles at a time.")
+    without = len(canonical(replace(query, domain=None).to_dict()))
+    if query.domain is not None and without <= LARGEST_CONFIGURATION // 2:
+        most = f"{LARGEST_CONFIGURATION // 2 >> 20} MiB"
+        return InvalidSetting("domain", f"is too long for a fleet, which takes {most}", hint="Name fewer values.")
+    return InvalidSetting("bins", "are too many to be sent to devices", hint="Use fewer bins.")
 
 
 def _last_question(query: Query) -> Question:

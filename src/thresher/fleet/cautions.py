@@ -28,18 +28,25 @@ class Public:
     """What devices agree to, as the operator states it; `attributes` are those that devices hold."""
     recent: tuple[tuple[float, float], ...] = ()
     """Epsilon and delta of each query that was charged within the policy's period."""
+    come_back: float = 0.0
+    """After how many seconds devices are told to come again; 0 where that is not known."""
 
     @classmethod
-    def of(cls, active: int, policy: Policy, charges: Iterable[Entry], *, now: float) -> Public:
+    def of(cls, active: int, policy: Policy, charges: Iterable[Entry], *, now: float, come_back: float = 0.0) -> Public:
         """What is known now, with these charges on the ledger."""
         since = now - policy.period
         recent = ((entry.epsilon, entry.delta) for entry in charges if entry.time.timestamp() > since)
-        return cls(active, policy, tuple(recent))
+        return cls(active, policy, tuple(recent), come_back)
 
 
 def cautions(admitted: Admitted, public: Public) -> list[Caution]:
     """Why this query would be charged for nothing; an empty list where nothing speaks against it."""
-    found = [_few_devices(admitted, public), _unknown_attribute(admitted, public), _refused(admitted, public)]
+    found = [
+        _few_devices(admitted, public),
+        _short_round(admitted, public),
+        _unknown_attribute(admitted, public),
+        _refused(admitted, public),
+    ]
     return [caution for caution in found if caution is not None]
 
 
@@ -60,6 +67,18 @@ def _few_devices(admitted: Admitted, public: Public) -> Caution | None:
         text=f"{who}; a value must be held by {needed:,} to be released with 95 % probability. Even a value that all "
         f"of them hold is released with {_percent(seen)}: "
         + ("expect an empty answer." if seen < _LIKELY else "the answer may well be empty."),
+    )
+
+
+def _short_round(admitted: Admitted, public: Public) -> Caution | None:
+    """Where a round closes before every device that is there has visited."""
+    seconds = admitted.settings.seconds or 0.0
+    if seconds >= public.come_back:
+        return None
+    return Caution(
+        code="short-round",
+        text=f"A round is open for {seconds:g} s, and devices visit every {public.come_back:g} s: expect about "
+        f"{_percent(seconds / public.come_back)} of those that are there.",
     )
 
 

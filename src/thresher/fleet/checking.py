@@ -156,4 +156,4 @@ def _is_float(found: Any) -> bool:
 
 
 def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) or not value.is_integer() else f"{int(value):,}"
+    return f"{value:,}" if isinstance(value, int) else f"{int(value):,}" if value.is_integer() else f"{value:.4g}"

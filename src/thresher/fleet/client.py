@@ -69,8 +69,8 @@ class Fleet(QueryTaker):
             raise InvalidSetting(
                 "key",
                 "is missing",
-                hint=f"Give a file with an analyst's token as key_file, or set {credentials.KEY} or "
-                f"{credentials.KEY}_FILE.",
+                hint="Give a file with an analyst's token (key_file=… in Python, --key-file on the command line), or "
+                f"set {credentials.KEY} or {credentials.KEY}_FILE.",
             )
         self._connection = Connection(url, token, ca_file=ca_file, patience=patience, transport=transport, sleep=sleep)
         self._sleep = sleep

@@ -139,11 +139,18 @@ class Coordinator:
 
     # What an analyst may do.
 
-    def preview(self, request: QueryRequest | bytes) -> PlanPreview:
-        """What a query would do, and what speaks against it; charges nothing. A request in bytes is read first."""
+    def preview(self, request: QueryRequest | bytes, come_back: float = 0.0) -> PlanPreview:
+        """What a query would do, and what speaks against it; charges nothing. A request in bytes is read first.
+
+        `come_back` is after how many seconds devices are told to come again, where that is known.
+        """
         budget = previews.budget_of(self._ledger)
         public = Public.of(
-            self._collector.overview().active, self.policy, self._ledger.history(), now=self._clock.now()
+            self._collector.overview().active,
+            self.policy,
+            self._ledger.history(),
+            now=self._clock.now(),
+            come_back=come_back,
         )
         preview: PlanPreview = self._compute(previews.previewed, request, self._defaults, budget, public)
         return preview

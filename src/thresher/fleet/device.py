@@ -224,7 +224,12 @@ class Device:
     def _enrolling(self, patience: _Patience, again: bool = False) -> _Steps:
         if self.core.token is None or again:
             if self._enrolment_key is None:
-                raise InvalidSetting("enrolment_key", "is needed to enrol")
+                raise InvalidSetting(
+                    "enrolment_key",
+                    "is needed to enrol",
+                    hint="An operator makes it. Give it as enrolment_key=… in Python, or in a file with "
+                    "--enrolment-key-file on the command line.",
+                )
             request = self.core.enrol_request(self._enrolment_key)
             answer = yield from self._insist(request, patience)
             if answer.status in _REFUSED:

@@ -55,6 +55,8 @@ Text = Annotated[str, Meta(min_length=1, max_length=200)]
 Rate = Annotated[int, Meta(ge=1, le=ONE)]
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 Seconds = Annotated[float, Meta(gt=0, le=366 * 86_400)]
+RoundSeconds = Annotated[float, Meta(ge=0.1, le=366 * 86_400)]
+"""Shorter than this no device can answer: the query would be charged for nothing."""
 Hex32 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
 """32 bytes in hexadecimal."""
 BucketSize = Annotated[int, Meta(ge=SMALLEST_BUCKET, le=LARGEST_BUCKET)]
@@ -257,7 +259,7 @@ class RoundSettings(Message, frozen=True, kw_only=True):
     contact_rate: Annotated[float, Meta(gt=0, le=1)] | None = None
     sampled_by: SampledBy | None = None
     bucket_size: BucketSize | None = None
-    seconds: Seconds | None = None
+    seconds: RoundSeconds | None = None
     """How long a round is open."""
     completions: Annotated[int, Meta(ge=1, le=1 << 40)] | None = None
     """A round also closes when this many devices have completed it."""

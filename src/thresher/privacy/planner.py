@@ -107,7 +107,7 @@ def _needed(setting: str, check: Callable[[object], float], value: object) -> fl
         raise InvalidSetting(
             setting,
             "is missing",
-            hint=f"Give {setting}=…, for example th.plan(epsilon=1.0, delta=1e-8).",
+            hint="For example epsilon=1.0, delta=1e-8 in Python, or --epsilon 1 --delta 1e-8 on the command line.",
         )
     return check(value)
 

@@ -38,7 +38,7 @@ def _by(call: Call) -> str:
 
 
 def _plan(call: Call) -> PlanPreview:
-    return call.services.the_coordinator.preview(call.body)
+    return call.services.the_coordinator.preview(call.body, call.services.come_back)
 
 
 def _submit(call: Call) -> QueryStatus:
