@@ -20,7 +20,7 @@ from thresher.cli.console_pages import console_pages
 from thresher.errors import BudgetExceeded
 from thresher.fleet import views
 from thresher.fleet.coordinator import Coordinator
-from thresher.fleet.messages import encode
+from thresher.fleet.messages import QueryStatus, decode, encode
 from thresher.fleet.outlines import LONGEST, columns, outlined
 from thresher.fleet.server.analyst_routes import _events
 from thresher.fleet.server.routing import Call
@@ -86,6 +86,22 @@ def test_lists_hold_no_list_of_values_and_a_query_alone_is_whole(server):
     [listed] = server.coordinator.queries()
     assert [round.state for round in listed.rounds] == ["released"]
     assert server.coordinator.answer(id).below_threshold == list(DOMAIN[1:])
+
+
+def test_one_query_is_sent_whole_without_being_decoded(server, monkeypatch):
+    long = server.coordinator.submit(request(query=LONG), "ada").id
+    short = server.coordinator.submit(request("short"), "ada").id
+    whole = {id: server.coordinator.status(id) for id in (long, short)}
+    read, content = [], views._content
+    monkeypatch.setattr(views, "_content", lambda query: read.append(len(query.query)) or content(query))
+    for id in (long, short):
+        assert decode(QueryStatus, server.coordinator.status_json(id)) == whole[id]
+    assert max(read) < LONGEST
+    with server.store._database.transaction() as transaction:
+        transaction.execute("UPDATE query_bodies SET query = substr(query, 1, 5000)")
+    damaged = decode(QueryStatus, server.coordinator.status_json(long))
+    assert "cannot be read: its question" in damaged.problem
+    assert "domain" not in damaged.query
 
 
 def test_only_what_is_asked_for_is_read_whole(server, monkeypatch):
@@ -182,14 +198,12 @@ def test_pages_and_routes_stay_small(tmp_path):
 def test_streams_of_a_query_look_at_it_once_and_send_no_list_of_values(tmp_path, monkeypatch):
     looked = Counter()
     standing = Coordinator.standing
-    monkeypatch.setattr(Coordinator, "standing", lambda *a: looked.update(["standing"]) or standing(*a))
     monkeypatch.setattr(Coordinator, "status", lambda *a: pytest.fail("a stream reads no query whole"))
     with inside(tmp_path / "data") as server:
         services, token = server.services, server.token("analyst")
         services.followed._seconds = services.still_allowed._seconds = math.inf
-        with pytest.raises(pytest.fail.Exception):  # the answer to a submission is whole
-            services.the_coordinator.submit(request(query=LONG), "ada")
-        [query] = [each.id for each in services.the_coordinator.queries()]
+        query = services.the_coordinator.submit(request(query=LONG), "ada").id
+        monkeypatch.setattr(Coordinator, "standing", lambda *a: looked.update(["standing"]) or standing(*a))
         identity = services.tokens.identify(token, ("analyst",))
 
         async def watched() -> list[bytes]:

@@ -156,7 +156,7 @@ class Coordinator:
         return preview
 
     def submit(self, request: QueryRequest | bytes, by: str) -> QueryStatus:
-        """Take a query, charge it, and start it. A request in bytes, as it was sent, is read first.
+        """Take a query, charge it, and start it; where it stands. A request in bytes, as it was sent, is read first.
 
         Guarantee: idempotent by `by` and the request's name. Nothing is stored for a request that is refused by a
         check, and nothing is charged for one that does not fit the budget: it is stored as refused, for a while.
@@ -175,7 +175,7 @@ class Coordinator:
             if stored.state == "refused":
                 raise BudgetExceeded(stored.problem or "The budget was exceeded.", hint="Nothing was charged.")
             self._charge(stored)
-        return self.status(stored.id)
+        return self.standing(stored.id)
 
     def cancel(self, query: str, by: str) -> QueryStatus:
         """Stop a query and delete its open round's reports unread; nothing is refunded.
@@ -193,11 +193,15 @@ class Coordinator:
                     self._drop_rounds()
                 finally:
                     self._stepping.release()
-        return self.status(query)
+        return self.standing(query)
 
     def status(self, query: str) -> QueryStatus:
         """Where a query stands; `NotFound` if there is none."""
         return views.status(self._find(query), self._store.shown_rounds(query), self._runner.live)
+
+    def status_json(self, query: str) -> bytes:
+        """The same as it is sent. A long query is not decoded, only copied."""
+        return views.written(self.standing(query), self._find(query))
 
     def standing(self, query: str) -> QueryStatus:
         """Where a query stands, without its lists of values; `NotFound` if there is none."""

@@ -307,8 +307,8 @@ class QueryStatus(Message, frozen=True, kw_only=True):
     ended: float | None
     problem: str | None
     query: dict[str, Any]
-    """Empty for a stored query that cannot be read; `problem` says so. In lists and events, and of a query that was
-    refused, a long one lacks its domain, the edges of its bins and its probabilities."""
+    """Empty for a stored query that cannot be read; `problem` says so. A long one lacks its domain, the
+    edges of its bins and its probabilities, except where it is asked for by its id and was not refused."""
     settings: RoundSettings
     rounds_planned: int
     rounds: list[RoundStatus]

@@ -24,6 +24,7 @@ from thresher.fleet.messages import (
     RoundSettings,
     RoundStatus,
     decode,
+    encode,
 )
 from thresher.fleet.ports import AggregatorPort, CollectorPort, ProgressPort
 from thresher.ledger import Ledger
@@ -118,6 +119,21 @@ def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str,
         rounds=shown,
         guarantees=guarantees,
     )
+
+
+def written(standing: QueryStatus, whole: StoredQuery) -> bytes:
+    """A status as it is sent, with the whole query in place of the query in short.
+
+    Edge cases: where the whole query cannot be read, the query in short stays, and `problem` says so.
+    """
+    if not standing.query:
+        return encode(standing)
+    try:
+        query = msgspec.json.decode(whole.query, type=msgspec.Raw)
+    except msgspec.DecodeError:
+        lost = "What is stored of this query cannot be read: its question."
+        return encode(msgspec.structs.replace(standing, problem=f"{standing.problem or ''} {lost}".strip()))
+    return msgspec.json.encode(msgspec.structs.asdict(standing) | {"query": query})
 
 
 T = TypeVar("T")

@@ -51,8 +51,8 @@ def _queries(call: Call) -> QueryList:
     return QueryList(queries=call.services.the_coordinator.queries())
 
 
-def _query(call: Call) -> QueryStatus:
-    return call.services.the_coordinator.status(call.path["query"])
+def _query(call: Call) -> bytes:
+    return call.services.the_coordinator.status_json(call.path["query"])
 
 
 def _releases(call: Call) -> Releases:
