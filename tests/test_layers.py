@@ -20,6 +20,7 @@ LAYERS = [
     "privacy",
     "mechanism",
     "testing",
+    "normal_form",
     "questions",
     "spelling",
     "ledger",

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -25,6 +24,7 @@ from numbers import Integral
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, get_args
 
 from thresher.errors import InvalidFormat, InvalidSetting
+from thresher.normal_form import composed
 
 Bucket: TypeAlias = Any
 """A text, whole number, float, boolean, date or time, or a tuple of these. Never None: that is "no value"."""
@@ -57,13 +57,15 @@ class Question(Protocol):
 def normal(value: Any) -> Any:
     """A value in the form in which it is counted: text in NFC without NUL; None and NaN are "no value".
 
+    Text with more than 30 combining marks in a row is no value either (see `normal_form`).
+
     NUL goes first, since what it kept apart may compose. A device's time with a zone is read on that zone's wall clock:
     it is the local time of whoever holds it. Tables read such times on the wall clock of one zone for all units.
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, str):
-        return unicodedata.normalize("NFC", value.replace(END, ""))
+        return composed(value.replace(END, ""))
     return value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
 
 

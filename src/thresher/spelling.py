@@ -21,7 +21,7 @@ import math
 import re
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, cast
 
 from thresher.questions import normal
 
@@ -47,7 +47,7 @@ def as_text(value: Any) -> str | None:
     Edge cases: what is neither text, number, boolean, date nor time is no value.
     """
     if isinstance(value, str):
-        return str(normal(value))
+        return cast(str | None, normal(value))
     if isinstance(value, bool) or type(value).__name__ == "bool":  # the second is NumPy's
         return "true" if value else "false"
     if isinstance(value, Integral):

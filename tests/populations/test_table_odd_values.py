@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from table_cases import Maker
 
 from thresher.errors import InvalidSetting
 from thresher.populations import Table
@@ -21,6 +23,10 @@ from thresher.populations.csv_files import Header, parsed
 from thresher.populations.guarding import guarded
 from thresher.populations.record_stream import whole_records
 from thresher.questions import Bins, Cells, Dates, Prefixes, Question, Values
+
+MARKS = "\u0301\u0323"
+MOST_MARKS, TOO_MANY_MARKS = "a" + MARKS * 15, "a" + MARKS * 16
+"""As many in a row as text may have, and more."""
 
 NOON = 1_706_702_400_000_000
 """On 31 January 2024, in microseconds since 1970, UTC."""
@@ -54,6 +60,47 @@ def test_the_first_and_the_last_instant_of_the_calendar_count() -> None:
     first, last = -62_135_596_800_000_000, 253_402_300_799_999_999
     found = counts(made([first] * 4 + [last] * 5), Dates("value", "day"))
     assert dict(found[1:]) == {dt.date(2024, 1, 31): 3, dt.date(1, 1, 1): 4, dt.date(9999, 12, 31): 5}
+
+
+def test_text_with_too_many_marks_in_a_row_is_no_value(source: Maker) -> None:
+    values = ["b"] * 3 + [MOST_MARKS] * 4 + [TOO_MANY_MARKS] * 5
+    people = pa.table({"value": values, "person": [f"p{number}" for number in range(12)]})
+    expected = [("b", 3), (unicodedata.normalize("NFC", MOST_MARKS), 4)]
+    for unit in (None, "person"):
+        assert sorted(counts(source(people), Values(("value",)), unit)[1:], key=str) == sorted(expected, key=str)
+    firsts = dict(counts(source(people), Prefixes("value", 1))[1:])
+    assert firsts == {"b": 3, unicodedata.normalize("NFC", MOST_MARKS)[0]: 4}
+
+
+def test_a_unit_with_too_many_marks_in_a_row_is_none(source: Maker) -> None:
+    people = pa.table({"value": ["b"] * 6, "person": ["1", "2", MOST_MARKS, "3", TOO_MANY_MARKS, TOO_MANY_MARKS + "x"]})
+    assert counts(source(people), Values(("value",)), "person")[1:] == [("b", 4)]
+
+
+def test_a_unit_is_counted_under_a_value_that_it_has(local: Maker) -> None:
+    odd = [TOO_MANY_MARKS, "a" + "\x00\u0301" * 40]
+    people = pa.table({"value": ["b", *odd * 20] * 3, "person": [name for name in "xyz" for _ in range(41)]})
+    assert counts(local(people), Values(("value",)), "person")[1:] == [("b", 3)]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis itself
+def test_units_with_too_many_marks_on_databases(postgresql_url: str) -> None:
+    persons = ["1", "2", MOST_MARKS, unicodedata.normalize("NFC", MOST_MARKS), "3", *[TOO_MANY_MARKS] * 4]
+    sqlite = ibis.sqlite.connect()
+    sqlite.con.execute("CREATE TABLE people (value INTEGER, person TEXT)")
+    sqlite.con.executemany("INSERT INTO people VALUES (7, ?)", [(person,) for person in persons])
+    assert counts(sqlite.table("people"), Values(("value",)), "person")[1:] == [(7, 4)]
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level1', deterministic = false)"
+        )
+        for number, collation in enumerate(("", 'COLLATE "C"', "COLLATE any_case")):
+            connection.execute(f"CREATE TABLE people{number} (value integer, person text {collation})")
+            for person in persons:
+                connection.execute(f"INSERT INTO people{number} VALUES (7, %s)", [person])
+            table = ibis.postgres.from_connection(connection).table(f"people{number}")
+            assert counts(table, Values(("value",)), "person")[1:] == [(7, 4)]
 
 
 class Text(str):

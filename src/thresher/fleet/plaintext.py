@@ -13,7 +13,6 @@ import enum
 import functools
 import os
 import re
-import unicodedata
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +20,7 @@ import msgspec
 
 from thresher.errors import InvalidFormat
 from thresher.fleet.messages import SMALLEST_BUCKET
+from thresher.normal_form import composed
 from thresher.questions import END, Below, Bins, Bucket, Cells, Dates, Joint, Prefixes, Question, Values
 from thresher.spelling import as_text
 
@@ -47,7 +47,7 @@ class _Impossible(Exception):
 
 
 class _Foreign(Exception):
-    """A device sends this element only if its Unicode has other normal forms than ours."""
+    """A device sends this element only if its Unicode, or its rule for marks, has other normal forms than ours."""
 
 
 def fleet_bucket(question: Question, value: Any) -> Bucket | None:
@@ -196,7 +196,10 @@ def _readers(question: Hashable) -> tuple[Read, ...]:
 def _text(part: Any) -> str:
     if type(part) is not str or END in part:
         raise _Impossible
-    return unicodedata.normalize("NFC", part)
+    text = composed(part)
+    if text is None:
+        raise _Foreign
+    return text
 
 
 def _boolean(part: Any) -> bool:

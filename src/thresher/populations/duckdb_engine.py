@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from thresher.analytics.rounds import Progress
 from thresher.errors import InvalidSetting
+from thresher.normal_form import LEAST_BYTES, TOO_MANY_MARKS
 from thresher.populations.columns import VALUE, WEIGHT, canonical, value_names
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind
@@ -35,9 +36,19 @@ T = TypeVar("T")
 _DIRECTORIES: weakref.WeakKeyDictionary[Any, Callable[[], object]] = weakref.WeakKeyDictionary()
 """How to remove the directory of each connection of ours."""
 
+_MANY = TOO_MANY_MARKS.replace("{", "{{").replace("}", "}}")
+_ASCII = "strlen({0}) = length({0})"
+# Most text is short or has a byte for each character, and needs no closer look.
+_COMPOSABLE = (
+    f"(strlen({{0}}) < {LEAST_BYTES} OR {_ASCII} OR NOT regexp_matches(replace({{0}}, chr(0), ''), '{_MANY}'))"
+)
+"""That text has no more marks in a row than may be sorted: the time that this takes grows with their square."""
+
 _CLEAN: dict[Kind, str] = {
     # NUL goes first: nfc_normalize stops at one.
-    "text": "nfc_normalize(replace(CAST({0} AS VARCHAR), chr(0), '')) COLLATE C",
+    "text": f"CASE WHEN {_COMPOSABLE} THEN nfc_normalize(replace({{0}}, chr(0), '')) END COLLATE C".replace(
+        "{0}", "CAST({0} AS VARCHAR)"
+    ),
     "whole numbers": "TRY_CAST({0} AS BIGINT)",
     "floats": "CASE WHEN {0} = 0 THEN CAST(0 AS DOUBLE) ELSE CAST({0} AS DOUBLE) END",
     "decimals": "CAST({0} AS VARCHAR) COLLATE C",
@@ -70,8 +81,9 @@ _KINDS: dict[str, Kind] = {
 
 
 _UNIT = (
-    # Text with a byte for each character is ASCII, which NFC leaves as it is; nfc_normalize stops at a NUL.
-    "CASE WHEN strlen({0}) = length({0}) OR contains({0}, chr(0)) THEN {0} ELSE nfc_normalize({0}) END COLLATE C"
+    # NFC leaves ASCII as it is; nfc_normalize stops at a NUL.
+    f"CASE WHEN {_ASCII} OR contains({{0}}, chr(0)) THEN {{0}} "
+    f"WHEN {_COMPOSABLE} THEN nfc_normalize({{0}}) END COLLATE C"
 )
 _EARLIEST, _LATEST = (f"make_timestamptz({instant})" for instant in CALENDAR)
 _NESTED = ("struct", "list", "map", "array", "union", "variant")
@@ -143,24 +155,38 @@ def cleaned(
         relation = relation.aggregate(f"{listed}, count(*) AS {WEIGHT}", listed)
     clean = [f"{_CLEAN[kind].format(name)} AS {name}" for name, kind in zip(names, kinds, strict=True)]
     projected = relation.project(", ".join([*clean, WEIGHT] if weighted else clean))
-    return LazyRows("DuckDB", projected, collect, weighted)
+    # Text that cannot be normalised is null from here on.
+    return LazyRows("DuckDB", projected, collect, weighted, nulls=weighted)
 
 
 def chosen(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zone: str = UTC) -> Any:
-    """One row for each value of the column u, with v0, v1, … of a row that is chosen at random."""
+    """One row for each value of the column u, with v0, v1, … of a row that is chosen at random.
+
+    Edge cases: one more row, without values, for all texts in u that cannot be normalised.
+    """
     names = value_names(len(kinds))
     known = "u IS NOT NULL AND NOT isnan(u)" if unit_kind == "floats" else "u IS NOT NULL"
     held = _comparable(relation, time_zone).filter(f"{known} AND {_held(names, kinds)}")
-    drawn = held.project(f"{', '.join(names)}, {unit_key(unit_kind)} AS u, random() AS r")
+    # A row with text that cannot be normalised has no number, and is never the first; a filter would take longer.
+    texts = [
+        _COMPOSABLE.format(f"CAST({name} AS VARCHAR)")
+        for name, kind in zip(names, kinds, strict=True)
+        if kind == "text"
+    ]
+    number = f"CASE WHEN {' AND '.join(texts)} THEN random() END" if texts else "random()"
+    drawn = held.project(f"{', '.join(names)}, {unit_key(unit_kind)} AS u, {number} AS r")
     if len(names) == 1:
-        return drawn.aggregate(f"arg_min({VALUE}0, r) AS {VALUE}0", "u")
+        return drawn.aggregate(f"CASE WHEN u IS NOT NULL THEN arg_min({VALUE}0, r) END AS {VALUE}0", "u")
     packed = ", ".join(f"{name} := {name}" for name in names)
-    whole_rows = drawn.aggregate(f"arg_min(struct_pack({packed}), r) AS s", "u")
+    whole_rows = drawn.aggregate(f"CASE WHEN u IS NOT NULL THEN arg_min(struct_pack({packed}), r) END AS s", "u")
     return whole_rows.project(", ".join(f"s.{name} AS {name}" for name in names))
 
 
 def unit_key(kind: Kind | None) -> str:
-    """What tells units of a column u apart, as SQL: text by its bytes in NFC, anything else by itself."""
+    """What tells units of a column u apart, as SQL: text by its bytes in NFC, anything else by itself.
+
+    Edge cases: null for text that cannot be normalised, which is no unit.
+    """
     return _UNIT.format("CAST(u AS VARCHAR)") if kind == "text" else "u"
 
 

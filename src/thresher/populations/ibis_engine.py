@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import math
 import sys
-import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from thresher.errors import InvalidSetting
+from thresher.normal_form import TOO_MANY_MARKS, composed
 from thresher.populations.columns import value_names
 from thresher.populations.duckdb_engine import RelationEngine, counted_once
 from thresher.populations.guarding import guarded
@@ -112,7 +112,8 @@ class IbisEngine:
 
         def run() -> LazyRows:
             held = self._held(self._select(wanted, unit), [*wanted, unit])
-            drawn = held.mutate(r=ibis.random(), u=self._unit_key(held.u, unit))
+            keyed = held.mutate(u=self._unit_key(held.u, unit))
+            drawn = keyed.filter(keyed.u.notnull()).mutate(r=ibis.random())
             first = {name: drawn[name].argmin(drawn.r) for name in names}
             one_each = drawn.group_by("u").aggregate(**first).drop("u")
             return counted_once(self._cleaned(one_each, wanted), wanted)
@@ -217,7 +218,7 @@ def _is_a_double_on_postgresql(number: Any) -> Any:
 
 
 def _normal_on_postgresql(text: Any) -> Any:
-    """The bytes of text in NFC."""
+    """The bytes of text in NFC; null where it has too many marks in a row."""
     import ibis
 
     def normalize(text: str) -> str:
@@ -226,8 +227,14 @@ def _normal_on_postgresql(text: Any) -> Any:
     def convert_to(text: str, encoding: str) -> bytes:
         raise NotImplementedError
 
+    def convert_from(octets: bytes, encoding: str) -> str:
+        raise NotImplementedError
+
     builtin = ibis.udf.scalar.builtin  # reads names and types; the bodies never run
-    return builtin(convert_to)(builtin(normalize)(text), "UTF8")
+    # Through bytes: PostgreSQL refuses to search text of a collation that takes several spellings for one.
+    plain = builtin(convert_from)(builtin(convert_to)(text, "UTF8"), "UTF8")
+    key = builtin(convert_to)(builtin(normalize)(plain), "UTF8")
+    return ibis.cases((~plain.re_search(TOO_MANY_MARKS), key))
 
 
 def _on_clock_of_postgresql(instant: Any, time_zone: str) -> Any:
@@ -266,9 +273,10 @@ def _normal_on_sqlite(octets: Any) -> Any:
 
     def thresher_unit_key(octets: bytes) -> bytes:
         try:
-            return unicodedata.normalize("NFC", octets.decode()).encode()
+            text = composed(octets.decode())
         except UnicodeDecodeError:
             return octets
+        return cast(bytes, None if text is None else text.encode())  # Ibis has no word for "bytes or null"
 
     return ibis.udf.scalar.python(thresher_unit_key)(octets)
 

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from thresher.normal_form import LEAST_BYTES, TOO_MANY_MARKS
 from thresher.populations.columns import WEIGHT, value_names
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind, kind_of_narwhals, not_read
@@ -74,7 +75,11 @@ class PolarsEngine:
         # A random permutation of the rows: within a unit, each of its rows is as likely as the others to come first.
         place = pl.int_range(pl.len(), dtype=pl.Int64).shuffle().alias("r")
         first = [*(pl.col(name).get(pl.col("r").arg_min()) for name in names), pl.col("r").min()]
-        drawn = self._held(self._select(wanted, unit), [*wanted, unit]).with_columns(place)
+        held = self._held(self._select(wanted, unit), [*wanted, unit])
+        texts = [
+            name for name, column in zip([*names, "u"], [*wanted, unit], strict=True) if self.kind(column) == "text"
+        ]
+        drawn = held.filter(*(_composable(pl.col(name).cast(pl.String)) for name in texts)).with_columns(place)
 
         def run() -> Any:
             kept = drawn.group_by("u").agg(*first).collect()
@@ -152,7 +157,8 @@ def _clean(column: Any, kind: Kind) -> Any:
     import polars as pl
 
     if kind == "text":
-        return column.cast(pl.String).str.replace_all("\x00", "", literal=True).str.normalize("NFC")
+        text = column.cast(pl.String)
+        return pl.when(_composable(text)).then(_without_nul(text).str.normalize("NFC"))
     if kind == "whole numbers":
         return column.cast(pl.Int64)
     if kind == "floats":
@@ -163,6 +169,19 @@ def _clean(column: Any, kind: Kind) -> Any:
     if kind == "times":
         return column.cast(pl.Datetime("us"))
     return column
+
+
+def _composable(text: Any) -> Any:
+    """Whether text has no more marks in a row than Thresher normalises."""
+    import polars as pl
+
+    # Most text is short, and is not searched.
+    long = pl.when(text.str.len_bytes() >= LEAST_BYTES).then(text)
+    return ~_without_nul(long).str.contains(TOO_MANY_MARKS).fill_null(False)
+
+
+def _without_nul(text: Any) -> Any:
+    return text.str.replace_all("\x00", "", literal=True)
 
 
 def _collect(frame: Any) -> pa.Table:

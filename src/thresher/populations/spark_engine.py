@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from thresher.mechanism import SecureRandomness, thin, threshold
+from thresher.normal_form import LEAST_BYTES, TOO_MANY_MARKS
 from thresher.populations.columns import COUNT, WEIGHT, value_names
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind, kind_of_narwhals, not_read
@@ -20,6 +21,10 @@ from thresher.questions import Question
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_MANY = TOO_MANY_MARKS.replace("{", "{{").replace("}", "}}")
+_COMPOSABLE = f"(octet_length({{0}}) < {LEAST_BYTES} OR NOT replace({{0}}, char(0), '') RLIKE '{_MANY}')"
+"""That text has no more marks in a row than Thresher normalises."""
 
 # Text with a byte for each character is ASCII, which NFC leaves as it is. For the rest, Spark has no function of its
 # own, but carries ICU for its collations.
@@ -173,7 +178,8 @@ class SparkEngine:
         dated = [
             f"year({name}) BETWEEN 1 AND 9999" for name, column in named if self.kind(column) in ("dates", "times")
         ]
-        return frame.filter(" AND ".join([*tests, *numbers, *dated]))
+        texts = [_COMPOSABLE.format(name) for name, column in named if self.kind(column) == "text"]
+        return frame.filter(" AND ".join([*tests, *numbers, *dated, *texts]))
 
 
 def _thinner(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
