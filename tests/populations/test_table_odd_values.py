@@ -187,6 +187,90 @@ def test_text_in_parquet_that_is_not_utf_8(tmp_path: Path, unit: str | None) -> 
     assert counts(str(tmp_path / "people.parquet"), Prefixes("value", 1), unit)[1:] == [("a", expected[0][1])]
 
 
+def written(folder: Path, *tables: pa.Table) -> str:
+    for number, table in enumerate(tables):
+        pq.write_table(table, folder / f"{number}.parquet")
+    return str(folder / "*.parquet")
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide", "held", "odd"),
+    [
+        (pa.int32(), pa.int64(), 7, [2**40, -(2**63)]),
+        (pa.uint8(), pa.int16(), 7, [-1]),
+        (pa.float32(), pa.float64(), 0.5, [1e300, float("nan"), 1e-300]),
+        (pa.string(), pa.dictionary(pa.int32(), pa.large_string()), "a", ["b"]),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us", "Europe/Paris"), NOON, [2**63 - 1]),
+        (pa.null(), pa.string(), "a", ["b"]),
+        (pa.null(), pa.timestamp("us"), NOON, [2**63 - 1]),
+    ],
+)
+@pytest.mark.parametrize("unit", [None, "person"])
+@pytest.mark.parametrize("wide_first", [False, True])
+def test_files_with_a_column_of_several_widths(
+    tmp_path: Path,
+    narrow: pa.DataType,
+    wide: pa.DataType,
+    held: Any,
+    odd: list[Any],
+    unit: str | None,
+    wide_first: bool,
+) -> None:
+    def made(odd: list[Any]) -> str:
+        people = [
+            pa.table({"value": pa.array(values, kind), "person": range(start, start + len(values))})
+            for values, kind, start in (
+                ([None if pa.types.is_null(narrow) else held] * 3, narrow, 0),
+                ([held] * 3 + odd, wide, 3),
+            )
+        ]
+        return written(tmp_path, *(reversed(people) if wide_first else people))
+
+    for value in odd:
+        found = counts(made([value]), Values(("value",)), unit)
+        assert found == counts(made([]), Values(("value",)), unit)
+        assert [number for _, number in found[1:]] == [3 if pa.types.is_null(narrow) else 6]
+
+
+def test_units_of_several_widths(tmp_path: Path) -> None:
+    def made(odd: int | None) -> str:
+        first = pa.table({"value": ["a"] * 3, "person": pa.array(range(3), pa.int32())})
+        second = pa.table({"value": ["a"] * 2, "person": pa.array([2, odd], pa.int64())})
+        return written(tmp_path, first, second)
+
+    assert counts(made(None), Values(("value",)), "person")[1:] == [("a", 3)]
+    assert counts(made(2**40), Values(("value",)), "person")[1:] == [("a", 4)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "odd"),
+    [
+        (pa.string(), ["7", "canary", None]),
+        (pa.float64(), [7.0, 1e300, float("nan"), None]),
+        (pa.uint64(), [7, 2**64 - 1, None]),
+        (pa.timestamp("us"), [7, None]),
+        (pa.list_(pa.int32()), [[7], None]),
+    ],
+)
+def test_files_with_a_column_of_several_types_are_refused_whatever_they_hold(
+    tmp_path: Path, kind: pa.DataType, odd: list[Any]
+) -> None:
+    messages = set()
+    for value in odd:
+        people = [
+            pa.table({"value": pa.array(values, kind), "other": ["a"] * len(values)})
+            for values, kind in (([7] * 3, pa.int32()), ([value], kind))
+        ]
+        pattern = written(tmp_path, *people)
+        assert counts(pattern, Values(("other",)))[1:] == [("a", 4)]
+        for column, unit in (("value", None), ("other", "value")):
+            with pytest.raises(InvalidSetting) as caught:
+                counts(pattern, Values((column,)), unit)
+            messages.add(str(caught.value))
+    (message,) = messages
+    assert all(part in message for part in ("'value'", "int32", str(kind).partition("<")[0]))
+
+
 def test_parts_of_a_json_array_that_cannot_be_read(tmp_path: Path) -> None:
     held = '{"value": "a]},", "more": [{"x": "\\\\"}]}'
     odd = ['{"value": "\\ud800"}', '{"value": "\\q"}', '["value"]', "7", '{"value":\n"\u00e9"}']

@@ -2,7 +2,9 @@
 
 DuckDB takes times in milliseconds to microseconds while it reads them, and stops at one that does not fit. Such columns
 are read by Arrow in its place, and a time that no calendar has is no value. DuckDB also stops at text that is not
-UTF-8, which some programs write: a file with such text is read again by Arrow, and that text is no value.
+UTF-8, which some programs write: a file with such text is read again by Arrow, and that text is no value. Files of
+several schemas are read by Arrow too: DuckDB would read all of them as the first one, and stop at a value that does not
+fit.
 """
 
 from __future__ import annotations
@@ -13,26 +15,52 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thresher.analytics.rounds import Progress
+from thresher.errors import InvalidSetting
 from thresher.populations.arrow_engine import dated
 from thresher.populations.duckdb_engine import RelationEngine
-from thresher.populations.kinds import check_distinct
+from thresher.populations.kinds import Kind, check_distinct
+from thresher.populations.parquet_schemas import alike, unified
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class ParquetEngine(RelationEngine):
-    """Parquet files of one schema."""
+    """Parquet files, read as of one schema. A column that has none is refused when it is asked about."""
 
     def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
         import pyarrow.parquet as pq
 
         self._files = list(files)
-        self._by_arrow = False
-        self._schema = pq.read_schema(files[0])
-        check_distinct(self._schema.names)
-        # DuckDB would expand the characters of a glob a second time.
-        super().__init__(connection.read_parquet([glob.escape(file) for file in files]), connection, progress)
+        schemas = [pq.read_schema(file) for file in files]
+        check_distinct(schemas[0].names)
+        self._schema, self._refused = unified(schemas)
+        self._by_arrow = not alike(schemas)
+        if self._by_arrow:
+            relation = connection.from_arrow(ParquetColumns(files, self._schema, self._schema.names))
+        else:
+            # DuckDB would expand the characters of a glob a second time.
+            relation = connection.read_parquet([glob.escape(file) for file in files])
+        super().__init__(relation, connection, progress)
+
+    def kind(self, column: str) -> Kind | None:
+        """What a column holds, from the files' schemas."""
+        self._check(column)
+        return super().kind(column)
+
+    def nested(self, column: str) -> bool:
+        """Whether a column holds lists or structures."""
+        self._check(column)
+        return super().nested(column)
+
+    def _check(self, column: str) -> None:
+        """Require that a column can be read as of one type in all files."""
+        if column in self._refused:
+            raise InvalidSetting(
+                "data",
+                f"has files of several schemas: {column!r} {self._refused[column]}",
+                hint="Write this column with one type in all files, or give files of one schema.",
+            )
 
     def careful(self) -> RelationEngine | None:
         """The same rows, read by Arrow."""
