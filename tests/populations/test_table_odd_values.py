@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
+import gzip
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -18,10 +20,10 @@ import pytest
 from table_cases import Maker
 
 from thresher.errors import InvalidSetting
-from thresher.populations import Table
+from thresher.populations import Table, json_files
 from thresher.populations.csv_files import Header, parsed
 from thresher.populations.guarding import guarded
-from thresher.populations.record_stream import whole_records
+from thresher.populations.record_stream import blocks, whole_records
 from thresher.questions import Bins, Cells, Dates, Prefixes, Question, Values
 
 MARKS = "\u0301\u0323"
@@ -269,6 +271,46 @@ def test_files_with_a_column_of_several_types_are_refused_whatever_they_hold(
             messages.add(str(caught.value))
     (message,) = messages
     assert all(part in message for part in ("'value'", "int32", str(kind).partition("<")[0]))
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".json.gz"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        ("[]",),
+        ('["\\ud800"]',),
+        ("[1,2",),
+        ('[{"value":"a"}',),
+        ("[", "]"),
+        ('["', '"]'),
+        ("[1]", "[2]"),
+        ("[1,", "2]"),
+    ],
+)
+def test_no_line_turns_lines_into_an_array(tmp_path: Path, odd: tuple[str, ...], end: str, suffix: str) -> None:
+    path = tmp_path / f"people{suffix}"
+    first, *last = odd
+    content = end.join([first, *['{"value":"a"}'] * 4, *last]).encode()
+    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+    assert counts(str(path), Values(("value",)))[1:] == [("a", 4)]
+
+
+def test_a_line_feed_between_two_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "people.json"
+    path.write_bytes(b'[1,\n{"value":"a"}\r\n{"value":"a"}\r\n2]')
+    for size in range(1, 40):
+        monkeypatch.setattr(json_files, "blocks", functools.partial(blocks, size=size))
+        assert not json_files.is_array(str(path))
+
+
+@pytest.mark.parametrize("odd", ['{"value": "}\\n{"}', "[]", '["]"]', '"]"', "null"])
+def test_no_element_turns_an_array_into_lines(tmp_path: Path, odd: str) -> None:
+    held = '{"value":"a"}'
+    for name, between in (("a.json", ",\n"), ("b.json", ","), ("c.json", "\n,\n")):
+        (tmp_path / name).write_text("[" + between.join([odd, held, held, odd]) + "]\n", encoding="utf-8")
+    (tmp_path / "d.json").write_text(held + "\n" + held, encoding="utf-8")
+    assert dict(counts(str(tmp_path / "*.json"), Values(("value",)))[1:])["a"] == 8
 
 
 def test_parts_of_a_json_array_that_cannot_be_read(tmp_path: Path) -> None:

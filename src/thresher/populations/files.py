@@ -160,7 +160,7 @@ class JsonEngine(UntypedFiles):
         """The same rows, for an array of which a part is not JSON as DuckDB wants it: cut by hand, each read alone."""
         engine = copy.copy(self)
         engine._by_hand = True
-        return engine if self._has_arrays and not self._by_hand else None
+        return engine if self._arrays and not self._by_hand else None
 
     def _texts(self, named: Mapping[str, str]) -> Any:
         values = ", ".join(f"{once(json_files.value_of(column))} AS {name}" for name, column in named.items())
@@ -168,19 +168,19 @@ class JsonEngine(UntypedFiles):
         return self._lines().project(values).project(texts)
 
     @functools.cached_property
-    def _has_arrays(self) -> bool:
-        return any(
-            file.lower().removesuffix(".gz").endswith(".json") and json_files.is_array(file) for file in self._files
-        )
+    def _arrays(self) -> list[str]:
+        return [file for file in self._files if json_files.is_array(file)]
 
     def _lines(self) -> Any:
-        if self._by_hand or not self._has_arrays:
-            return self._streamed(json_files.line_stream(self._files, arrays=self._by_hand))
-        files = ", ".join("'" + glob.escape(file).replace("'", "''") + "'" for file in self._files)
-        return self._own.sql(
+        if self._by_hand or not self._arrays:
+            return self._streamed(json_files.line_stream(self._files, self._arrays))
+        files = ", ".join("'" + glob.escape(file).replace("'", "''") + "'" for file in self._arrays)
+        elements = self._own.sql(
             f"SELECT CAST(json AS VARCHAR) AS {json_files.LINE} FROM "  # noqa: S608 - names of files, quoted
-            f"read_json_objects([{files}], format = 'auto', maximum_object_size = {json_files.LARGEST_OBJECT})"
+            f"read_json_objects([{files}], format = 'array', maximum_object_size = {json_files.LARGEST_OBJECT})"
         )
+        others = [file for file in self._files if file not in self._arrays]
+        return elements.union(self._streamed(json_files.line_stream(others))) if others else elements
 
 
 _ENGINES: dict[str, Callable[[Sequence[str], Any, Progress | None], RelationEngine]] = {

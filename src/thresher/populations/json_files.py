@@ -8,7 +8,8 @@ not JSON in UTF-8 has no values.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thresher.populations.record_stream import CHUNK, RecordStream, blocks, opened, whole_records
@@ -22,17 +23,35 @@ _MARK = b"\xef\xbb\xbf"
 
 
 def is_array(file: str) -> bool:
-    """Whether a file is one JSON array of objects in place of lines."""
+    """Whether a file is one JSON array of objects in place of lines.
+
+    It is if its name ends in .json, it begins with [, and nowhere a line ends in } and the next one begins with {. That
+    is what the lines of two people look like, and what no array has: there a comma is between objects, and text holds
+    no line feed.
+    Guarantee: where two other people's lines follow one another, no line turns lines into an array, whatever it holds;
+    no element of an array turns it into lines.
+    """
+    if Path(file.lower().removesuffix(".gz").removesuffix(".zst")).suffix != ".json":
+        return False
     with opened(file) as (stream, _):
-        return bool(stream.read(1 << 16).removeprefix(_MARK).lstrip().startswith(b"["))
+        if not stream.read(1 << 16).removeprefix(_MARK).lstrip().startswith(b"["):
+            return False
+    with opened(file) as (stream, _):
+        before = b""
+        for block in blocks(stream):
+            joined = before + block
+            if b"}\n{" in joined or b"}\r\n{" in joined:
+                return False
+            before = joined[-3:]
+    return True
 
 
-def line_stream(files: Sequence[str], *, arrays: bool = False) -> RecordStream:
-    """The lines of some files, as the only column; with `arrays`, the elements of those that are arrays."""
+def line_stream(files: Sequence[str], arrays: Collection[str] = ()) -> RecordStream:
+    """The lines of some files, as the only column, and the elements of those that are `arrays`."""
     import pyarrow as pa
 
     def chunks(file: str, stream: Any) -> Iterator[bytes]:
-        if arrays and is_array(file):
+        if file in arrays:
             return elements(stream.read())
         first = stream.read(len(_MARK))
         start = [] if first == _MARK else [first]
