@@ -146,6 +146,10 @@ def test_partitions_that_one_value_gave_another_type(dtype: str, held: Any, odd:
         assert counts(data, Values(("value",)))[1:] == [(held, 3)]
 
 
+ODD_ON_SQLITE = ["'canary'", "''", "x'ff'", "CAST(x'ff' AS TEXT)", "7.5", "2451545", "9e999", "'now'", "'0000-01-01'"]
+"""What is no date and no time."""
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis itself
 @pytest.mark.parametrize(
     ("declared", "held", "odd"),
@@ -153,7 +157,11 @@ def test_partitions_that_one_value_gave_another_type(dtype: str, held: Any, odd:
         ("INTEGER", "20", ["'canary'", "''", "7.5", "x'ff'", "CAST(x'ff' AS TEXT)", "9e999", "'20abc'"]),
         ("REAL", "2.5", ["'canary'", "x'ff'", "CAST(x'ff' AS TEXT)", "9e999", "-9e999"]),
         ("BOOLEAN", "1", ["'canary'", "x'ff'", "9e999", "'1abc'"]),
-        ("DATE", "'2024-01-31'", ["'canary'", "x'ff'", "7.5", "'0000-01-01'"]),
+        ("DATE", "'2024-01-31'", [*ODD_ON_SQLITE, "'2024-02-31'", "x'323032342d30312d3331'"]),
+        ("TIMESTAMP", "'2024-01-31 20:00:00'", [*ODD_ON_SQLITE, "'2024-02-31 20:00'", "'2024-01-30 20:00:00.0000009'"]),
+        ("DATETIME", "'2024-01-31T20:00:00.123456'", [*ODD_ON_SQLITE, "'2024-01-31 24:00'", "'2024-01-31+25:00'"]),
+        ("NUMERIC", "2.5", ["'canary'", "''", "x'ff'", "CAST(x'ff' AS TEXT)", "9e999", "'20abc'"]),
+        ("DECIMAL(10, 2)", "20", ["'canary'", "''", "x'ff'", "CAST(x'ff' AS TEXT)", "-9e999"]),
     ],
 )
 def test_what_sqlite_stores_in_columns_of_other_types(declared: str, held: str, odd: list[str]) -> None:
@@ -167,12 +175,25 @@ def test_what_sqlite_stores_in_columns_of_other_types(declared: str, held: str, 
             backend.con.execute(f"INSERT INTO people VALUES ({value}, {person})")
         return backend.table("people")
 
-    questions = [Values(("value",)), *([] if declared in ("DATE", "BOOLEAN") else [Cells("value", 0, 100, 4)])]
+    dated = declared.startswith(("DATE", "TIME"))
+    numbers: list[Question] = [Cells("value", 0, 100, 4), Bins("value", (0, 1, 100))]
+    questions = [Dates("value", "day")] if dated else [] if declared == "BOOLEAN" else numbers
     for unit in (None, "person"):
-        for question in questions:
+        for question in [Values(("value",)), *questions]:
             found = counts(made(odd), question, unit)
             assert found == counts(made([]), question, unit)
             assert [number for _, number in found[1:]] == [5]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis itself
+def test_spellings_of_one_time_on_sqlite() -> None:
+    backend = ibis.sqlite.connect()
+    backend.con.execute("CREATE TABLE people (value TIMESTAMP)")
+    whole = ["2024-01-31 20:00:00", "2024-01-31T20:00", "2024-01-31 20:00:00.000000", "2024-01-31 21:00+01:00"]
+    parts = ["2024-01-31 20:00:00.250000", "2024-01-31 20:00:00.25", "2024-01-31T20:00:00.2500009"]
+    backend.con.executemany("INSERT INTO people VALUES (?)", [(text,) for text in whole + parts])
+    found = dict(counts(backend.table("people"), Values(("value",)))[1:])
+    assert found == {dt.datetime(2024, 1, 31, 20): 4, dt.datetime(2024, 1, 31, 20, 0, 0, 250_000): 3}
 
 
 @pytest.mark.parametrize("unit", [None, "person"])

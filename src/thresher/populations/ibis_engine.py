@@ -6,15 +6,21 @@ import copy
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from thresher.errors import InvalidSetting
-from thresher.normal_form import TOO_MANY_MARKS, composed
+from thresher.normal_form import TOO_MANY_MARKS
 from thresher.populations.columns import value_names
 from thresher.populations.duckdb_engine import RelationEngine, counted_once
 from thresher.populations.guarding import guarded
 from thresher.populations.kinds import Kind, kind_of_narwhals, not_read
 from thresher.populations.rows import Engine, LazyRows
+from thresher.populations.sqlite_columns import (
+    hexadecimal_on_sqlite,
+    normal_on_sqlite,
+    read_on_sqlite,
+    stored_on_sqlite,
+)
 from thresher.populations.time_zones import UTC
 
 if TYPE_CHECKING:
@@ -129,7 +135,7 @@ class IbisEngine:
         is_text = dtype.is_string() or dtype.is_unknown()
         if self._backend == "sqlite" and not dtype.is_floating():
             # A column of SQLite may hold text whatever its type is, and a cast keeps the column's collation.
-            return (_normal_on_sqlite if is_text else _hexadecimal_on_sqlite)(column.cast("binary"))
+            return (normal_on_sqlite if is_text else hexadecimal_on_sqlite)(column.cast("binary"))
         if not is_text:
             return column
         if self._backend == "postgres":
@@ -151,6 +157,8 @@ class IbisEngine:
     def _on_clock(self, column: str) -> Any:
         """A column; instants are times on the wall clock of the zone."""
         dtype = self._table.schema()[column]
+        if self._backend == "sqlite" and (dtype.is_date() or (dtype.is_timestamp() and dtype.timezone is None)):
+            return read_on_sqlite(self._table[column], self._time_zone)
         if not (dtype.is_timestamp() and dtype.timezone is not None):
             return self._table[column]
         if self._backend == "postgres":
@@ -180,14 +188,14 @@ class IbisEngine:
         for name, column in zip(table.columns, columns, strict=True):
             kind = self.kind(column)
             if self._backend == "sqlite" and kind in _STORED_ON_SQLITE and name != "u":
-                tests.append(_stored_on_sqlite(table[name]).isin(_STORED_ON_SQLITE[kind]))
+                tests.append(stored_on_sqlite(table[name]).isin(_STORED_ON_SQLITE[kind]))
                 # Ibis sends values through JSON here, which has no infinity.
                 tests.append(table[name].cast("float64").between(-sys.float_info.max, sys.float_info.max))
             elif self._backend == "postgres" and kind == "decimals":
                 tests.append(_is_a_double_on_postgresql(table[name]))
             elif kind == "floats":
                 tests.append(~table[name].isnan())
-            elif kind in ("dates", "times"):
+            elif kind in ("dates", "times") and (self._backend != "sqlite" or name == "u"):
                 # A time that no calendar has must not stop the count.
                 tests.append(table[name].year().between(1, 9999))
         return table.filter(*tests)
@@ -252,43 +260,13 @@ def _on_clock_of_postgresql(instant: Any, time_zone: str) -> Any:
 _STORED_ON_SQLITE: dict[Kind, tuple[str, ...]] = {
     "whole numbers": ("integer",),
     "floats": ("integer", "real"),
-    "decimals": ("integer", "real", "text"),
+    "decimals": ("integer", "real"),
     "booleans": ("integer",),
 }
-"""How SQLite stores values of a kind. It takes any value into any column; what is stored otherwise does not count."""
+"""How SQLite stores values of a kind. It takes any value into any column; what is stored otherwise does not count.
 
-
-def _stored_on_sqlite(column: Any) -> Any:
-    import ibis
-
-    def typeof(value: Any) -> str:
-        raise NotImplementedError
-
-    return ibis.udf.scalar.builtin(typeof, signature=((column.type(),), "string"))(column)
-
-
-def _normal_on_sqlite(octets: Any) -> Any:
-    """The bytes of text in NFC; SQLite has no normaliser, and calls Python's. Other bytes are what they are."""
-    import ibis
-
-    def thresher_unit_key(octets: bytes) -> bytes:
-        try:
-            text = composed(octets.decode())
-        except UnicodeDecodeError:
-            return octets
-        return cast(bytes, None if text is None else text.encode())  # Ibis has no word for "bytes or null"
-
-    return ibis.udf.scalar.python(thresher_unit_key)(octets)
-
-
-def _hexadecimal_on_sqlite(octets: Any) -> Any:
-    """Bytes as digits that every collation tells apart."""
-    import ibis
-
-    def hex(octets: bytes) -> str:
-        raise NotImplementedError
-
-    return ibis.udf.scalar.builtin(hex)(octets)
+In a column of decimals, text that is a number is stored as a number.
+"""
 
 
 def _collect(table: Any) -> pa.Table:
