@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from thresher.errors import InvalidSetting
 from thresher.normal_form import LEAST_BYTES, TOO_MANY_MARKS
 from thresher.populations.columns import WEIGHT, value_names
 from thresher.populations.guarding import guarded
@@ -60,7 +61,18 @@ class PolarsEngine:
         return engine
 
     def nested(self, column: str) -> bool:
-        """Whether a column holds lists or structures."""
+        """Whether a column holds lists or structures.
+
+        Edge cases: Python objects are refused: Polars compares them by methods of their own, which some lack.
+        """
+        import narwhals as nw
+
+        if self._schema[column] == nw.Object:
+            raise InvalidSetting(
+                "unit",
+                f"{column!r} holds Python objects, which a lazy Polars frame cannot tell apart",
+                hint="Give the frame itself, as frame.collect(), or cast the column.",
+            )
         return bool(self._schema[column].is_nested())
 
     def rows(self, wanted: Sequence[str]) -> LazyRows:
