@@ -13,6 +13,7 @@ from typing import Any
 import dask.dataframe as dd
 import ibis
 import pandas as pd
+import polars as pl
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -183,6 +184,63 @@ def test_what_sqlite_stores_in_columns_of_other_types(declared: str, held: str, 
             found = counts(made(odd), question, unit)
             assert found == counts(made([]), question, unit)
             assert [number for _, number in found[1:]] == [5]
+
+
+@pytest.mark.parametrize("length", ["s", "ms", "us", "ns"])
+def test_units_that_are_durations(tmp_path: Path, length: str) -> None:
+    def made(odd: int | None) -> pa.Table:
+        persons = pa.array([1, 2, 3, 3, odd], pa.int64()).cast(pa.duration(length))
+        return pa.table({"value": ["a"] * 5, "person": persons, "at": pa.array([1] * 5).cast(pa.timestamp("ms"))})
+
+    def check(data: Callable[[int | None], Any], *columns: str) -> None:
+        for odd, units in ((None, 3), (2**62, 4), (1 - 2**63, 4)):
+            found = counts(data(odd), Values(columns or ("value",)), "person")
+            assert [number for _, number in found[1:]] == [units]
+
+    def parquet(odd: int | None) -> str:
+        return written(tmp_path, made(odd))
+
+    check(made)
+    check(lambda odd: made(odd).to_pandas())
+    check(parquet)
+    check(parquet, "value", "at")  # read by Arrow
+    if length != "s":
+        check(lambda odd: pl.from_arrow(made(odd)))
+        check(lambda odd: pl.from_arrow(made(odd)).lazy())
+
+
+def test_objects_are_no_units_of_a_lazy_frame() -> None:
+    messages = set()
+    for odd in (None, "x", [1]):
+        people = pl.DataFrame({"value": ["a"] * 4, "person": pl.Series(["1", "2", "3", odd], dtype=pl.Object)})
+        assert counts(people, Values(("value",)), "person")[1:] == [("a", 4 if odd == "x" else 3)]
+        with pytest.raises(InvalidSetting) as caught:
+            counts(people.lazy(), Values(("value",)), "person")
+        messages.add(str(caught.value))
+    assert len(messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "persons"),
+    [
+        ("timedelta64[ns]", [pd.Timedelta(seconds=number) for number in range(4)]),
+        ("timedelta64[s]", [pd.Timedelta(seconds=number) for number in range(4)]),
+        (pd.ArrowDtype(pa.time64("us")), [dt.time(number) for number in range(4)]),
+        (pd.ArrowDtype(pa.binary()), [b"1", b"2", b"3", b"4"]),
+        (pd.ArrowDtype(pa.duration("s")), [dt.timedelta(number) for number in range(4)]),
+        (pd.PeriodDtype("D"), [pd.Period(f"2024-01-0{number}", "D") for number in range(1, 5)]),
+    ],
+)
+@pytest.mark.parametrize("odd", [None, "canary", [1], {}])
+@pytest.mark.slow
+def test_units_of_partitions_that_one_value_gave_another_type(dtype: Any, persons: list[Any], odd: Any) -> None:
+    def frame(persons: list[Any]) -> pd.DataFrame:
+        return pd.DataFrame({"value": ["a"] * len(persons), "person": pd.Series(persons, dtype=object)})
+
+    expected = pd.DataFrame({"value": pd.Series([], dtype=object), "person": pd.Series([], dtype=dtype)})
+    data = dd.from_map(frame, [persons[:1], [*persons[1:], odd]], meta=expected)
+    found = counts(data, Values(("value",)), "person")[1:]
+    assert found == [("a", 5 if isinstance(persons[0], bytes) and odd is not None else 4)]  # Dask writes bytes as text
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis itself

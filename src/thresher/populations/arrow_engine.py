@@ -108,7 +108,7 @@ class ArrowEngine:
         """These columns, one row a unit, kept in memory."""
 
         def run() -> LazyRows:
-            table = self._table(wanted).append_column("u", self.column(unit))
+            table = self._table(wanted).append_column("u", as_unit(self.column(unit)))
             kinds = self._kinds(wanted)
             one_each = chosen(self._connection.from_arrow(table), kinds, self.kind(unit), self._time_zone)
             return cleaned(self._connection.from_arrow(one_each.to_arrow_table()), kinds)
@@ -191,6 +191,13 @@ def readable(values: Any) -> pa.ChunkedArray:
     if pa.types.is_date64(kind):
         return dated(column)
     return column
+
+
+def as_unit(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column that tells units apart. Durations are whole numbers: DuckDB would stop at one of too many seconds."""
+    import pyarrow as pa
+
+    return column.cast(pa.int64()) if pa.types.is_duration(column.type) else column
 
 
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799

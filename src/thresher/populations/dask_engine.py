@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thresher.populations.arrow_engine import ArrowEngine, readable
+from thresher.populations.arrow_engine import ArrowEngine, as_unit, readable
 from thresher.populations.columns import COUNT, KEY, canonical, keys, value_names
 from thresher.populations.duckdb_engine import chosen, collect, connected, unit_key
 from thresher.populations.guarding import guarded
@@ -135,7 +135,9 @@ class DaskEngine:
         kinds = [self._read.get(column) for column in wanted]
         # One column may be wanted twice, as a value and as the unit.
         distinct = list(dict.fromkeys(wanted))
-        return [read(part, list(wanted), schema, kinds, self._time_zone) for part in self._frame[distinct].to_delayed()]
+        dtypes = [self._frame._meta[column].dtype for column in wanted]
+        parts = self._frame[distinct].to_delayed()
+        return [read(part, list(wanted), schema, dtypes, kinds, self._time_zone) for part in parts]
 
 
 def _task(function: Callable[..., Any], results: int | None = None) -> Callable[..., Any]:
@@ -168,11 +170,14 @@ def _arrow_type(frame: Any, column: str) -> pa.DataType:
     return found.value_type if pa.types.is_dictionary(found) else found
 
 
-def _partition(frame: Any, wanted: list[str], schema: pa.Schema, kinds: list[Kind | None], time_zone: str) -> pa.Table:
+def _partition(
+    frame: Any, wanted: list[str], schema: pa.Schema, dtypes: list[Any], kinds: list[Kind | None], time_zone: str
+) -> pa.Table:
     """A partition's columns as Arrow, of the same types in every partition."""
     import pyarrow as pa
 
-    stored = [_stored(frame[column], kind) for column, kind in zip(wanted, schema.types, strict=True)]
+    expected = zip(wanted, schema.types, dtypes, strict=True)
+    stored = [as_unit(_stored(frame[column], kind, dtype)) for column, kind, dtype in expected]
     read = [
         column if kind is None else read_column(column, kind, 1, time_zone)
         for column, kind in zip(stored, kinds, strict=True)
@@ -180,8 +185,8 @@ def _partition(frame: Any, wanted: list[str], schema: pa.Schema, kinds: list[Kin
     return pa.table(read, names=schema.names)
 
 
-def _stored(column: Any, kind: pa.DataType) -> pa.ChunkedArray:
-    """A partition's column as Arrow of this type.
+def _stored(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:
+    """A partition's column as Arrow of this type; `dtype` is what it is to Dask.
 
     A value that does not fit is no value. One of them may also have given its partition another type than Dask expects,
     as one text among whole numbers does; then all are taken one by one.
@@ -190,11 +195,30 @@ def _stored(column: Any, kind: pa.DataType) -> pa.ChunkedArray:
 
     if pa.types.is_large_string(kind):
         return spelled(column)
+    if kind_of_arrow(kind) is None and not pa.types.is_integer(kind):
+        return _converted(column, kind, dtype)
     try:
         return readable(pandas_column(column)).cast(kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         texts = spelled(column).to_pylist()
     return pa.chunked_array([pa.array([None if text is None else _fitting(text, kind) for text in texts], kind)])
+
+
+def _converted(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:
+    """A column of what tells units apart but cannot be counted, and has no text: durations, hours, periods, bytes.
+
+    Where pandas cannot convert all of it, each half is converted by itself, down to the single value that does not fit.
+    """
+    import pyarrow as pa
+
+    try:
+        return readable(pandas_column(column.astype(dtype))).cast(kind)
+    except Exception:  # whatever a value does that is asked to be of this type: it is no unit then
+        if len(column) <= 1:
+            return pa.chunked_array([pa.nulls(len(column), kind)])
+    middle = len(column) // 2
+    halves = [_converted(half, kind, dtype) for half in (column.iloc[:middle], column.iloc[middle:])]
+    return pa.chunked_array([chunk for half in halves for chunk in half.chunks], kind)
 
 
 def _fitting(text: str, kind: pa.DataType) -> Any:

@@ -84,7 +84,11 @@ class ParquetColumns:
         import pyarrow as pa
 
         self._files = list(files)
-        self._schema = pa.schema([pa.field(name, schema.field(name).type) for name in columns])
+        # DuckDB reads durations in Parquet as whole numbers, and would stop at one in Arrow of too many seconds.
+        kinds = {name: schema.field(name).type for name in columns}
+        self._schema = pa.schema(
+            [(name, pa.int64() if pa.types.is_duration(kind) else kind) for name, kind in kinds.items()]
+        )
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         import pyarrow as pa
