@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import gzip
+import itertools
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import dask.dataframe as dd
@@ -21,10 +23,10 @@ import pytest
 from table_cases import Maker
 
 from thresher.errors import InvalidSetting
-from thresher.populations import Table, json_files
+from thresher.populations import Table, json_files, record_stream
 from thresher.populations.csv_files import Header, parsed
 from thresher.populations.guarding import guarded
-from thresher.populations.record_stream import blocks, whole_records
+from thresher.populations.record_stream import Place, blocks, whole_records
 from thresher.questions import Bins, Cells, Dates, Prefixes, Question, Values
 
 MARKS = "\u0301\u0323"
@@ -416,6 +418,51 @@ def test_a_stray_quote_moves_no_end_of_a_record() -> None:
         chunks = list(whole_records(blocks, ","))
         assert b"".join(chunks) == content
         assert all(chunk.endswith((b'"\n', b"pipe\n")) for chunk in chunks)
+
+
+def ends_of_records(content: bytes) -> set[int]:
+    """Where records end, read byte by byte."""
+    ends, place = {len(content)}, "start"
+    for index, byte in enumerate(content.decode()):
+        if byte == '"' and place in ("start", "after a quote"):
+            place = "quoted"
+        elif place == "quoted":
+            place = "after a quote" if byte == '"' else place
+        elif byte in ",\n":
+            place = "start"
+            ends |= {index + 1} if byte == "\n" else set()
+        else:
+            place = "plain"
+    return ends
+
+
+def test_records_end_in_the_same_places_whatever_blocks_they_come_in() -> None:
+    random = Random(7)
+    for _ in range(1500):
+        content = "".join(random.choices('"a,\n', k=random.randint(1, 24))).encode()
+        expected = ends_of_records(content)
+        for size in (1, 2, 3, 5, 24):
+            parts = (content[start : start + size] for start in range(0, len(content), size))
+            chunks = list(whole_records(parts, ","))
+            found = list(itertools.accumulate(map(len, chunks)))
+            assert b"".join(chunks) == content
+            assert set(found) <= expected
+            assert size > 1 or set(found) == expected
+
+
+def test_a_record_of_stray_quotes_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths: list[int] = []
+    read = record_stream._read_to_the_last_end
+
+    def counted(block: bytes, delimiter: str, place: Place) -> tuple[int, Place]:
+        lengths.append(len(block))
+        return read(block, delimiter, place)
+
+    monkeypatch.setattr(record_stream, "_read_to_the_last_end", counted)
+    content = b"1," + b'z",' * 20_000 + b"\n"
+    parts = (content[start : start + 100] for start in range(0, len(content), 100))
+    assert list(whole_records(parts, ",")) == [content]
+    assert sum(lengths) <= len(content)
 
 
 def test_decimals_that_no_double_holds_on_postgresql(postgresql_url: str) -> None:

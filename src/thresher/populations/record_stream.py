@@ -7,6 +7,7 @@ be counted as many rows. Here every chunk begins where the one before it ended.
 
 from __future__ import annotations
 
+import enum
 import functools
 import re
 from collections import deque
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
 CHUNK = 1 << 20
 _QUOTE, _LINE_FEED = ord('"'), ord("\n")
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+
+
+class Place(enum.Enum):
+    """Where in a field of a CSV file one is."""
+
+    START = "before its first byte"
+    PLAIN = "in a field without quotes, or after its quotes"
+    QUOTED = "inside quotes"
+    QUOTE = "after a quote inside quotes, which ends them if no other follows"
 
 
 @contextmanager
@@ -46,21 +56,19 @@ def blocks(stream: Any, size: int = CHUNK) -> Iterator[bytes]:
 def whole_records(blocks: Iterable[bytes], delimiter: str | None = None) -> Iterator[bytes]:
     """The same bytes in chunks of whole records. With a delimiter, a line feed inside a quoted field ends none.
 
+    Guarantee: every byte is looked at once, whatever records hold.
     Edge cases: a record longer than a block makes a chunk as long as itself. The last record may lack its end.
     """
     held: list[bytes] = []
-    inside, before = False, _LINE_FEED
+    place = Place.START
     for block in blocks:
         if delimiter is None:
             end = block.rfind(b"\n") + 1
-        elif quotes_as_usual(block, delimiter, inside, before):
-            end, inside = _last_end(block, inside)
+        elif quotes_as_usual(block, delimiter, place):
+            end, place = _last_end(block, delimiter, place)
         else:
-            # The places of quotes say nothing by their number here: the records are read from the last one's end on.
-            block = b"".join([*held, block])
-            held = []
-            end, inside = _read_to_the_last_end(block, delimiter)
-        before = block[-1]
+            # The places of quotes say nothing by their number here: the block is read field by field.
+            end, place = _read_to_the_last_end(block, delimiter, place)
         if end:
             yield b"".join([*held, block[:end]])
             held = []
@@ -69,18 +77,15 @@ def whole_records(blocks: Iterable[bytes], delimiter: str | None = None) -> Iter
         yield rest
 
 
-def quotes_as_usual(block: bytes, delimiter: str, inside: bool = False, before: int = _LINE_FEED) -> bool:
-    """Whether every quote that opens a field is at its beginning: then quotes open and close in turn.
-
-    `inside` says whether the block begins inside quotes, and `before` what is before it.
-    """
+def quotes_as_usual(block: bytes, delimiter: str, place: Place = Place.START) -> bool:
+    """Whether every quote that opens a field is at its beginning: then quotes open and close in turn."""
     if b'"' not in block:
         return True
     octets = np.frombuffer(block, np.uint8)
-    opening = np.flatnonzero(octets == _QUOTE)[int(inside) :: 2]
+    opening = np.flatnonzero(octets == _QUOTE)[int(place is Place.QUOTED) :: 2]
     ahead = octets[opening - 1]
     if len(opening) and opening[0] == 0:
-        ahead[0] = before
+        ahead[0] = {Place.START: _LINE_FEED, Place.QUOTE: _QUOTE}.get(place, 0)
     # A quote after a quote is the second half of one that is doubled inside a field.
     return bool(_before_quotes(delimiter)[ahead].all())
 
@@ -93,19 +98,48 @@ def _before_quotes(delimiter: str) -> npt.NDArray[np.bool_]:
     return usual
 
 
-def _read_to_the_last_end(block: bytes, delimiter: str) -> tuple[int, bool]:
-    """The same as `_last_end`, field by field, for what begins where a record does."""
+@functools.cache
+def _patterns(delimiter: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes], re.Pattern[bytes]]:
+    """What is left of a field that is not or no longer in quotes; what is left of one in quotes; and whole fields."""
     between = re.escape(delimiter.encode())
-    field = re.compile(rb'(?>("[^"]*+(?:""[^"]*+)*+)("?+)[^%b\n]*+|[^%b\n]*+)(?:(\n)|%b)?+' % ((between,) * 3))
-    place = end = 0
-    while place < len(block):
-        found = field.match(block, place)
-        assert found is not None
-        if found[1] is not None and not found[2]:
-            return end, True
-        place = found.end()
-        end = place if found[3] else end
-    return end, False
+    plain = rb"[^%b\n]*+" % between
+    quoted = rb'[^"]*+(?:""[^"]*+)*+'
+    ended = rb"(?:%b|(\n))" % between
+    fields = rb'(?:(?:"%b"%b|(?!")%b)%b)*+' % (quoted, plain, plain, ended)
+    return re.compile(plain + ended), re.compile(quoted), re.compile(fields)
+
+
+def _read_to_the_last_end(block: bytes, delimiter: str, place: Place) -> tuple[int, Place]:
+    """The same as `_last_end`, field by field."""
+    rest_of_plain, rest_of_quoted, fields = _patterns(delimiter)
+    start = end = 0
+    if place is Place.QUOTE and block.startswith(b'"'):
+        start, place = 1, Place.QUOTED
+    if place is Place.QUOTED:
+        start, place = _after_quotes(block, rest_of_quoted, start)
+    if place in (Place.PLAIN, Place.QUOTE):
+        found = rest_of_plain.match(block, start)
+        if found is None:
+            return end, place if start == len(block) else Place.PLAIN
+        start, end = found.end(), found.end() if found[1] else end
+    elif place is Place.QUOTED:
+        return end, place
+    found = fields.match(block, start)
+    assert found is not None
+    start, end = found.end(), max(end, found.end(1))
+    if start == len(block):
+        return end, Place.START
+    if block[start] != _QUOTE:
+        return end, Place.PLAIN
+    start, place = _after_quotes(block, rest_of_quoted, start + 1)
+    return end, Place.PLAIN if place is Place.QUOTE and start < len(block) else place
+
+
+def _after_quotes(block: bytes, rest_of_quoted: re.Pattern[bytes], start: int) -> tuple[int, Place]:
+    """Where the quotes around a field end, and whether they do so in this block."""
+    found = rest_of_quoted.match(block, start)
+    assert found is not None
+    return (found.end() + 1, Place.QUOTE) if found.end() < len(block) else (found.end(), Place.QUOTED)
 
 
 def first_record(stream: Any, longest: int) -> bytes | None:
@@ -119,14 +153,22 @@ def first_record(stream: Any, longest: int) -> bytes | None:
     return head if len(head) < longest else None
 
 
-def _last_end(block: bytes, inside: bool) -> tuple[int, bool]:
-    """The place after the last record's end in a block, or 0, and whether the block ends inside quotes."""
+def _last_end(block: bytes, delimiter: str, place: Place) -> tuple[int, Place]:
+    """The place after the last record's end in a block, or 0, and where in a field the block ends."""
+    inside = place is Place.QUOTED
     if not inside and b'"' not in block:
-        return block.rfind(b"\n") + 1, False
+        return block.rfind(b"\n") + 1, _place(block[-1], delimiter)
     octets = np.frombuffer(block, np.uint8)
     quoted = np.bitwise_xor.accumulate((octets == _QUOTE).astype(np.uint8)) ^ inside
     ends = np.flatnonzero((octets == _LINE_FEED) & (quoted == 0))
-    return (int(ends[-1]) + 1 if len(ends) else 0), bool(quoted[-1])
+    return (int(ends[-1]) + 1 if len(ends) else 0), Place.QUOTED if quoted[-1] else _place(block[-1], delimiter)
+
+
+def _place(last: int, delimiter: str) -> Place:
+    """Where in a field one is after this byte, outside of quotes."""
+    if last == _QUOTE:
+        return Place.QUOTE
+    return Place.START if last in (_LINE_FEED, ord(delimiter)) else Place.PLAIN
 
 
 class RecordStream:
