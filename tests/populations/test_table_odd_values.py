@@ -7,13 +7,14 @@ import functools
 import gzip
 import itertools
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import dask.dataframe as dd
 import ibis
+import numpy as np
 import pandas as pd
 import polars as pl
 import psycopg
@@ -26,6 +27,7 @@ from thresher.errors import InvalidSetting
 from thresher.populations import Table, json_files, record_stream
 from thresher.populations.csv_files import Header, parsed
 from thresher.populations.guarding import guarded
+from thresher.populations.objects import spelled
 from thresher.populations.record_stream import Place, blocks, whole_records
 from thresher.questions import Bins, Cells, Dates, Prefixes, Question, Values
 
@@ -127,6 +129,31 @@ class Leaving:
     @property
     def __class__(self) -> Any:
         raise SystemExit
+
+
+class Interrupting(str):
+    """Text that pretends to be a user who has had enough."""
+
+    def replace(self, *_: Any) -> Text:
+        raise KeyboardInterrupt
+
+
+class Closing(float):
+    """A number that closes whoever reads it."""
+
+    def __float__(self) -> float:
+        raise GeneratorExit
+
+
+class Unhashable(type):
+    """The class of a class that interrupts whoever keeps it in a set."""
+
+    def __hash__(cls) -> int:
+        raise KeyboardInterrupt
+
+
+class Strange(metaclass=Unhashable):
+    """A class that cannot be kept in a set."""
 
 
 @pytest.mark.parametrize(
@@ -478,7 +505,22 @@ def test_decimals_that_no_double_holds_on_postgresql(postgresql_url: str) -> Non
 
 
 def test_objects_with_methods_of_their_own() -> None:
-    check(lambda odd: ["a", "a", "a", 7, *odd], [Text("\ud800"), Leaving()], [Values(("value",))])
+    odd = [Text("\ud800"), Leaving(), Interrupting("x"), Closing(1), Strange()]
+    check(lambda odd: ["a", "a", "a", 7, *odd], odd, [Values(("value",))])
+    column = np.array(["a", "a", "a", 7, *odd], dtype=object)
+    assert counts(pd.DataFrame({"value": column}), Values(("value",)))[1:] == [("a", 3)]
+    people = pd.DataFrame({"value": ["b"] * 9, "person": column})
+    people["person"] = people["person"].where(people.index > 2, people.index.astype(str))
+    assert counts(people, Values(("value",)), "person")[1:] == [("b", 4)]
+
+
+def test_an_interrupt_stops_reading_objects() -> None:
+    def values() -> Iterator[Any]:
+        yield 7
+        raise KeyboardInterrupt  # as in the caller's thread
+
+    with pytest.raises(KeyboardInterrupt):
+        spelled(values())
 
 
 def test_a_panic_of_an_engine_is_an_error_without_its_message() -> None:
