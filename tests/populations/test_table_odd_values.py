@@ -429,6 +429,17 @@ def test_parts_of_a_json_array_that_cannot_be_read(tmp_path: Path) -> None:
     assert counts(str(path), Values(("value",)))[1:] == [("a]},", 3)]
 
 
+def test_elements_of_a_json_array() -> None:
+    held = ["7", '"]}"', '"\\""', "{}", '{"a": [{"b": "]"}, {}]}', "[" * 9 + '"],["' + "]" * 9, '{"a"\n: "\\ud800"}']
+    for chosen in itertools.permutations(held, 3):
+        array = f" [{','.join(chosen)} , {{}}]\n".encode()
+        lines = b"".join(json_files.elements(array)).decode().splitlines()
+        assert [line.strip() for line in lines] == [*(each.replace("\n", " ") for each in chosen), "{}"]
+    for damaged in (b"[{}", b"[[]", b'["]', b"[{}]]", b"[{}},{}]"):
+        with pytest.raises(ValueError):
+            list(json_files.elements(damaged))
+
+
 @pytest.mark.parametrize("odd", ['5" pipe', '"open', '"', '5""', 'a"b"c'])
 @pytest.mark.parametrize("size", [7, 1 << 20])
 def test_a_stray_quote_is_a_quote(odd: str, size: int) -> None:

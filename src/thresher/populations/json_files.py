@@ -60,29 +60,57 @@ def line_stream(files: Sequence[str], arrays: Collection[str] = ()) -> RecordStr
     return RecordStream(files, pa.schema([(LINE, pa.string())]), chunks, lambda _, chunk: _lines(chunk))
 
 
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+|[\[{]|[\]}]|,', re.DOTALL)
+_TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_TOKEN = re.compile(_TEXT + rb"?+|[\[{]|[\]}]|,", re.DOTALL)
+_BRACKET = re.compile(rb"[\[{]|[\]}]")
+
+
+def _shallow(levels: int) -> bytes:
+    """A regular expression for a list or an object with at most so many others inside one another."""
+    inner = rb"|" + _shallow(levels - 1) if levels else b""
+    return rb'[\[{](?:[^"\[\]{}]++|' + _TEXT + inner + rb")*+[\]}]"
+
+
+_ELEMENT = re.compile(rb"\s*+" + _shallow(2) + rb"\s*+,", re.DOTALL)
+"""Most elements, at once; others are read token by token, which takes longer."""
 
 
 def elements(array: bytes) -> Iterator[bytes]:
     """The elements of a JSON array, a line each, whatever is inside of them; in chunks of some lines."""
-    depth, start, held, size = 0, 0, [], 0
-    for token in _TOKEN.finditer(array):
+    held: list[bytes] = []
+    size = place = 0
+    while bracket := _BRACKET.search(array, place):
+        if bracket[0] in b"]}":
+            raise ValueError  # it closes nothing: the file is damaged
+        place, closed = bracket.end(), False
+        while not closed:
+            if element := _ELEMENT.match(array, place):
+                end, after = element.end() - 1, element.end()
+            else:
+                end, after, closed = _end(array, place)
+            held.append(array[place:end].replace(b"\n", b" ") + b"\n")
+            size += end - place
+            place = after
+            if size > CHUNK:
+                yield b"".join(held)
+                held, size = [], 0
+    yield b"".join(held)
+
+
+def _end(array: bytes, start: int) -> tuple[int, int, bool]:
+    """Where an element ends that starts here, where what follows it starts, and whether it was the array's last."""
+    depth = 1
+    for token in _TOKEN.finditer(array, start):
         match token[0]:
             case b"[" | b"{":
                 depth += 1
-                start = token.end() if depth == 1 else start
-            case b"]" | b"}" | b",":
-                depth -= token[0] != b","
-                if depth == (token[0] == b","):
-                    held.append(array[start : token.start()].replace(b"\n", b" ") + b"\n")
-                    size += token.start() - start
-                    start = token.end()
-        if size > CHUNK:
-            yield b"".join(held)
-            held, size = [], 0
-    if depth:
-        raise ValueError  # the file was cut off
-    yield b"".join(held)
+            case b"]" | b"}":
+                depth -= 1
+            case b"," if depth == 1:
+                return token.start(), token.end(), False
+        if not depth:
+            return token.start(), token.end(), True
+    raise ValueError  # the file was cut off
 
 
 def _lines(chunk: bytes) -> pa.Table:
