@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from thresher.populations import Table
 from thresher.questions import Question
@@ -59,3 +61,20 @@ def as_mapping(buckets: pa.Table, counts: np.ndarray) -> dict[Any, int]:
     keys = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
     assert len(set(keys)) == len(keys)
     return dict(zip(keys, counts.tolist(), strict=True))
+
+
+NOON = 1_706_702_400_000_000
+"""On 31 January 2024, in microseconds since 1970, UTC."""
+
+
+def tallied(data: Any, question: Question, unit: str | None = None) -> list[Any]:
+    with Table(data, unit) as table:
+        buckets, numbers = table._tally(question, at_least=3)
+    return [buckets.schema, *zip(buckets.column(0).to_pylist(), numbers.tolist(), strict=True)]
+
+
+def written(folder: Path, *tables: pa.Table) -> str:
+    """Parquet files, a table each, as a pattern."""
+    for number, table in enumerate(tables):
+        pq.write_table(table, folder / f"{number}.parquet")
+    return str(folder / "*.parquet")

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
-import gzip
-import itertools
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import dask.dataframe as dd
@@ -19,38 +15,25 @@ import pandas as pd
 import polars as pl
 import psycopg
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from table_cases import Maker
+from table_cases import NOON, Maker, tallied, written
 
 from thresher.errors import InvalidSetting
-from thresher.populations import Table, json_files, record_stream
-from thresher.populations.csv_files import Header, parsed
 from thresher.populations.guarding import guarded
 from thresher.populations.objects import spelled
-from thresher.populations.record_stream import Place, blocks, whole_records
 from thresher.questions import Bins, Cells, Dates, Prefixes, Question, Values
 
 MARKS = "\u0301\u0323"
 MOST_MARKS, TOO_MANY_MARKS = "a" + MARKS * 15, "a" + MARKS * 16
 """As many in a row as text may have, and more."""
 
-NOON = 1_706_702_400_000_000
-"""On 31 January 2024, in microseconds since 1970, UTC."""
-
-
-def counts(data: Any, question: Question, unit: str | None = None) -> list[Any]:
-    with Table(data, unit) as table:
-        buckets, numbers = table._tally(question, at_least=3)
-    return [buckets.schema, *zip(buckets.column(0).to_pylist(), numbers.tolist(), strict=True)]
-
 
 def check(made: Callable[[list[Any]], Any], odd: list[Any], questions: list[Question]) -> None:
     """The odd values count as nothing, and everybody else's as without them."""
     for question in questions:
-        expected = counts(made([]), question)
+        expected = tallied(made([]), question)
         assert len(expected) == 2  # a schema, and the one bucket that all others are in
-        assert counts(made(odd), question) == expected
+        assert tallied(made(odd), question) == expected
 
 
 def made(odd: list[int]) -> pa.ChunkedArray:
@@ -65,7 +48,7 @@ def test_instants_that_no_calendar_has(question: Question) -> None:
 
 def test_the_first_and_the_last_instant_of_the_calendar_count() -> None:
     first, last = -62_135_596_800_000_000, 253_402_300_799_999_999
-    found = counts(made([first] * 4 + [last] * 5), Dates("value", "day"))
+    found = tallied(made([first] * 4 + [last] * 5), Dates("value", "day"))
     assert dict(found[1:]) == {dt.date(2024, 1, 31): 3, dt.date(1, 1, 1): 4, dt.date(9999, 12, 31): 5}
 
 
@@ -74,20 +57,20 @@ def test_text_with_too_many_marks_in_a_row_is_no_value(source: Maker) -> None:
     people = pa.table({"value": values, "person": [f"p{number}" for number in range(12)]})
     expected = [("b", 3), (unicodedata.normalize("NFC", MOST_MARKS), 4)]
     for unit in (None, "person"):
-        assert sorted(counts(source(people), Values(("value",)), unit)[1:], key=str) == sorted(expected, key=str)
-    firsts = dict(counts(source(people), Prefixes("value", 1))[1:])
+        assert sorted(tallied(source(people), Values(("value",)), unit)[1:], key=str) == sorted(expected, key=str)
+    firsts = dict(tallied(source(people), Prefixes("value", 1))[1:])
     assert firsts == {"b": 3, unicodedata.normalize("NFC", MOST_MARKS)[0]: 4}
 
 
 def test_a_unit_with_too_many_marks_in_a_row_is_none(source: Maker) -> None:
     people = pa.table({"value": ["b"] * 6, "person": ["1", "2", MOST_MARKS, "3", TOO_MANY_MARKS, TOO_MANY_MARKS + "x"]})
-    assert counts(source(people), Values(("value",)), "person")[1:] == [("b", 4)]
+    assert tallied(source(people), Values(("value",)), "person")[1:] == [("b", 4)]
 
 
 def test_a_unit_is_counted_under_a_value_that_it_has(local: Maker) -> None:
     odd = [TOO_MANY_MARKS, "a" + "\x00\u0301" * 40]
     people = pa.table({"value": ["b", *odd * 20] * 3, "person": [name for name in "xyz" for _ in range(41)]})
-    assert counts(local(people), Values(("value",)), "person")[1:] == [("b", 3)]
+    assert tallied(local(people), Values(("value",)), "person")[1:] == [("b", 3)]
 
 
 @pytest.mark.slow
@@ -97,7 +80,7 @@ def test_units_with_too_many_marks_on_databases(postgresql_url: str) -> None:
     sqlite = ibis.sqlite.connect()
     sqlite.con.execute("CREATE TABLE people (value INTEGER, person TEXT)")
     sqlite.con.executemany("INSERT INTO people VALUES (7, ?)", [(person,) for person in persons])
-    assert counts(sqlite.table("people"), Values(("value",)), "person")[1:] == [(7, 4)]
+    assert tallied(sqlite.table("people"), Values(("value",)), "person")[1:] == [(7, 4)]
     with psycopg.connect(postgresql_url, autocommit=True) as connection:
         connection.execute(
             "CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level1', deterministic = false)"
@@ -107,7 +90,7 @@ def test_units_with_too_many_marks_on_databases(postgresql_url: str) -> None:
             for person in persons:
                 connection.execute(f"INSERT INTO people{number} VALUES (7, %s)", [person])
             table = ibis.postgres.from_connection(connection).table(f"people{number}")
-            assert counts(table, Values(("value",)), "person")[1:] == [(7, 4)]
+            assert tallied(table, Values(("value",)), "person")[1:] == [(7, 4)]
 
 
 class Text(str):
@@ -173,7 +156,7 @@ def test_partitions_that_one_value_gave_another_type(dtype: str, held: Any, odd:
     expected = pd.DataFrame({"value": pd.Series([], dtype=dtype)})
     for value in odd:
         data = dd.from_map(frame, [[held], [held, value], [held]], meta=expected)
-        assert counts(data, Values(("value",)))[1:] == [(held, 3)]
+        assert tallied(data, Values(("value",)))[1:] == [(held, 3)]
 
 
 ODD_ON_SQLITE = ["'canary'", "''", "x'ff'", "CAST(x'ff' AS TEXT)", "7.5", "2451545", "9e999", "'now'", "'0000-01-01'"]
@@ -210,8 +193,8 @@ def test_what_sqlite_stores_in_columns_of_other_types(declared: str, held: str, 
     questions = [Dates("value", "day")] if dated else [] if declared == "BOOLEAN" else numbers
     for unit in (None, "person"):
         for question in [Values(("value",)), *questions]:
-            found = counts(made(odd), question, unit)
-            assert found == counts(made([]), question, unit)
+            found = tallied(made(odd), question, unit)
+            assert found == tallied(made([]), question, unit)
             assert [number for _, number in found[1:]] == [5]
 
 
@@ -223,7 +206,7 @@ def test_units_that_are_durations(tmp_path: Path, length: str) -> None:
 
     def check(data: Callable[[int | None], Any], *columns: str) -> None:
         for odd, units in ((None, 3), (2**62, 4), (1 - 2**63, 4)):
-            found = counts(data(odd), Values(columns or ("value",)), "person")
+            found = tallied(data(odd), Values(columns or ("value",)), "person")
             assert [number for _, number in found[1:]] == [units]
 
     def parquet(odd: int | None) -> str:
@@ -242,9 +225,9 @@ def test_objects_are_no_units_of_a_lazy_frame() -> None:
     messages = set()
     for odd in (None, "x", [1]):
         people = pl.DataFrame({"value": ["a"] * 4, "person": pl.Series(["1", "2", "3", odd], dtype=pl.Object)})
-        assert counts(people, Values(("value",)), "person")[1:] == [("a", 4 if odd == "x" else 3)]
+        assert tallied(people, Values(("value",)), "person")[1:] == [("a", 4 if odd == "x" else 3)]
         with pytest.raises(InvalidSetting) as caught:
-            counts(people.lazy(), Values(("value",)), "person")
+            tallied(people.lazy(), Values(("value",)), "person")
         messages.add(str(caught.value))
     assert len(messages) == 1
 
@@ -268,7 +251,7 @@ def test_units_of_partitions_that_one_value_gave_another_type(dtype: Any, person
 
     expected = pd.DataFrame({"value": pd.Series([], dtype=object), "person": pd.Series([], dtype=dtype)})
     data = dd.from_map(frame, [persons[:1], [*persons[1:], odd]], meta=expected)
-    found = counts(data, Values(("value",)), "person")[1:]
+    found = tallied(data, Values(("value",)), "person")[1:]
     assert found == [("a", 5 if isinstance(persons[0], bytes) and odd is not None else 4)]  # Dask writes bytes as text
 
 
@@ -279,228 +262,8 @@ def test_spellings_of_one_time_on_sqlite() -> None:
     whole = ["2024-01-31 20:00:00", "2024-01-31T20:00", "2024-01-31 20:00:00.000000", "2024-01-31 21:00+01:00"]
     parts = ["2024-01-31 20:00:00.250000", "2024-01-31 20:00:00.25", "2024-01-31T20:00:00.2500009"]
     backend.con.executemany("INSERT INTO people VALUES (?)", [(text,) for text in whole + parts])
-    found = dict(counts(backend.table("people"), Values(("value",)))[1:])
+    found = dict(tallied(backend.table("people"), Values(("value",)))[1:])
     assert found == {dt.datetime(2024, 1, 31, 20): 4, dt.datetime(2024, 1, 31, 20, 0, 0, 250_000): 3}
-
-
-@pytest.mark.parametrize("unit", [None, "person"])
-def test_text_in_parquet_that_is_not_utf_8(tmp_path: Path, unit: str | None) -> None:
-    def column(*octets: bytes) -> pa.Array:
-        stored = pa.array(octets, pa.binary())
-        return pa.Array.from_buffers(pa.string(), len(stored), stored.buffers())
-
-    values, persons = (b"a", b"a", b"a", b"a", b"\xff"), (b"1", b"2", b"3", b"\xff", b"4")
-    people = pa.table({"value": column(*values), "person": column(*persons)})
-    pq.write_table(people, tmp_path / "people.parquet")
-    expected = [("a", 4 if unit is None else 3)]
-    assert counts(str(tmp_path / "people.parquet"), Values(("value",)), unit)[1:] == expected
-    assert counts(str(tmp_path / "people.parquet"), Prefixes("value", 1), unit)[1:] == [("a", expected[0][1])]
-
-
-def written(folder: Path, *tables: pa.Table) -> str:
-    for number, table in enumerate(tables):
-        pq.write_table(table, folder / f"{number}.parquet")
-    return str(folder / "*.parquet")
-
-
-@pytest.mark.parametrize(
-    ("narrow", "wide", "held", "odd"),
-    [
-        (pa.int32(), pa.int64(), 7, [2**40, -(2**63)]),
-        (pa.uint8(), pa.int16(), 7, [-1]),
-        (pa.float32(), pa.float64(), 0.5, [1e300, float("nan"), 1e-300]),
-        (pa.string(), pa.dictionary(pa.int32(), pa.large_string()), "a", ["b"]),
-        (pa.timestamp("us", "UTC"), pa.timestamp("us", "Europe/Paris"), NOON, [2**63 - 1]),
-        (pa.null(), pa.string(), "a", ["b"]),
-        (pa.null(), pa.timestamp("us"), NOON, [2**63 - 1]),
-    ],
-)
-@pytest.mark.parametrize("unit", [None, "person"])
-@pytest.mark.parametrize("wide_first", [False, True])
-def test_files_with_a_column_of_several_widths(
-    tmp_path: Path,
-    narrow: pa.DataType,
-    wide: pa.DataType,
-    held: Any,
-    odd: list[Any],
-    unit: str | None,
-    wide_first: bool,
-) -> None:
-    def made(odd: list[Any]) -> str:
-        people = [
-            pa.table({"value": pa.array(values, kind), "person": range(start, start + len(values))})
-            for values, kind, start in (
-                ([None if pa.types.is_null(narrow) else held] * 3, narrow, 0),
-                ([held] * 3 + odd, wide, 3),
-            )
-        ]
-        return written(tmp_path, *(reversed(people) if wide_first else people))
-
-    for value in odd:
-        found = counts(made([value]), Values(("value",)), unit)
-        assert found == counts(made([]), Values(("value",)), unit)
-        assert [number for _, number in found[1:]] == [3 if pa.types.is_null(narrow) else 6]
-
-
-def test_units_of_several_widths(tmp_path: Path) -> None:
-    def made(odd: int | None) -> str:
-        first = pa.table({"value": ["a"] * 3, "person": pa.array(range(3), pa.int32())})
-        second = pa.table({"value": ["a"] * 2, "person": pa.array([2, odd], pa.int64())})
-        return written(tmp_path, first, second)
-
-    assert counts(made(None), Values(("value",)), "person")[1:] == [("a", 3)]
-    assert counts(made(2**40), Values(("value",)), "person")[1:] == [("a", 4)]
-
-
-@pytest.mark.parametrize(
-    ("kind", "odd"),
-    [
-        (pa.string(), ["7", "canary", None]),
-        (pa.float64(), [7.0, 1e300, float("nan"), None]),
-        (pa.uint64(), [7, 2**64 - 1, None]),
-        (pa.timestamp("us"), [7, None]),
-        (pa.list_(pa.int32()), [[7], None]),
-    ],
-)
-def test_files_with_a_column_of_several_types_are_refused_whatever_they_hold(
-    tmp_path: Path, kind: pa.DataType, odd: list[Any]
-) -> None:
-    messages = set()
-    for value in odd:
-        people = [
-            pa.table({"value": pa.array(values, kind), "other": ["a"] * len(values)})
-            for values, kind in (([7] * 3, pa.int32()), ([value], kind))
-        ]
-        pattern = written(tmp_path, *people)
-        assert counts(pattern, Values(("other",)))[1:] == [("a", 4)]
-        for column, unit in (("value", None), ("other", "value")):
-            with pytest.raises(InvalidSetting) as caught:
-                counts(pattern, Values((column,)), unit)
-            messages.add(str(caught.value))
-    (message,) = messages
-    assert all(part in message for part in ("'value'", "int32", str(kind).partition("<")[0]))
-
-
-@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".json.gz"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize(
-    "odd",
-    [
-        ("[]",),
-        ('["\\ud800"]',),
-        ("[1,2",),
-        ('[{"value":"a"}',),
-        ("[", "]"),
-        ('["', '"]'),
-        ("[1]", "[2]"),
-        ("[1,", "2]"),
-    ],
-)
-def test_no_line_turns_lines_into_an_array(tmp_path: Path, odd: tuple[str, ...], end: str, suffix: str) -> None:
-    path = tmp_path / f"people{suffix}"
-    first, *last = odd
-    content = end.join([first, *['{"value":"a"}'] * 4, *last]).encode()
-    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
-    assert counts(str(path), Values(("value",)))[1:] == [("a", 4)]
-
-
-def test_a_line_feed_between_two_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "people.json"
-    path.write_bytes(b'[1,\n{"value":"a"}\r\n{"value":"a"}\r\n2]')
-    for size in range(1, 40):
-        monkeypatch.setattr(json_files, "blocks", functools.partial(blocks, size=size))
-        assert not json_files.is_array(str(path))
-
-
-@pytest.mark.parametrize("odd", ['{"value": "}\\n{"}', "[]", '["]"]', '"]"', "null"])
-def test_no_element_turns_an_array_into_lines(tmp_path: Path, odd: str) -> None:
-    held = '{"value":"a"}'
-    for name, between in (("a.json", ",\n"), ("b.json", ","), ("c.json", "\n,\n")):
-        (tmp_path / name).write_text("[" + between.join([odd, held, held, odd]) + "]\n", encoding="utf-8")
-    (tmp_path / "d.json").write_text(held + "\n" + held, encoding="utf-8")
-    assert dict(counts(str(tmp_path / "*.json"), Values(("value",)))[1:])["a"] == 8
-
-
-def test_parts_of_a_json_array_that_cannot_be_read(tmp_path: Path) -> None:
-    held = '{"value": "a]},", "more": [{"x": "\\\\"}]}'
-    odd = ['{"value": "\\ud800"}', '{"value": "\\q"}', '["value"]', "7", '{"value":\n"\u00e9"}']
-    path = tmp_path / "people.json"
-    path.write_text("[" + ",\n".join([held, *odd, held, held]) + "]", encoding="utf-8")
-    assert counts(str(path), Values(("value",)))[1:] == [("a]},", 3)]
-
-
-def test_elements_of_a_json_array() -> None:
-    held = ["7", '"]}"', '"\\""', "{}", '{"a": [{"b": "]"}, {}]}', "[" * 9 + '"],["' + "]" * 9, '{"a"\n: "\\ud800"}']
-    for chosen in itertools.permutations(held, 3):
-        array = f" [{','.join(chosen)} , {{}}]\n".encode()
-        lines = b"".join(json_files.elements(array)).decode().splitlines()
-        assert [line.strip() for line in lines] == [*(each.replace("\n", " ") for each in chosen), "{}"]
-    for damaged in (b"[{}", b"[[]", b'["]', b"[{}]]", b"[{}},{}]"):
-        with pytest.raises(ValueError):
-            list(json_files.elements(damaged))
-
-
-@pytest.mark.parametrize("odd", ['5" pipe', '"open', '"', '5""', 'a"b"c'])
-@pytest.mark.parametrize("size", [7, 1 << 20])
-def test_a_stray_quote_is_a_quote(odd: str, size: int) -> None:
-    content = f"1,a\n2,{odd}\n3,a\n" + "4,a\n" * 5
-    blocks = (content.encode()[start : start + size] for start in range(0, len(content), size))
-    tables = [parsed(chunk, Header(("n", "value"), ",", 0), ["value"]) for chunk in whole_records(blocks, ",")]
-    assert [text for table in tables for text in table["value"].to_pylist()] == ["a", odd, "a", *["a"] * 5]
-
-
-def test_a_stray_quote_moves_no_end_of_a_record() -> None:
-    content = b'1,5" pipe\n' + b'2,"a\nb"\n' * 30
-    for size in range(1, 40):
-        blocks = (content[start : start + size] for start in range(0, len(content), size))
-        chunks = list(whole_records(blocks, ","))
-        assert b"".join(chunks) == content
-        assert all(chunk.endswith((b'"\n', b"pipe\n")) for chunk in chunks)
-
-
-def ends_of_records(content: bytes) -> set[int]:
-    """Where records end, read byte by byte."""
-    ends, place = {len(content)}, "start"
-    for index, byte in enumerate(content.decode()):
-        if byte == '"' and place in ("start", "after a quote"):
-            place = "quoted"
-        elif place == "quoted":
-            place = "after a quote" if byte == '"' else place
-        elif byte in ",\n":
-            place = "start"
-            ends |= {index + 1} if byte == "\n" else set()
-        else:
-            place = "plain"
-    return ends
-
-
-def test_records_end_in_the_same_places_whatever_blocks_they_come_in() -> None:
-    random = Random(7)
-    for _ in range(1500):
-        content = "".join(random.choices('"a,\n', k=random.randint(1, 24))).encode()
-        expected = ends_of_records(content)
-        for size in (1, 2, 3, 5, 24):
-            parts = (content[start : start + size] for start in range(0, len(content), size))
-            chunks = list(whole_records(parts, ","))
-            found = list(itertools.accumulate(map(len, chunks)))
-            assert b"".join(chunks) == content
-            assert set(found) <= expected
-            assert size > 1 or set(found) == expected
-
-
-def test_a_record_of_stray_quotes_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    lengths: list[int] = []
-    read = record_stream._read_to_the_last_end
-
-    def counted(block: bytes, delimiter: str, place: Place) -> tuple[int, Place]:
-        lengths.append(len(block))
-        return read(block, delimiter, place)
-
-    monkeypatch.setattr(record_stream, "_read_to_the_last_end", counted)
-    content = b"1," + b'z",' * 20_000 + b"\n"
-    parts = (content[start : start + 100] for start in range(0, len(content), 100))
-    assert list(whole_records(parts, ",")) == [content]
-    assert sum(lengths) <= len(content)
 
 
 def test_decimals_that_no_double_holds_on_postgresql(postgresql_url: str) -> None:
@@ -511,7 +274,7 @@ def test_decimals_that_no_double_holds_on_postgresql(postgresql_url: str) -> Non
             connection.execute(f"INSERT INTO people VALUES ({value}, {person})")
         table = ibis.postgres.from_connection(connection).table("people")
         for unit in (None, "person"):
-            found = dict(counts(table, Bins("value", (0, 10, 100)), unit)[1:])
+            found = dict(tallied(table, Bins("value", (0, 10, 100)), unit)[1:])
             assert found == {0.0: 4, 10.0: 3}
 
 
@@ -519,10 +282,10 @@ def test_objects_with_methods_of_their_own() -> None:
     odd = [Text("\ud800"), Leaving(), Interrupting("x"), Closing(1), Strange()]
     check(lambda odd: ["a", "a", "a", 7, *odd], odd, [Values(("value",))])
     column = np.array(["a", "a", "a", 7, *odd], dtype=object)
-    assert counts(pd.DataFrame({"value": column}), Values(("value",)))[1:] == [("a", 3)]
+    assert tallied(pd.DataFrame({"value": column}), Values(("value",)))[1:] == [("a", 3)]
     people = pd.DataFrame({"value": ["b"] * 9, "person": column})
     people["person"] = people["person"].where(people.index > 2, people.index.astype(str))
-    assert counts(people, Values(("value",)), "person")[1:] == [("b", 4)]
+    assert tallied(people, Values(("value",)), "person")[1:] == [("b", 4)]
 
 
 def test_an_interrupt_stops_reading_objects() -> None:
