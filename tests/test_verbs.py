@@ -218,6 +218,7 @@ def test_decimals_are_named_by_their_places():
         th.histogram(prices, "price", domain=[Decimal("1.2")], **TARGET)
 
 
+@pytest.mark.slow
 def test_numpy_scalars_are_numbers(frame):
     assert len(th.histogram(frame, "age", bins=np.int64(4), lower=0, upper=100, **TARGET)) == 4
     assert len(th.quantiles(frame, "age", np.float32(0.5), lower=0, upper=100, steps=3, **TARGET).to_arrow()) == 1

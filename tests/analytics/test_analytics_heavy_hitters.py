@@ -148,6 +148,7 @@ def test_the_tree_leaves_out_chains_and_what_is_small() -> None:
     assert "abcd" in shown and "abxy" not in shown and "and 2 smaller nodes" in shown
 
 
+@pytest.mark.slow
 def test_branching_trie_of_nested_words() -> None:
     words = ["a" * length for length in range(1, 1_200)]
     trie = branching_trie((word, 30, 100.0, (50, 200)) for word in words)

@@ -136,6 +136,7 @@ def test_a_single_value_is_found_to_the_last_float() -> None:
     assert answer.rounds_asked < 80  # no bracket could be split any further
 
 
+@pytest.mark.slow
 def test_tables_and_json() -> None:
     people = CountsPopulation({float(value): 100 for value in range(1_000)})
     answer = quantiles(people, "x", [0.5, 0.9], TEN, lower=0, upper=1000)

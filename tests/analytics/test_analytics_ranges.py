@@ -123,6 +123,7 @@ def tree() -> Ranges:
 
 @settings(deadline=None, max_examples=150)
 @given(st.floats(-20, 120), st.floats(-20, 120))
+@pytest.mark.slow
 def test_answers_keep_their_order(tree: Ranges, one: float, other: float) -> None:
     lower, upper = min(one, other), max(one, other)
     probes = 6 * 3

@@ -82,6 +82,7 @@ def test_every_verb_has_every_output(data, ledger, tmp_path, verb, file):
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("ending", ["png", "svg"])
+@pytest.mark.slow
 def test_pictures_of_nothing(data, tmp_path, verb, ending):
     picture = tmp_path / f"picture.{ending}"
     run(verb, data / "empty.csv", *VERBS[verb], *TARGET, "--plot", picture)

@@ -27,6 +27,7 @@ def statuses(api: httpx.Client, tokens: list[str]) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 def test_the_devices_of_a_key_are_listed_and_revoked(operated):
     http, csrf, key, tokens, api = operated
     plain = http.get("/operate")

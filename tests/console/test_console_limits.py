@@ -55,6 +55,7 @@ def test_a_form_whose_sender_went_away_is_no_error_of_ours(caplog):
     assert not caplog.records
 
 
+@pytest.mark.slow
 def test_signing_in_has_a_rate():
     app = Starlette(routes=routes(None, None))
 
@@ -67,6 +68,7 @@ def test_signing_in_has_a_rate():
     assert statuses[:200] == [403] * 200 and 429 in statuses[200:]
 
 
+@pytest.mark.slow
 def test_sign_ins_count_by_the_64_of_ipv6():
     app = Starlette(routes=routes(None, None))
 

@@ -144,6 +144,7 @@ def test_signing_in_gives_a_new_session_and_out_ends_it(server, session):
         assert old.get("/").status_code == 303
 
 
+@pytest.mark.slow
 def test_a_revoked_token_ends_its_sessions(start, session):
     server = start(people(100))
     operator, csrf = session(server, server.operator)
@@ -184,6 +185,7 @@ def test_after_login_one_stays_here(path):
     assert local_path("/queries/q1?watch=1") == "/queries/q1?watch=1"
 
 
+@pytest.mark.slow
 def test_large_and_malformed_forms_are_refused(server, analyst):
     http, csrf = analyst
     assert http.post("/ask", content=b"csrf=" + b"x" * (1 << 20), headers=FORM).status_code == 413

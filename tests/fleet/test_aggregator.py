@@ -270,6 +270,7 @@ def found_in(directory: Path, pieces: list[bytes]) -> list[str]:
     return [name for name, content in contents.items() if any(part in content for part in parts)]
 
 
+@pytest.mark.slow
 def test_no_sealed_byte_is_left_in_the_files_after_a_release(
     aggregator: Aggregator, store: AggregatorStore, tmp_path: Path
 ) -> None:

@@ -183,6 +183,7 @@ def test_python_warns_before_the_charge(server):
         assert charged(server) == 1
 
 
+@pytest.mark.slow
 def test_the_command_warns_and_asks_where_a_person_is(server, monkeypatch):
     command = ["query", "histogram", "country", "--epsilon=1", "--delta=1e-8", "--server=x", "--no-wait"]
     nobody = CliRunner().invoke(commands.app, command)  # no terminal: it is said, and asked

@@ -114,6 +114,7 @@ def test_every_report_of_a_round_has_one_length(size):
     assert len(bodies) == 1
 
 
+@pytest.mark.slow
 def test_of_a_list_one_element_is_chosen_anew_in_each_round():
     elements = ["a", "b", "c"]
     of = configuration(**ALWAYS)

@@ -156,6 +156,7 @@ def test_a_check_in_is_never_longer_than_a_device_reads(tmp_path):
     collector.close_store()
 
 
+@pytest.mark.slow
 def test_an_event_stream_ends_when_its_token_is_revoked(tmp_path):
     with inside(tmp_path / "data") as server:
         store, token = server.services.coordinator_store, new_token("analyst")

@@ -261,6 +261,7 @@ def run_machine(examples: int, steps: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_or_counted_twice() -> None:
     run_machine(examples=5, steps=30)
 

@@ -143,6 +143,7 @@ def test_results_must_match_items():
     commit.close()
 
 
+@pytest.mark.slow
 def test_thousands_of_coroutines_each_counted_once():
     seen = []
 

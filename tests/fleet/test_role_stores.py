@@ -65,6 +65,7 @@ def test_a_start_without_the_store_that_was_used_is_refused(tmp_path, postgresql
     start(tmp_path / "data", store=postgresql_url)
 
 
+@pytest.mark.slow
 def test_a_slip_in_the_address_changes_nothing_in_the_database_that_it_leads_to(tmp_path, postgresql_url):
     start(tmp_path / "data")
     for file in (tmp_path / "data").rglob("store.id"):  # as if the store had been another PostgreSQL
@@ -77,6 +78,7 @@ def test_a_slip_in_the_address_changes_nothing_in_the_database_that_it_leads_to(
     assert tables(postgresql_url) == before
 
 
+@pytest.mark.slow
 def test_a_store_that_another_version_made_is_not_migrated_by_a_start_that_is_refused(tmp_path, postgresql_url):
     """Its own server would refuse it afterwards, as made by a newer version."""
     start(tmp_path / "data", store=postgresql_url)
@@ -117,6 +119,7 @@ def test_a_backup_from_before_ids_were_kept_is_adopted_when_it_is_said(tmp_path)
     start(tmp_path / "data")
 
 
+@pytest.mark.slow
 def test_a_directory_from_before_takes_a_store_that_is_not_empty(tmp_path, postgresql_url):
     start(tmp_path / "data", store=postgresql_url)
     before = notes(tmp_path / "data")
@@ -145,6 +148,7 @@ def test_a_start_that_fails_binds_nothing(tmp_path):
     assert notes(tmp_path / "data") == {}
 
 
+@pytest.mark.slow
 def test_a_directory_without_the_ledger_lets_nobody_into_the_store(tmp_path, postgresql_url):
     """After a slip in the name of the data directory, its new tokens must not open what is in the store."""
     with inside(tmp_path / "data", store=postgresql_url) as server:
@@ -186,6 +190,7 @@ def test_files_that_are_no_database_are_not_waited_for(tmp_path):
     assert error.value.lasting and "Restore it from a backup" in error.value.hint
 
 
+@pytest.mark.slow
 def test_a_ledger_is_rebuilt_from_its_own_store_only(tmp_path, postgresql_url):
     start(tmp_path / "data")
     with pytest.raises(InvalidSetting, match="store is empty or missing"):

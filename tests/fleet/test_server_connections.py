@@ -256,6 +256,7 @@ def test_many_chunks_with_extensions_are_one_body_and_trailers_are_no_headers():
 
 @both
 @pytest.mark.parametrize("sent", [b"", b"\r\n", b"GET / HTTP/1.1\r\nX: "], ids=["nothing", "line", "half"])
+@pytest.mark.slow
 def test_a_head_that_does_not_come_is_not_waited_for(base, sent):
     with guarding(base, head_seconds=0.2) as server, server.connect() as slow:
         slow.sendall(sent)
@@ -300,6 +301,7 @@ def test_a_refused_body_that_goes_on_is_not_read_for_ever():
         assert sum(server.received) < 1 << 20
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_takes_is_given_up():
     with guarding(HttpToolsProtocol, stall_seconds=0.2) as server:
         hostile = socket.socket()
@@ -373,6 +375,7 @@ def test_connections_count_before_tls_is_agreed_on(tmp_path):
         assert server.closed("address") == 1
 
 
+@pytest.mark.slow
 def test_a_tls_handshake_that_does_not_come_is_not_waited_for(tmp_path):
     with guarding(head_seconds=0.2, tls=certificate(tmp_path)) as server, server.connect() as slow:
         slow.sendall(b"\x16\x03\x01")

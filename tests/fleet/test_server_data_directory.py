@@ -90,6 +90,7 @@ def test_a_damaged_secret_is_refused_and_a_deleted_one_is_made_anew(tmp_path):
         assert directory.secret("analyst").new and directory.secret("analyst").token != token
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):
     code = f"""
 import sys, time

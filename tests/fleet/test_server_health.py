@@ -152,6 +152,7 @@ def test_a_gauge_that_cannot_be_read_is_left_out():
     assert b"good 3" in metrics.text() and b"bad" not in metrics.text()
 
 
+@pytest.mark.slow
 def test_the_loop_outlives_errors_and_counts_them(server, caplog):
     class Failing:
         def __init__(self):

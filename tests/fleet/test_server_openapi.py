@@ -89,6 +89,7 @@ def checked(path: str, method: str, answer) -> None:
         jsonschema.Draft202012Validator(whole).validate(answer.json())
 
 
+@pytest.mark.slow
 def test_the_server_serves_what_it_describes(server):
     served = server.ask("GET", "/openapi.json")
     assert served.json() == CONTENT

@@ -293,6 +293,7 @@ def test_plans_keep_nobody_from_health_or_devices(busy):
         gate.open_for_each([each for each in asked if not each.done()])
 
 
+@pytest.mark.slow
 def test_health_has_its_own_way_when_every_thread_is_held(tmp_path, monkeypatch):
     begun, go_on = threading.Semaphore(0), threading.Event()
 

@@ -125,6 +125,7 @@ def terminate_others(url):
     return number
 
 
+@pytest.mark.slow
 def test_a_lost_connection_stores_nothing_and_then_works_again(postgresql_url):
     store = CollectorStore.open(postgresql_url)
     open_round(store)
@@ -147,6 +148,7 @@ def test_a_lost_connection_stores_nothing_and_then_works_again(postgresql_url):
     store.close()
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time_has_claimed_a_database(postgresql_url):
     """A data directory has a lock of its own; a database may be reached from two."""
     first, second = (CoordinatorStore.open(postgresql_url) for _ in range(2))

@@ -95,6 +95,7 @@ def test_the_same_seed_gives_the_same_data():
     assert first.tolist() != data.binomial(64, 1000, np.random.default_rng(8)).tolist()
 
 
+@pytest.mark.slow
 def test_values_for_quantiles():
     random = np.random.default_rng(9)
     waiting = data.log_normal(UNITS, random, median=20.0, spread=0.5)

@@ -71,6 +71,7 @@ def test_expected_error_of_laplace_has_a_second_witness(rate: float, epsilon: fl
     assert expected.laplace_error(counts, rate, rival.scale) == pytest.approx(np.mean(other), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_simulated_errors_are_the_expected_ones() -> None:
     rows = []
     for seed, (dataset, buckets) in enumerate(

@@ -134,6 +134,7 @@ def test_several_columns_make_one_bucket():
 
 @settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.text(), st.integers(PLAN.threshold, 10**9), max_size=20))
+@pytest.mark.slow
 def test_storage_round_trips(counts):
     made = Release.of(pa.array(list(counts), pa.string()), list(counts.values()), PLAN, private=True)
     again = Release.from_json(made.to_json())

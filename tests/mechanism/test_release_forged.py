@@ -353,6 +353,7 @@ def test_a_guarantee_says_whom_it_protects(unit: Unit | None, words: str) -> Non
         assert (f"for {unit.one}" in shown) if unit else ("for one" not in shown)
 
 
+@pytest.mark.slow
 def test_tables_say_their_unit() -> None:
     frame = pa.table({"user": list(range(3000)), "word": ["a"] * 3000, "size": [1.0, 2.0, 3.0] * 1000})
     for unit, expected in ((None, ROW), ("user", USER)):

@@ -119,6 +119,7 @@ def test_a_table_of_the_callers_stays_open(connections: list[Any]) -> None:
     table.close()  # twice does no harm
 
 
+@pytest.mark.slow
 def test_the_callers_connection_stays_open() -> None:
     connection = duckdb.connect()
     relation = connection.from_arrow(ROWS)

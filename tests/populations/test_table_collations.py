@@ -89,6 +89,7 @@ def test_lonely_spellings_change_nothing(source: Maker) -> None:
     assert_lonely_spellings_change_nothing(source)
 
 
+@pytest.mark.slow
 def test_values_are_counted_by_their_bytes(source: Maker) -> None:
     assert_bytes_are_counted(source)
 

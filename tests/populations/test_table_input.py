@@ -186,6 +186,7 @@ def test_text_of_ten_megabytes_is_counted(local: Maker) -> None:
     assert {len(text): count for text, count in found.items()} == {5_000_000: 2, 1: 1}
 
 
+@pytest.mark.slow
 def test_categories_decimals_and_times_with_a_zone_are_counted() -> None:
     words = ["b", "a", "b", None]
     moment = dt.datetime(2024, 1, 1, 23, 30)

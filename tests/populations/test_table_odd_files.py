@@ -94,6 +94,7 @@ def test_units_of_several_widths(tmp_path: Path) -> None:
         (pa.list_(pa.int32()), [[7], None]),
     ],
 )
+@pytest.mark.slow
 def test_files_with_a_column_of_several_types_are_refused_whatever_they_hold(
     tmp_path: Path, kind: pa.DataType, odd: list[Any]
 ) -> None:
@@ -206,6 +207,7 @@ def ends_of_records(content: bytes) -> set[int]:
     return ends
 
 
+@pytest.mark.slow
 def test_records_end_in_the_same_places_whatever_blocks_they_come_in() -> None:
     random = Random(7)
     for _ in range(1500):

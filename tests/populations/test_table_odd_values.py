@@ -177,6 +177,7 @@ ODD_ON_SQLITE = ["'canary'", "''", "x'ff'", "CAST(x'ff' AS TEXT)", "7.5", "24515
         ("DECIMAL(10, 2)", "20", ["'canary'", "''", "x'ff'", "CAST(x'ff' AS TEXT)", "-9e999"]),
     ],
 )
+@pytest.mark.slow
 def test_what_sqlite_stores_in_columns_of_other_types(declared: str, held: str, odd: list[str]) -> None:
     def made(odd: list[str]) -> Any:
         backend = ibis.sqlite.connect()
@@ -199,6 +200,7 @@ def test_what_sqlite_stores_in_columns_of_other_types(declared: str, held: str, 
 
 
 @pytest.mark.parametrize("length", ["s", "ms", "us", "ns"])
+@pytest.mark.slow
 def test_units_that_are_durations(tmp_path: Path, length: str) -> None:
     def made(odd: int | None) -> pa.Table:
         persons = pa.array([1, 2, 3, 3, odd], pa.int64()).cast(pa.duration(length))

@@ -21,6 +21,7 @@ def busy_until(done: Callable[[], bool], connection: duckdb.DuckDBPyConnection) 
     return number
 
 
+@pytest.mark.slow
 def test_percent_are_reported_while_a_query_runs() -> None:
     connection = connect()
     seen: list[tuple[int, int, str]] = []

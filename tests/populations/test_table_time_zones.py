@@ -151,6 +151,7 @@ def test_an_unknown_zone_is_refused_before_anything_is_charged(tmp_path: Path, w
     assert ledger.history() == []
 
 
+@pytest.mark.slow
 def test_the_verb_takes_a_zone_and_reads_domains_in_it() -> None:
     many = pa.concat_tables([rows("UTC").slice(0, 1)] * 1000)
     answer = th.histogram(many, "at", plan=PLAN, dates="month", time_zone=NEW_YORK)

@@ -166,6 +166,7 @@ def test_json_values_are_spelled_as_fleets_spell_them(tmp_path: Path) -> None:
     assert found == {text: spellings.count(text) for text in spellings}
 
 
+@pytest.mark.slow
 def test_lines_that_are_not_json_lose_only_themselves(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     good = b'{"word": "a", "n": {"m": 1}}\n'
@@ -313,6 +314,7 @@ def test_objects_are_text_each_by_itself() -> None:
         assert counted(declared, Values(("value",))) == {42: 2}
 
 
+@pytest.mark.slow
 def test_a_lonely_object_changes_no_type() -> None:
     common = [30] * 900
     for lonely in (None, "HIV+", 7.5, Hostile(), 2**70):

@@ -182,6 +182,7 @@ def test_the_search_for_epsilon_ends_next_to_the_probability_of_a_whole_bucket(a
     assert delta(epsilon=found, **settings) <= whole * 1.01
 
 
+@pytest.mark.slow
 def test_different_rounds_compose():
     plans = [Rounds(0.05, 20, 3), Rounds(0.1, 30, 2)]
     together = compose(plans, epsilon=0.8)

@@ -250,6 +250,7 @@ SLACK = 1 + 2e-6  # both sides carry their own outward rounding
 
 @settings(max_examples=80, deadline=None)
 @given(rates, thresholds, epsilons, adjacencies, st.floats(0.05, 0.999))
+@pytest.mark.slow
 def test_delta_does_not_fall_with_the_rate(rate, threshold, log_e, adjacency, factor):
     low = delta(sampling_rate=rate * factor, threshold=threshold, epsilon=log_e, adjacency=adjacency)
     assert low <= delta(sampling_rate=rate, threshold=threshold, epsilon=log_e, adjacency=adjacency) * SLACK
@@ -265,6 +266,7 @@ def test_delta_does_not_rise_with_the_threshold(rate, threshold, log_e, adjacenc
 
 @settings(max_examples=80, deadline=None)
 @given(rates, thresholds, epsilons, adjacencies, st.floats(1.001, 3))
+@pytest.mark.slow
 def test_delta_does_not_rise_with_epsilon(rate, threshold, log_e, adjacency, factor):
     high = delta(sampling_rate=rate, threshold=threshold, epsilon=log_e * factor, adjacency=adjacency)
     assert high <= delta(sampling_rate=rate, threshold=threshold, epsilon=log_e, adjacency=adjacency) * SLACK

@@ -139,6 +139,7 @@ def test_sample_objective_takes_the_largest_rate_that_still_sees_the_bucket():
 # The frontier, the card, the stored form.
 
 
+@pytest.mark.slow
 def test_frontier_is_the_whole_trade_off():
     plan = th.plan(epsilon=1.0, delta=1e-8)
     points = list(plan.frontier())
