@@ -9,7 +9,7 @@ import time
 from playwright.sync_api import Browser, sync_playwright
 
 from measurement import Measurement
-from thresher.fleet.simulator.local_server import LocalServer, local_server
+from thresher.simulator.local_server import LocalServer, local_server
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 _TIMES = 7

@@ -39,7 +39,7 @@ def polars_actions(path: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
 
 
 def spark_actions(path: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    from thresher.populations.spark_java import provide_java
+    from thresher.tables.spark_java import provide_java
 
     provide_java()
     from pyspark.sql import SparkSession

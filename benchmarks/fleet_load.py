@@ -17,14 +17,14 @@ import numpy as np
 
 import thresher as th
 from measurement import Measurement
-from thresher.analytics import HistogramQuery
-from thresher.fleet.client import Fleet
-from thresher.fleet.device_core import Request
-from thresher.fleet.simulator.local_server import LocalServer, local_server
-from thresher.fleet.simulator.population import Population, words, zipf
-from thresher.fleet.simulator.running import Simulation, run_fast
-from thresher.fleet.simulator.visits import each
+from thresher.client.fleet import Fleet
+from thresher.device.core import Request
 from thresher.questions import Values
+from thresher.simulator.device_visit import each
+from thresher.simulator.local_server import LocalServer, local_server
+from thresher.simulator.population import Population, words, zipf
+from thresher.simulator.simulation import Simulation, run_fast
+from thresher.verbs import HistogramQuery
 
 BUDGET = ("--budget-epsilon", "100", "--budget-delta", "1e-3")
 DEVICES = 40_000

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import thresher as th
 from measurement import Measurement
-from thresher.analytics import HeavyHitters, HeavyHittersQuery
-from thresher.fleet.client import Fleet
-from thresher.fleet.simulator.local_server import local_server
-from thresher.fleet.simulator.population import Population, zipf
-from thresher.fleet.simulator.report import compare
-from thresher.fleet.simulator.running import Simulation, simulate
+from thresher.client.fleet import Fleet
+from thresher.simulator.local_server import local_server
+from thresher.simulator.population import Population, zipf
+from thresher.simulator.report import compare
+from thresher.simulator.simulation import Simulation, simulate
+from thresher.verbs import HeavyHitters, HeavyHittersQuery
 
 BUDGET = ("--budget-epsilon", "100", "--budget-delta", "1e-3")
 DEVICES = 20_000

@@ -20,17 +20,17 @@ import numpy as np
 
 import thresher as th
 from measurement import Measurement
-from thresher.fleet import plaintext
-from thresher.fleet.aggregator import Aggregator
-from thresher.fleet.clock import SystemClock
-from thresher.fleet.drawing import LocalDrawing
-from thresher.fleet.keys import KeyRing
-from thresher.fleet.messages import RoundConfiguration, configuration_hash, decode, encode
-from thresher.fleet.rates import share
-from thresher.fleet.sealing import OVERHEAD, PublicKey, open_sealed, seal
-from thresher.fleet.store.aggregator import AggregatorStore
+from thresher.clock import SystemClock
 from thresher.mechanism import Response
+from thresher.protocol import plaintext
+from thresher.protocol.messages import RoundConfiguration, configuration_hash, decode, encode
+from thresher.protocol.rates import share
+from thresher.protocol.sealing import OVERHEAD, PublicKey, open_sealed, seal
 from thresher.questions import Values
+from thresher.roles.aggregator.aggregator import Aggregator
+from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.round_drawing import LocalDrawing
+from thresher.roles.aggregator.store import AggregatorStore
 
 DATA = Path("out/benchmarks/data/sealed")
 REPORTS, FEWER, LOOP = 1_000_000, 500_000, 20_000

@@ -24,9 +24,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from measurement import Measurement
-from thresher.analytics import HeavyHittersQuery
-from thresher.fleet.simulator.local_server import LocalServer, local_server
 from thresher.privacy import Plan
+from thresher.simulator.local_server import LocalServer, local_server
+from thresher.verbs import HeavyHittersQuery
 
 ATTACKER = "127.0.0.2"
 SECONDS = 8.0

@@ -18,12 +18,12 @@ from rich.table import Table
 
 import thresher as th
 from thresher import charts
-from thresher.analytics import Histogram
 from thresher.cli.comparison import show_comparison
-from thresher.fleet.simulator.local_server import LocalServer, local_server
-from thresher.fleet.simulator.population import Column, Population, draw, waiting_times
-from thresher.fleet.simulator.report import compare
-from thresher.fleet.simulator.running import Simulation, simulate
+from thresher.simulator.local_server import LocalServer, local_server
+from thresher.simulator.population import Column, Population, draw, waiting_times
+from thresher.simulator.report import compare
+from thresher.simulator.simulation import Simulation, simulate
+from thresher.verbs import Histogram
 
 OUT = Path("out/demo")
 PEOPLE = 200_000

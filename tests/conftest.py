@@ -63,7 +63,7 @@ def postgresql_url(postgresql_server):
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """One Spark for all tests, which also serves Spark Connect, with workers that run this interpreter."""
-    from thresher.populations import provide_java
+    from thresher.tables import provide_java
 
     provide_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable

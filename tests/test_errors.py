@@ -49,7 +49,7 @@ def test_no_error_of_ours_is_an_internal_one() -> None:
 
 
 def test_a_budget_that_is_exceeded_is_402_at_every_door() -> None:
-    from thresher.fleet.server.problem import answer_of
+    from thresher.server.problem import answer_of
 
     error = errors.BudgetExceeded("words")
     assert (errors.http_status(error), errors.exit_code(error)) == (402, 4)

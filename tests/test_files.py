@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 import thresher as th
 from thresher.cli.app import app
+from thresher.device.state import FileState
 from thresher.errors import InvalidSetting
 from thresher.files import file_target, write_whole
-from thresher.fleet.device_state import FileState
 
 
 def directory(path: Path) -> None:

@@ -16,20 +16,25 @@ LAYERS = [
     "_version",
     "errors",
     "files",
+    "clock",
+    "addresses",
+    "unreachable",
     "charts",
     "privacy",
     "mechanism",
     "testing",
-    "normal_form",
     "questions",
-    "spelling",
     "ledger",
-    "analytics",
-    "populations",
-    "fleet",
-    "console",
-    "lab",
+    "tables",
     "verbs",
+    "protocol",
+    "device",
+    "roles",
+    "server",
+    "client",
+    "console",
+    "simulator",
+    "lab",
     "cli",
     "__main__",
 ]
@@ -96,7 +101,7 @@ def test_import_loads_no_engine():
 
 
 def test_import_loads_no_fleet_until_one_is_named():
-    code = "import sys, thresher as th; print('thresher.fleet' in sys.modules, th.Device.__name__)"
+    code = "import sys, thresher as th; print('thresher.protocol' in sys.modules, th.Device.__name__)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.split() == ["False", "Device"]
 

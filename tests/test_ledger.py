@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 
 import thresher as th
-from thresher.analytics import Charged, heavy_hitters, quantiles
 from thresher.errors import BudgetExceeded, InvalidFormat, InvalidSetting, LedgerUnavailable
 from thresher.ledger import Amount, Ledger, charge_plan
 from thresher.privacy import ROW
+from thresher.verbs import Charged
+from thresher.verbs.heavy_hitters import heavy_hitters
+from thresher.verbs.quantiles import quantiles
 
 SPAWN = multiprocessing.get_context("spawn")
 

@@ -7,9 +7,9 @@ import unicodedata
 
 import pytest
 
-from thresher.normal_form import MARK, MOST_MARKS, composed
 from thresher.questions import Prefixes, Values, normal
-from thresher.spelling import as_text
+from thresher.questions.normal_form import MARK, MOST_MARKS, composed
+from thresher.questions.spelling import as_text
 
 MOST = "a" + "\u0301\u0323" * (MOST_MARKS // 2)
 TOO_MANY = MOST + "\u0301"

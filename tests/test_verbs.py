@@ -13,7 +13,7 @@ import thresher as th
 from thresher.errors import BudgetExceeded, InvalidSetting, VerificationFailed
 from thresher.privacy import ROW
 from thresher.questions import Bins, Dates, Joint, Values
-from thresher.verbs import histogram_question
+from thresher.verbs.asking import histogram_question
 
 TARGET = {"epsilon": 1.0, "delta": 1e-8}
 FALSE_ALARM = 1e-9  # an interval at this error misses that rarely

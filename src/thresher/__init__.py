@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 from thresher import errors, mechanism, privacy
 from thresher._version import __version__
-from thresher.analytics import Population
 from thresher.errors import ThresherError, ThresherWarning
 from thresher.ledger import Ledger
 from thresher.mechanism import Release
-from thresher.populations import look
 from thresher.privacy import Guarantee, Plan, plan
-from thresher.verbs import heavy_hitters, histogram, quantiles, ranges
+from thresher.questions.population import Population
+from thresher.tables import look
+from thresher.verbs.asking import heavy_hitters, histogram, quantiles, ranges
 
 if TYPE_CHECKING:
-    from thresher.fleet import Device, Fleet, Policy
+    from thresher.client import Fleet
+    from thresher.device import Device, Policy
 
 __all__ = [
     "Device",
@@ -43,8 +44,12 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """The names of fleets, imported with their first use: whoever has a table should not wait for them."""
-    if name in ("Device", "Fleet", "Policy"):
-        from thresher import fleet
+    if name == "Fleet":
+        from thresher.client import Fleet
 
-        return getattr(fleet, name)
+        return Fleet
+    if name in ("Device", "Policy"):
+        from thresher import device
+
+        return getattr(device, name)
     raise AttributeError(f"module 'thresher' has no attribute {name!r}")

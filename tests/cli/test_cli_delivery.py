@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 import thresher as th
 from thresher import charts
+from thresher.cli import answer_delivery as delivering
 from thresher.cli import app as command
-from thresher.cli import delivering
 from thresher.errors import MissingExtra, ThresherError
 
 TARGET = ("--epsilon", "1", "--delta", "1e-8")
@@ -49,7 +49,7 @@ def ledger(tmp_path):
 
 @pytest.fixture(autouse=True)
 def planned(monkeypatch):
-    monkeypatch.setattr(th.verbs, "make_plan", lambda epsilon, delta, *, rounds, adjacency: PLAN[rounds])
+    monkeypatch.setattr(th.verbs.asking, "make_plan", lambda epsilon, delta, *, rounds, adjacency: PLAN[rounds])
 
 
 def charges(path: Path) -> int:
@@ -142,13 +142,13 @@ def test_an_interrupt_after_the_charge_says_so(data, ledger, monkeypatch):
     def interrupted(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(th.populations.table, "sample_and_threshold", interrupted)
+    monkeypatch.setattr(th.tables.table, "sample_and_threshold", interrupted)
     asked = ("histogram", data / "one.csv", *VERBS["histogram"], *TARGET, "--ledger", ledger)
     result = CliRunner().invoke(command.app, [str(part) for part in asked])
     assert result.exit_code != 0
     assert "had been charged" in result.stderr
     assert charges(ledger) == 1
-    monkeypatch.setattr(th.verbs, "charge_plan", interrupted)  # before the charge, nothing is said
+    monkeypatch.setattr(th.verbs.asking, "charge_plan", interrupted)  # before the charge, nothing is said
     assert "charged" not in CliRunner().invoke(command.app, [str(part) for part in asked]).stderr
     assert charges(ledger) == 1
 
@@ -170,7 +170,7 @@ def test_an_engine_that_cannot_be_closed_loses_nothing(monkeypatch, caplog):
     def broken(self):
         raise OSError(VALUE)
 
-    from thresher.populations.arrow_engine import ArrowEngine
+    from thresher.tables.arrow_engine import ArrowEngine
 
     monkeypatch.setattr(ArrowEngine, "close", broken, raising=False)
     assert VALUE in th.histogram(pa.table({"word": [VALUE] * 3000}), "word", epsilon=1, delta=1e-8)

@@ -21,20 +21,20 @@ import pyarrow as pa
 import uvicorn
 
 import thresher as th
-from thresher.cli.console_pages import ServerDesk, ServerDoor, ServerOperations
 from thresher.console import routes
-from thresher.fleet.aggregator import Aggregator
-from thresher.fleet.coordinator import Coordinator
-from thresher.fleet.messages import RoundConfiguration, RoundSettings, check_configuration
-from thresher.fleet.plaintext import fleet_bucket, to_columns
-from thresher.fleet.policy import Policy
-from thresher.fleet.sealing import PublicKey
-from thresher.fleet.server.app import build_app
-from thresher.fleet.server.assembling import Settings, assembled
-from thresher.fleet.server.data_directory import DataDirectory
-from thresher.fleet.simulator.running import POLICY
-from thresher.fleet.store import Overview
+from thresher.console.adapter import ServerDesk, ServerDoor, ServerOperations
+from thresher.device.policy import Policy
 from thresher.mechanism import Release, Response, thin, threshold
+from thresher.protocol.messages import RoundConfiguration, RoundSettings, check_configuration
+from thresher.protocol.plaintext import fleet_bucket, to_columns
+from thresher.protocol.sealing import PublicKey
+from thresher.roles.aggregator.aggregator import Aggregator
+from thresher.roles.collector.enrolment import Overview
+from thresher.roles.coordinator.coordinator import Coordinator
+from thresher.server.app import build_app
+from thresher.server.assembly import Settings, assembled
+from thresher.server.data_directory import DataDirectory
+from thresher.simulator.simulation import POLICY
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from console_client import client, sign_in
 from console_server import people
 from playwright.sync_api import expect
 
-from thresher.console import asking
+from thresher.console import ask_form as asking
 
 pytestmark = pytest.mark.slow  # browsers take their time
 

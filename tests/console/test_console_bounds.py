@@ -17,14 +17,14 @@ sys.path.append(str(Path(__file__).parents[1] / "fleet"))
 from server_cases import inside
 
 import thresher as th
-from thresher import verbs
-from thresher.analytics.queries import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
 from thresher.cli import fleet as commands
-from thresher.cli.console_pages import console_pages
-from thresher.console import asking
+from thresher.client.fleet import Fleet
+from thresher.console import ask_form as asking
+from thresher.console.adapter import console_pages
 from thresher.errors import ThresherError
-from thresher.fleet.client import Fleet
 from thresher.questions import Bins, Values
+from thresher.verbs import asking as verbs
+from thresher.verbs.queries import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
 
 planned = functools.cache(th.plan)  # each of the doors plans the same
 CSRF = re.compile(r'name="csrf" value="([^"]+)"')

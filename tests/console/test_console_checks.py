@@ -17,10 +17,10 @@ PAGES = ["/", "/ask", "/queries", "/ledger", "/operate", "/queries/none"]
 @pytest.fixture(scope="module")
 def answered(server) -> dict[str, str]:
     """One answer a verb, by verb."""
-    from thresher.analytics import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
-    from thresher.fleet.messages import QueryRequest
     from thresher.privacy import plan
+    from thresher.protocol.messages import QueryRequest
     from thresher.questions import Values
+    from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
 
     several = plan(1.0, 1e-8, rounds=4)
     queries = [

@@ -7,8 +7,8 @@ import threading
 import pytest
 from playwright.sync_api import expect
 
-from thresher.fleet.simulator.local_server import local_server
-from thresher.fleet.simulator.running import keep_checking_in
+from thresher.simulator.local_server import local_server
+from thresher.simulator.simulation import keep_checking_in
 
 DEVICES = 1500
 

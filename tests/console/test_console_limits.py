@@ -13,14 +13,15 @@ import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from thresher.console import asking, routes
+from thresher.clock import SystemClock
+from thresher.console import ask_form as asking
+from thresher.console import routes
 from thresher.console.pages import ask
+from thresher.console.requests import Office, Visit, enter
 from thresher.console.sessions import Sessions
-from thresher.console.visits import Office, Visit, enter
-from thresher.fleet.clock import SystemClock
-from thresher.fleet.server.limits import Rate, TokenBuckets
-from thresher.fleet.server.problem import Refused
-from thresher.fleet.tokens import token_hash
+from thresher.roles.tokens import token_hash
+from thresher.server.limits import Rate, TokenBuckets
+from thresher.server.problem import Refused
 
 
 def asked_slowly(path: str, *, seconds: float, gone: bool = False) -> list[int]:

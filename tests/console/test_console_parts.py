@@ -11,16 +11,17 @@ import pyarrow as pa
 import pytest
 
 import thresher as th
-from thresher.analytics import HeavyHittersQuery, HistogramQuery, QuantilesQuery, QueryTaker, RangesQuery
-from thresher.analytics.trie import Trie, TrieNode, branching_trie
-from thresher.console import asking, pictures, svg
+from thresher.console import ask_form as asking
+from thresher.console import pictures, svg
+from thresher.console.answer_tables import PAGE, Column, Reading, Row, branches
 from thresher.console.downloads import KINDS, download
-from thresher.console.lines import python_line
 from thresher.console.pages.home import progress
-from thresher.console.reading import PAGE, Column, Reading, Row, branches
+from thresher.console.python_line import python_line
 from thresher.console.rendering import amount, duration, left, percent, printable, sentence, when
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.questions import Bins, Dates, Values
+from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, QueryTaker, RangesQuery
+from thresher.verbs.trie import Trie, TrieNode, branching_trie
 
 ONE, SIX = th.plan(1.0, 1e-8), th.plan(1.0, 1e-8, rounds=6)
 

@@ -26,8 +26,8 @@ from starlette.routing import Route
 
 from thresher.console import Caller, routes
 from thresher.errors import InvalidSetting
-from thresher.fleet.server.assembling import Settings
-from thresher.fleet.server.running import _config
+from thresher.server.assembly import Settings
+from thresher.server.serving import _config
 
 HOP = ("connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding", "host")
 

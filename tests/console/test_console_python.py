@@ -12,11 +12,11 @@ import pytest
 from console_client import client, sign_in
 
 import thresher as th
-from thresher.analytics.queries import HistogramQuery
-from thresher.console import asking
-from thresher.console.lines import python_line
-from thresher.fleet.messages import QueryRequest
+from thresher.console import ask_form as asking
+from thresher.console.python_line import python_line
+from thresher.protocol.messages import QueryRequest
 from thresher.questions import Values
+from thresher.verbs.queries import HistogramQuery
 
 pytestmark = pytest.mark.slow  # every line is a query
 

@@ -13,8 +13,9 @@ from console_server import people
 from playwright.sync_api import expect
 from starlette.applications import Starlette
 
-from thresher.console import Caller, asking, routes
-from thresher.console.visits import HEADERS
+from thresher.console import Caller, routes
+from thresher.console import ask_form as asking
+from thresher.console.requests import HEADERS
 from thresher.errors import LedgerUnavailable
 
 PAGE = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}

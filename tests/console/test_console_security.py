@@ -119,7 +119,7 @@ def test_over_tls_cookies_are_tied_to_the_host(server):
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from thresher.console.visits import cookie_name, dressed, set_cookie
+    from thresher.console.requests import cookie_name, dressed, set_cookie
 
     request = Request({"type": "http", "scheme": "https", "path": "/", "headers": [], "server": ("x", 443)})
     response = dressed(Response(), request)

@@ -9,10 +9,10 @@ import pytest
 from console_client import client, sign_in
 from playwright.sync_api import expect
 
-from thresher.analytics import HistogramQuery
-from thresher.fleet.messages import QueryRequest, RoundSettings
 from thresher.privacy import plan
+from thresher.protocol.messages import QueryRequest, RoundSettings
 from thresher.questions import Values
+from thresher.verbs import HistogramQuery
 
 pytestmark = pytest.mark.slow  # processes and browsers take their time
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from thresher.fleet import plaintext
-from thresher.fleet.messages import RoundConfiguration, configuration_hash
-from thresher.fleet.opening import Opening
-from thresher.fleet.rates import SampledBy, share
-from thresher.fleet.sealing import PrivateKey, PublicKey, seal
 from thresher.mechanism import Response
 from thresher.privacy.guarantee import delta
 from thresher.privacy.plans import Plan
+from thresher.protocol import plaintext
+from thresher.protocol.messages import RoundConfiguration, configuration_hash
+from thresher.protocol.rates import SampledBy, share
+from thresher.protocol.sealing import PrivateKey, PublicKey, seal
 from thresher.questions import Bucket, Question, Values
+from thresher.roles.aggregator.report_opening import Opening
 
 SIZE = 64
 WORD = Values(("word",))

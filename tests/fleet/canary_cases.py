@@ -15,7 +15,7 @@ from typing import Any
 from fleet_server import RunningServer
 from server_cases import configuration_json, histogram_request
 
-from thresher.fleet.tokens import token_hash
+from thresher.roles.tokens import token_hash
 
 WINDOW = 16
 

@@ -4,7 +4,9 @@ import contextlib
 
 import pytest
 
-from thresher.fleet.store import AggregatorStore, CollectorStore, CoordinatorStore
+from thresher.roles.aggregator.store import AggregatorStore
+from thresher.roles.collector.store import CollectorStore
+from thresher.roles.coordinator.store import CoordinatorStore
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

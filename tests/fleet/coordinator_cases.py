@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 import thresher as th
-from thresher.analytics import HistogramQuery
 from thresher.errors import Conflict, NotFound
-from thresher.fleet.coordinator import Coordinator
-from thresher.fleet.messages import QueryRequest, RoundConfiguration, RoundSettings, check_configuration
-from thresher.fleet.plaintext import fleet_bucket, to_columns
-from thresher.fleet.sealing import PublicKey
-from thresher.fleet.store import Overview
-from thresher.fleet.store.coordinator import CoordinatorStore
 from thresher.mechanism import Release, Response, thin, threshold
 from thresher.privacy import DEVICE
+from thresher.protocol.messages import QueryRequest, RoundConfiguration, RoundSettings, check_configuration
+from thresher.protocol.plaintext import fleet_bucket, to_columns
+from thresher.protocol.sealing import PublicKey
 from thresher.questions import Values
+from thresher.roles.collector.enrolment import Overview
+from thresher.roles.coordinator.coordinator import Coordinator
+from thresher.roles.coordinator.store import CoordinatorStore
+from thresher.verbs import HistogramQuery
 
 PLAN = th.plan(epsilon=1.0, delta=1e-6)
 MINUTE = 60.0

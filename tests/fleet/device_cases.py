@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from thresher.fleet import messages, rates
-from thresher.fleet.device import DeviceCore
-from thresher.fleet.device_state import MemoryState
-from thresher.fleet.messages import CheckedIn, Enrolled, Report, RoundConfiguration, configuration_hash
-from thresher.fleet.plaintext import decode_payload, payload
-from thresher.fleet.policy import Policy
-from thresher.fleet.sealing import PrivateKey, open_sealed
+from thresher.device.device import DeviceCore
+from thresher.device.policy import Policy
+from thresher.device.state import MemoryState
 from thresher.mechanism.randomness import SecureRandomness
 from thresher.privacy.plans import Plan
+from thresher.protocol import messages, rates
+from thresher.protocol.messages import CheckedIn, Enrolled, Report, RoundConfiguration, configuration_hash
+from thresher.protocol.plaintext import decode_payload, payload
+from thresher.protocol.sealing import PrivateKey, open_sealed
 from thresher.questions import Values
 
 PLAN = Plan(1 / 16, 12, 1.0, 1e-8, "replace", 3)

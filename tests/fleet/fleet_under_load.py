@@ -20,12 +20,12 @@ import httpx
 from fleet_server import RunningServer, started
 from one_process_fleet import AGREES, Heads
 
-from thresher.analytics.queries import HeavyHittersQuery, HistogramQuery
-from thresher.fleet.device_core import DeviceCore, Request
-from thresher.fleet.device_state import MemoryState
+from thresher.device.core import DeviceCore, Request
+from thresher.device.state import MemoryState
 from thresher.mechanism import Release
 from thresher.privacy.plans import Plan
 from thresher.questions import Values
+from thresher.verbs.queries import HeavyHittersQuery, HistogramQuery
 
 EVERYTHING = Plan(sampling_rate=2**-12, threshold=1, epsilon=0.05, delta=0.0003)
 """Drops nothing from devices whose coins are `Heads`, and is small enough for many queries in one ledger."""

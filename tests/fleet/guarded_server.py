@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import uvicorn
 
-from thresher.fleet.server.accepting import Acceptor
-from thresher.fleet.server.connections import configured, guarded
-from thresher.fleet.server.door import Door
-from thresher.fleet.server.limits import Limits
-from thresher.fleet.server.metrics import Metrics
+from thresher.server.connections import configured, guarded
+from thresher.server.door import Door
+from thresher.server.limits import Limits
+from thresher.server.metrics import Metrics
+from thresher.server.tls_listener import Acceptor
 
 
 @dataclass

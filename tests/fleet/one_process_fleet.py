@@ -12,24 +12,25 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from thresher.analytics.queries import HistogramQuery
+from thresher.device.core import DeviceCore
+from thresher.device.policy import Policy, Spend, Terms
+from thresher.device.state import FileState
 from thresher.errors import ServerUnavailable
-from thresher.fleet.aggregator import Aggregator
-from thresher.fleet.collector import Collector
-from thresher.fleet.coordinator import Coordinator
-from thresher.fleet.device_core import DeviceCore
-from thresher.fleet.device_state import FileState
-from thresher.fleet.keys import KeyRing
-from thresher.fleet.messages import QueryRequest, RoundSettings
-from thresher.fleet.policy import Policy, Spend, Terms
-from thresher.fleet.store import CollectorStore, NewReport, Outcome
-from thresher.fleet.store.aggregator import AggregatorStore
-from thresher.fleet.store.coordinator import CoordinatorStore
-from thresher.fleet.tokens import new_token
 from thresher.ledger import Ledger
 from thresher.mechanism import Release
 from thresher.privacy.plans import Plan
+from thresher.protocol.messages import QueryRequest, RoundSettings
 from thresher.questions import Values
+from thresher.roles.aggregator.aggregator import Aggregator
+from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.store import AggregatorStore
+from thresher.roles.collector.collector import Collector
+from thresher.roles.collector.reports import NewReport, Outcome
+from thresher.roles.collector.store import CollectorStore
+from thresher.roles.coordinator.coordinator import Coordinator
+from thresher.roles.coordinator.store import CoordinatorStore
+from thresher.roles.tokens import new_token
+from thresher.verbs.queries import HistogramQuery
 
 EVERYTHING = Plan(sampling_rate=0.5, threshold=1, epsilon=1.0, delta=0.9)
 """Drops nothing. With `Heads` for coins, what is released is what was handed in."""

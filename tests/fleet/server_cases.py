@@ -9,12 +9,12 @@ from pathlib import Path
 import httpx
 
 import thresher as th
-from thresher.analytics.queries import HistogramQuery
-from thresher.fleet.server.app import App, build_app
-from thresher.fleet.server.assembling import Settings, assembled
-from thresher.fleet.server.data_directory import ROLES, DataDirectory
-from thresher.fleet.server.services import Services
 from thresher.questions import Values
+from thresher.server.app import App, build_app
+from thresher.server.assembly import Settings, assembled
+from thresher.server.data_directory import ROLES, DataDirectory
+from thresher.server.services import Services
+from thresher.verbs.queries import HistogramQuery
 
 
 @dataclass
@@ -69,8 +69,8 @@ def configuration_json(aggregator, round: str = "r1", *, deadline: float = 4e9) 
     """A round's configuration that holds together, sealed to this aggregator's key."""
     import msgspec
 
-    from thresher.fleet.messages import RoundConfiguration
-    from thresher.fleet.rates import share
+    from thresher.protocol.messages import RoundConfiguration
+    from thresher.protocol.rates import share
 
     rates, plan = share(th.plan(epsilon=1, delta=1e-8), 1.0, "device")
     key = aggregator.public_key()

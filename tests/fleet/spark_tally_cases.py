@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from aggregation_cases import SIZE, configuration, opening, response, sealed, sealed_plain, spelled
 
+from thresher.clock import SystemClock
 from thresher.errors import Conflict, InvalidSetting, ServerUnavailable
-from thresher.fleet import spark_drawing, spark_tally
-from thresher.fleet.aggregator import Aggregator
-from thresher.fleet.clock import SystemClock
-from thresher.fleet.drawing import Drawn, LocalDrawing
-from thresher.fleet.keys import KeyRing
-from thresher.fleet.opening import Workers
-from thresher.fleet.sealing import OVERHEAD, PrivateKey
-from thresher.fleet.spark_drawing import SparkDrawing
-from thresher.fleet.store.aggregator import AggregatorStore
-from thresher.fleet.tally import draw, tally
 from thresher.mechanism import Release, binomials
 from thresher.privacy import DEVICE
+from thresher.protocol.sealing import OVERHEAD, PrivateKey
 from thresher.questions import Bins, Joint, Prefixes, Question, Values
+from thresher.roles.aggregator import spark_drawing, spark_tally
+from thresher.roles.aggregator.aggregator import Aggregator
+from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.report_opening import Workers
+from thresher.roles.aggregator.report_tally import draw, tally
+from thresher.roles.aggregator.round_drawing import Drawn, LocalDrawing
+from thresher.roles.aggregator.spark_drawing import SparkDrawing
+from thresher.roles.aggregator.store import AggregatorStore
 from thresher.testing import SeededRandomness
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
@@ -174,7 +174,7 @@ def test_what_people_hold_reaches_neither_disk_nor_logs(
         assert CANARY.encode() not in content
         assert KEY.to_bytes() not in content
 
-    from thresher.fleet.opening import Opening
+    from thresher.roles.aggregator.report_opening import Opening
 
     plain = opening(config, KEY)
     trapped = Opening(plain.key_id, plain.private_key, plain.info, Trap(), SIZE)  # type: ignore[arg-type]

@@ -17,14 +17,14 @@ import pytest
 from aggregation_cases import SIZE, configuration, response, sealed
 
 from thresher.errors import Conflict, InvalidFormat, NotFound, StoreUnavailable, ThresherError
-from thresher.fleet.aggregator import Aggregator
-from thresher.fleet.drawing import LocalDrawing
-from thresher.fleet.keys import KeyRing
-from thresher.fleet.messages import RoundConfiguration
-from thresher.fleet.sealing import OVERHEAD
-from thresher.fleet.store.aggregator import AggregatorStore
 from thresher.mechanism import Release
 from thresher.privacy import DEVICE
+from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.sealing import OVERHEAD
+from thresher.roles.aggregator.aggregator import Aggregator
+from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.round_drawing import LocalDrawing
+from thresher.roles.aggregator.store import AggregatorStore
 
 RECORD = SIZE + OVERHEAD
 
@@ -314,10 +314,10 @@ import os, sys
 sys.path.insert(0, {tests!r})
 from test_aggregator import Noon
 from aggregation_cases import response
-from thresher.fleet.aggregator import Aggregator
-from thresher.fleet.keys import KeyRing
-from thresher.fleet.messages import RoundConfiguration, decode
-from thresher.fleet.store.aggregator import AggregatorStore
+from thresher.roles.aggregator.aggregator import Aggregator
+from thresher.roles.aggregator.keys import KeyRing
+from thresher.protocol.messages import RoundConfiguration, decode
+from thresher.roles.aggregator.store import AggregatorStore
 
 where, moment = sys.argv[1:]
 store = AggregatorStore.open(where + "/data")
@@ -394,7 +394,7 @@ def test_totals_are_numbers_only(aggregator: Aggregator, store: AggregatorStore)
 def test_processes_are_started_by_large_rounds_only(
     store: AggregatorStore, keys: KeyRing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from thresher.fleet import opening
+    from thresher.roles.aggregator import report_opening as opening
 
     drawing = LocalDrawing(processes=2)
     made = Aggregator(store, keys, Noon(), drawing=drawing)

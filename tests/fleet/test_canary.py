@@ -182,7 +182,7 @@ def nothing_is_left(servers: Servers, ended: Round) -> None:
 
 def devices_of(store: Path, few: Handful) -> dict[str, str]:
     """Tokens by device id, from the collector's own file."""
-    from thresher.fleet.tokens import token_hash
+    from thresher.roles.tokens import token_hash
 
     tokens = {token_hash(device.token): device.token for device in few.devices.values()}
     with contextlib.closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
@@ -229,7 +229,7 @@ def test_nobody_learns_it_on_postgresql(tmp_path: Path, postgresql_url: str, pos
         with psycopg.connect(postgresql_url, autocommit=True) as connection:
             connection.execute("CHECKPOINT")
             rows = connection.execute("SELECT device, token_hash FROM thresher_collector.devices").fetchall()
-            from thresher.fleet.tokens import token_hash
+            from thresher.roles.tokens import token_hash
 
             hashes = {token_hash(token): token for token in tokens}
             who = identities({device: hashes[hashed] for device, hashed in rows})
@@ -311,9 +311,9 @@ def test_errors_do_not_repeat_what_was_sent(tmp_path: Path) -> None:
 
 
 LEAKS = (
-    "import thresher.fleet.plaintext as p; real = p.decode_payload; "
+    "import thresher.protocol.plaintext as p; real = p.decode_payload; "
     "p.decode_payload = lambda content, question: (logging.debug('%r', content), real(content, question))[1]; "
-    "import thresher.fleet.store.sqlite as s; "
+    "import thresher.roles.database.sqlite as s; "
     "s._PRAGMAS = s._PRAGMAS.replace('secure_delete = ON', 'secure_delete = OFF'); "
 )
 

@@ -13,19 +13,19 @@ from server_cases import histogram_request, inside
 from typer.testing import CliRunner
 
 import thresher as th
-from thresher.analytics.queries import HistogramQuery
 from thresher.cli import fleet as commands
-from thresher.cli.console_pages import ServerDesk, console_pages
-from thresher.console import asking
+from thresher.client.fleet import Fleet
+from thresher.console import ask_form as asking
+from thresher.console.adapter import ServerDesk, console_pages
+from thresher.device.policy import Policy
+from thresher.device.policy_file import read_policy, with_attributes
 from thresher.errors import InvalidSetting, ThresherWarning
-from thresher.fleet.admission import admit
-from thresher.fleet.cautions import Public, cautions
-from thresher.fleet.client import Fleet
-from thresher.fleet.messages import QueryRequest, RoundSettings, decode
-from thresher.fleet.policy import Policy
-from thresher.fleet.policy_file import read_policy, with_attributes
-from thresher.fleet.store import Overview
+from thresher.protocol.messages import QueryRequest, RoundSettings, decode
 from thresher.questions import Values
+from thresher.roles.collector.enrolment import Overview
+from thresher.roles.coordinator.admission import admit
+from thresher.roles.coordinator.cautions import Public, cautions
+from thresher.verbs.queries import HistogramQuery
 
 PLAN = th.plan(1, 1e-8)
 MANY = 100_000

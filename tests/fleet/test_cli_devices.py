@@ -13,12 +13,12 @@ import typer
 from typer.testing import CliRunner
 
 from thresher.cli import devices
+from thresher.client.fleet import Fleet
 from thresher.errors import InvalidSetting, ServerUnavailable, Unauthorised
-from thresher.fleet.client import Fleet
-from thresher.fleet.simulator import running
-from thresher.fleet.simulator.local_server import local_server
-from thresher.fleet.simulator.population import demo_population
-from thresher.fleet.simulator.running import Simulation, keep_checking_in, simulate
+from thresher.simulator import simulation as running
+from thresher.simulator.local_server import local_server
+from thresher.simulator.population import demo_population
+from thresher.simulator.simulation import Simulation, keep_checking_in, simulate
 
 pytestmark = pytest.mark.slow  # processes and browsers take their time
 

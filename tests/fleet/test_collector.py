@@ -7,10 +7,12 @@ import pytest
 from device_cases import START, StillClock, configuration
 
 from thresher.errors import Conflict, NotFound, ServerUnavailable, Unauthorised
-from thresher.fleet.collector import Collector
-from thresher.fleet.messages import CheckedIn, canonical, decode
-from thresher.fleet.sealing import OVERHEAD
-from thresher.fleet.store import AggregatorStore, CollectorStore, NewReport, Outcome
+from thresher.protocol.messages import CheckedIn, canonical, decode
+from thresher.protocol.sealing import OVERHEAD
+from thresher.roles.aggregator.store import AggregatorStore
+from thresher.roles.collector.collector import Collector
+from thresher.roles.collector.reports import NewReport, Outcome
+from thresher.roles.collector.store import CollectorStore
 from thresher.testing import SeededRandomness
 
 SIZE = 64 + OVERHEAD
@@ -94,7 +96,7 @@ def test_identify_remembers_devices_and_not_strangers(collector, parts):
 
 
 def test_what_is_remembered_is_bounded():
-    from thresher.fleet.collector import _Remembered
+    from thresher.roles.collector.collector import _Remembered
 
     remembered = _Remembered(3)
     for key in range(5):

@@ -13,7 +13,6 @@ import pytest
 from coordinator_cases import MINUTE, PLAN, Crash, Server, request
 
 import thresher as th
-from thresher.analytics import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery, query_from_dict
 from thresher.errors import (
     BudgetExceeded,
     Conflict,
@@ -24,15 +23,16 @@ from thresher.errors import (
     ServerUnavailable,
     VerificationFailed,
 )
-from thresher.fleet import admission
-from thresher.fleet import coordinator as coordinator_module
-from thresher.fleet.coordinator import Coordinator
-from thresher.fleet.messages import QueryRequest, check_configuration
-from thresher.fleet.replay import replay
-from thresher.fleet.views import query_of
 from thresher.mechanism import Release
 from thresher.privacy import DEVICE, ROW
+from thresher.protocol.messages import QueryRequest, check_configuration
 from thresher.questions import Bins, Dates, Joint, Values
+from thresher.roles.coordinator import admission
+from thresher.roles.coordinator import coordinator as coordinator_module
+from thresher.roles.coordinator.coordinator import Coordinator
+from thresher.roles.coordinator.views import query_of
+from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery, query_from_dict
+from thresher.verbs.replay import replay
 
 WORDS = ["yes"] * 3_000 + ["no"] * 2_000 + ["nay"] * 1_000
 TRIE = HeavyHittersQuery("word", th.plan(epsilon=1.0, delta=1e-6, rounds=2), "trie")
@@ -435,7 +435,7 @@ def test_a_verb_that_fails_ends_its_query_and_no_other(server, monkeypatch):
     def fail(*arguments):
         raise ValueError("a value: secret")
 
-    monkeypatch.setattr(sys.modules["thresher.analytics.heavy_hitters"], "TrieNode", fail)
+    monkeypatch.setattr(sys.modules["thresher.verbs.heavy_hitters"], "TrieNode", fail)
     server.run()
     status = server.coordinator.status(broken.id)
     assert status.state == "failed"

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 import thresher as th
 from thresher.cli.app import app
+from thresher.client.credentials import check_no_password, secret
 from thresher.errors import InvalidSetting, StoreUnavailable
-from thresher.fleet.credentials import check_no_password, secret
-from thresher.fleet.server.assembling import Settings, assembled
-from thresher.fleet.server.data_directory import DataDirectory
+from thresher.server.assembly import Settings, assembled
+from thresher.server.data_directory import DataDirectory
 
 CANARY = "canary-password"
 ROOT = Path(__file__).parents[2]

@@ -7,13 +7,13 @@ import pytest
 from device_cases import ALWAYS, KEY, START, StillClock, Tosses, checked_in, configuration, device, opened, sealed
 from scipy import stats
 
+from thresher.device.core import back_off
+from thresher.device.device import DeviceCore, Outcome
+from thresher.device.policy import Policy
 from thresher.errors import InvalidFormat, NotFound, Unauthorised
-from thresher.fleet import messages
-from thresher.fleet.device import DeviceCore, Outcome
-from thresher.fleet.device_core import back_off
-from thresher.fleet.plaintext import DECOY
-from thresher.fleet.policy import Policy
-from thresher.fleet.sealing import OVERHEAD
+from thresher.protocol import messages
+from thresher.protocol.plaintext import DECOY
+from thresher.protocol.sealing import OVERHEAD
 from thresher.questions import Cells, Joint, Prefixes, Values
 from thresher.testing import SeededRandomness
 

@@ -10,12 +10,13 @@ from device_cases import KEY, START, checked_in, configuration, device
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thresher.fleet import device_core, recomputation
-from thresher.fleet.device import TRAFFIC, WORK
-from thresher.fleet.device_effort import PLANS, ROUNDS, SECONDS, Allowance, Effort
-from thresher.fleet.messages import GuaranteesStated, GuaranteeStated, RoundConfiguration
-from thresher.fleet.policy import Policy
+from thresher.device import core as device_core
+from thresher.device.device import TRAFFIC, WORK
+from thresher.device.effort import PLANS, ROUNDS, SECONDS, Allowance, Effort
+from thresher.device.policy import Policy
 from thresher.privacy.plans import Plan
+from thresher.protocol import recomputation
+from thresher.protocol.messages import GuaranteesStated, GuaranteeStated, RoundConfiguration
 from thresher.questions import Values
 
 

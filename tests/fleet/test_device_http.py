@@ -17,15 +17,16 @@ from typing import Any
 import pytest
 from device_cases import StillClock, configuration, opened
 
+from thresher.client.fleet import Fleet
+from thresher.device import http as device_http
+from thresher.device.device import Device, Outcome
+from thresher.device.policy import Policy
+from thresher.device.state import FileState
 from thresher.errors import InvalidFormat, InvalidSetting, ServerUnavailable, StoreUnavailable, Unauthorised
-from thresher.fleet import device_http, messages
-from thresher.fleet.client import Fleet
-from thresher.fleet.device import Device, Outcome
-from thresher.fleet.device_state import FileState
-from thresher.fleet.messages import Accepted, CheckedIn, Enrolled, Report
-from thresher.fleet.policy import Policy
-from thresher.fleet.sealing import OVERHEAD
-from thresher.fleet.simulator.wire import Wire
+from thresher.protocol import messages
+from thresher.protocol.messages import Accepted, CheckedIn, Enrolled, Report
+from thresher.protocol.sealing import OVERHEAD
+from thresher.simulator.wire import Wire
 
 pytestmark = pytest.mark.slow  # processes and browsers take their time
 
@@ -422,7 +423,7 @@ def test_stopping_ends_a_wait_and_keeps_the_bytes(server, tmp_path):
 
 KILLED = """
 import os, sys
-from thresher.fleet.device import Device
+from thresher.device import Device
 url, path = sys.argv[1:]
 Device(url, "key", {"word": "hello"}, path, sleep=lambda seconds: os._exit(9)).check_in()
 """
@@ -440,6 +441,6 @@ def test_a_process_that_dies_after_sending_is_followed_by_one_that_sends_the_sam
 
 
 def test_importing_thresher_brings_no_network():
-    code = "import sys, thresher, thresher.fleet; print({'httpx', 'starlette', 'uvicorn'} & set(sys.modules))"
+    code = "import sys, thresher, thresher.client, thresher.device; print({'httpx', 'starlette', 'uvicorn'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert shown.stdout.strip() == "set()"

@@ -13,11 +13,11 @@ import pytest
 from device_cases import ALWAYS, checked_in, configuration, device, opened, sealed
 from hostile_values import EXAMPLES, made
 
+from thresher.device.device import Device
+from thresher.device.held_values import Reader
 from thresher.errors import InvalidSetting
-from thresher.fleet.device import Device
-from thresher.fleet.plaintext import DECOY
-from thresher.fleet.reading import Reader
-from thresher.fleet.sealing import OVERHEAD
+from thresher.protocol.plaintext import DECOY
+from thresher.protocol.sealing import OVERHEAD
 from thresher.questions import Bins, Cells, Dates, Joint, Prefixes, Values
 
 QUESTIONS = [
@@ -193,8 +193,8 @@ def test_an_event_loop_goes_on_while_the_apps_code_runs():
     """The asyncio visit reads in a thread: a function that waits for the loop does not wait in vain."""
     import httpx
 
-    from thresher.fleet import messages
-    from thresher.fleet.messages import Accepted, Enrolled
+    from thresher.protocol import messages
+    from thresher.protocol.messages import Accepted, Enrolled
 
     of, went_on = configuration(**ALWAYS), threading.Event()
     asked: list[bytes] = []

@@ -9,11 +9,11 @@ import stat
 import pytest
 from device_cases import ALWAYS, PLAN, StillClock, Tosses, checked_in, configuration, device, sealed
 
+from thresher.device.device import DeviceCore
+from thresher.device.state import DeviceState, FileState, MemoryState
 from thresher.errors import Conflict, InvalidFormat, InvalidSetting, NotFound, StoreUnavailable
-from thresher.fleet import messages
-from thresher.fleet.device import DeviceCore
-from thresher.fleet.device_state import DeviceState, FileState, MemoryState
-from thresher.fleet.messages import Enrolled, Report
+from thresher.protocol import messages
+from thresher.protocol.messages import Enrolled, Report
 from thresher.questions import Values
 
 # Crashes

@@ -15,14 +15,14 @@ import pytest
 from device_cases import ALWAYS, StillClock, checked_in, configuration
 from server_cases import configuration_json, inside
 
+from thresher.client.connection import Connection
+from thresher.client.fleet import Fleet
+from thresher.device.device import Device, Outcome
+from thresher.device.state import DeviceState, FileState, MemoryState
 from thresher.errors import ServerUnavailable, Unauthorised
-from thresher.fleet import identity, messages
-from thresher.fleet.client import Fleet
-from thresher.fleet.connection import Connection
-from thresher.fleet.device import Device, Outcome
-from thresher.fleet.device_state import DeviceState, FileState, MemoryState
-from thresher.fleet.identity import NONCE_HEADER, PROOF_HEADER, Identity
-from thresher.fleet.messages import Accepted, Enrolled, Problem, RoundConfiguration, encode
+from thresher.protocol import identity, messages
+from thresher.protocol.identity import NONCE_HEADER, PROOF_HEADER, Identity
+from thresher.protocol.messages import Accepted, Enrolled, Problem, RoundConfiguration, encode
 
 SERVER = Identity(bytes(range(32)))
 OTHER = Identity(bytes(reversed(range(32))))

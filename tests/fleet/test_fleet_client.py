@@ -15,8 +15,11 @@ from fleet_server import started
 from typer.testing import CliRunner
 
 import thresher as th
-from thresher.analytics import HistogramQuery
 from thresher.cli import fleet as commands
+from thresher.client import connection as connection_module
+from thresher.client.connection import Connection, error_of
+from thresher.client.fleet import Fleet, QueryHandle
+from thresher.device.device import Device
 from thresher.errors import (
     BudgetExceeded,
     Conflict,
@@ -27,12 +30,9 @@ from thresher.errors import (
     ThresherError,
     Unauthorised,
 )
-from thresher.fleet import connection as connection_module
-from thresher.fleet.client import Fleet, QueryHandle
-from thresher.fleet.connection import Connection, error_of
-from thresher.fleet.device import Device
 from thresher.privacy import DEVICE
 from thresher.questions import Values
+from thresher.verbs import HistogramQuery
 
 pytestmark = pytest.mark.slow  # processes and browsers take their time
 
@@ -200,7 +200,7 @@ def test_the_key_is_nowhere_to_be_seen(fleet, server, monkeypatch):
 
 def test_importing_the_client_loads_no_network():
     code = (
-        "import sys, thresher.fleet.client; "
+        "import sys, thresher.client.fleet; "
         "print([name for name in ('httpx', 'starlette', 'rich') if name in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -13,19 +13,20 @@ import pytest
 from one_process_fleet import FakeClock
 from scipy import stats
 
-from thresher.fleet.aggregator import Aggregator
-from thresher.fleet.collector import Collector
-from thresher.fleet.device_core import DeviceCore
-from thresher.fleet.keys import KeyRing
-from thresher.fleet.messages import RoundConfiguration
-from thresher.fleet.policy import Policy
-from thresher.fleet.rates import SampledBy, share
-from thresher.fleet.store import CollectorStore, NewReport, Outcome
-from thresher.fleet.store.aggregator import AggregatorStore
-from thresher.fleet.tokens import new_token
+from thresher.device.core import DeviceCore
+from thresher.device.policy import Policy
 from thresher.mechanism import Release, Response, sample_and_threshold
 from thresher.privacy.plans import Plan
+from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.rates import SampledBy, share
 from thresher.questions import Values
+from thresher.roles.aggregator.aggregator import Aggregator
+from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.store import AggregatorStore
+from thresher.roles.collector.collector import Collector
+from thresher.roles.collector.reports import NewReport, Outcome
+from thresher.roles.collector.store import CollectorStore
+from thresher.roles.tokens import new_token
 
 ALPHA = 1e-9  # false alarm per check
 BUCKETS, HOLDERS, ROUNDS = 12, 25, 60

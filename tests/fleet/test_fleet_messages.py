@@ -14,9 +14,14 @@ from device_cases import KEY, PLAN, configuration
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from thresher.device.policy import terms_of
 from thresher.errors import InvalidFormat, InvalidSetting
-from thresher.fleet import messages
-from thresher.fleet.messages import (
+from thresher.privacy import DEVICE
+from thresher.privacy.guarantee import delta
+from thresher.privacy.plans import Plan
+from thresher.privacy.rates import ONE, Rates, contact_list_guarantee, injected_guarantee
+from thresher.protocol import messages
+from thresher.protocol.messages import (
     Accepted,
     CheckedIn,
     CheckIn,
@@ -32,12 +37,7 @@ from thresher.fleet.messages import (
     decode,
     encode,
 )
-from thresher.fleet.policy import terms_of
-from thresher.fleet.rates import share
-from thresher.privacy import DEVICE
-from thresher.privacy.guarantee import delta
-from thresher.privacy.plans import Plan
-from thresher.privacy.rates import ONE, Rates, contact_list_guarantee, injected_guarantee
+from thresher.protocol.rates import share
 from thresher.questions import Bins, Joint, Prefixes, Values
 
 CONFIGURATION = configuration()

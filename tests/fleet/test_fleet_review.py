@@ -15,14 +15,13 @@ from device_cases import StillClock, checked_in, configuration
 from server_cases import histogram_request, inside
 
 from thresher.console.pages import watch
-from thresher.console.visits import Office
+from thresher.console.requests import Office
+from thresher.device import core as device_core
+from thresher.device.core import DeviceCore
+from thresher.device.device import Device
 from thresher.errors import Conflict, InvalidFormat, InvalidSetting, NotFound, ServerUnavailable, Unauthorised
-from thresher.fleet import device_core
-from thresher.fleet.collector import Collector
-from thresher.fleet.coordinator import Coordinator
-from thresher.fleet.device import Device
-from thresher.fleet.device_core import DeviceCore
-from thresher.fleet.messages import (
+from thresher.ledger import Ledger
+from thresher.protocol.messages import (
     LARGEST_ANSWER,
     Accepted,
     CheckedIn,
@@ -33,15 +32,16 @@ from thresher.fleet.messages import (
     decode,
     encode,
 )
-from thresher.fleet.plaintext import encode_bucket, fleet_bucket
-from thresher.fleet.server.analyst_routes import ANALYST, _events
-from thresher.fleet.server.peers import HttpCollector
-from thresher.fleet.server.routing import Call
-from thresher.fleet.store import CollectorStore
-from thresher.fleet.store.coordinator import CoordinatorStore
-from thresher.fleet.tokens import new_token, token_hash
-from thresher.ledger import Ledger
+from thresher.protocol.plaintext import encode_bucket, fleet_bucket
 from thresher.questions import Bins, Cells, Joint, Prefixes, Values, from_dict, to_dict
+from thresher.roles.collector.collector import Collector
+from thresher.roles.collector.store import CollectorStore
+from thresher.roles.coordinator.coordinator import Coordinator
+from thresher.roles.coordinator.store import CoordinatorStore
+from thresher.roles.tokens import new_token, token_hash
+from thresher.server.analyst_routes import ANALYST, _events
+from thresher.server.peers import HttpCollector
+from thresher.server.routing import Call
 
 ALWAYS = {"contact_rate": 1 / 16}  # then the device's own rate is 1
 

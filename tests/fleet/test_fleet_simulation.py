@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from one_process_fleet import FAULTS, OneProcessFleet
 
-from thresher.fleet.collector import Collector
-from thresher.fleet.device_state import FileState
-from thresher.fleet.store import NewReport, Outcome
+from thresher.device.state import FileState
+from thresher.roles.collector.collector import Collector
+from thresher.roles.collector.reports import NewReport, Outcome
 
 REAL_SAVE = FileState.save
 NAMES = [f"device-{number}" for number in range(7)]

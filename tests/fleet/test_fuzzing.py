@@ -26,18 +26,18 @@ from hypothesis import strategies as st
 from request_fuzzer import QUIET, Fuzzer, documents, leaves, resident
 from schemathesis import GenerationMode
 
-from thresher.analytics.queries import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
+from thresher.clock import SystemClock
 from thresher.errors import Conflict, InvalidFormat, NotFound
-from thresher.fleet.aggregator import Aggregator
-from thresher.fleet.clock import SystemClock
-from thresher.fleet.keys import KeyRing
-from thresher.fleet.opening import Opening, Workers, open_reports
-from thresher.fleet.plaintext import DECOY, bucket_types, decode_payload, decoy, encode_bucket, payload, to_columns
-from thresher.fleet.sealing import OVERHEAD, PrivateKey, open_sealed, seal
-from thresher.fleet.store.aggregator import AggregatorStore
-from thresher.fleet.tally import count_reports, tally
 from thresher.privacy.exact import log_delta
+from thresher.protocol.plaintext import DECOY, bucket_types, decode_payload, decoy, encode_bucket, payload, to_columns
+from thresher.protocol.sealing import OVERHEAD, PrivateKey, open_sealed, seal
 from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, Question, Values
+from thresher.roles.aggregator.aggregator import Aggregator
+from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.report_opening import Opening, Workers, open_reports
+from thresher.roles.aggregator.report_tally import count_reports, tally
+from thresher.roles.aggregator.store import AggregatorStore
+from thresher.verbs.queries import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
 
 LONG = os.environ.get("THRESHER_LONG") == "1"
 REQUESTS_EACH = 120 if LONG else 4

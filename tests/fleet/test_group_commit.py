@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from thresher.errors import StoreUnavailable
-from thresher.fleet.group_commit import Busy, GroupCommit
+from thresher.server.group_commit import Busy, GroupCommit
 
 
 class Gate:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from thresher.errors import InvalidFormat, NotFound, StoreUnavailable
-from thresher.fleet.keys import KeyRing
-from thresher.fleet.sealing import open_sealed, seal
+from thresher.protocol.sealing import open_sealed, seal
+from thresher.roles.aggregator.keys import KeyRing
 
 
 def test_the_first_key_is_made_once_and_found_again(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_a_server_that_acknowledges_and_does_not_store_is_found(
     One of the queries waits for 26 reports that are stored: that none was dropped before has probability 2^-26.
     """
     careless = (
-        "from thresher.fleet.collector import Collector, Outcome; real = Collector.accept; "
+        "from thresher.roles.collector.collector import Collector, Outcome; real = Collector.accept; "
         "Collector.accept = lambda self, given: [Outcome.ACCEPTED if each.sealed[0] % 2 == 0 "
         "else real(self, [each])[0] for each in given]; "
     )

@@ -10,15 +10,14 @@ from server_cases import histogram_request, inside
 from typer.testing import CliRunner
 
 import thresher as th
-from thresher.analytics import HeavyHittersQuery
 from thresher.cli.app import app
 from thresher.errors import BudgetExceeded, Conflict, InvalidFormat, InvalidSetting
-from thresher.fleet.rebuilding import rebuild
-from thresher.fleet.server.bookkeeping import rebuild_ledger
-from thresher.fleet.store import CoordinatorStore
-from thresher.fleet.store.coordinator import StoredQuery
 from thresher.ledger import Amount, Ledger
 from thresher.privacy import DEVICE
+from thresher.roles.coordinator.ledger_rebuilding import rebuild
+from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
+from thresher.server.server_ledger import rebuild_ledger
+from thresher.verbs import HeavyHittersQuery
 
 TRIE = HeavyHittersQuery("word", th.plan(epsilon=0.5, delta=1e-6, rounds=2), "trie")
 

@@ -15,17 +15,17 @@ from server_cases import inside
 from store_cases import NOW
 
 import thresher as th
-from thresher.analytics import HistogramQuery, QuantilesQuery
-from thresher.cli.console_pages import console_pages
+from thresher.console.adapter import console_pages
 from thresher.errors import BudgetExceeded
-from thresher.fleet import views
-from thresher.fleet.coordinator import Coordinator
-from thresher.fleet.messages import QueryStatus, decode, encode
-from thresher.fleet.outlines import LONGEST, columns, outlined
-from thresher.fleet.server.analyst_routes import _events
-from thresher.fleet.server.routing import Call
-from thresher.fleet.store import CoordinatorStore, StoredQuery
+from thresher.protocol.messages import QueryStatus, decode, encode
 from thresher.questions import Bins, Joint, Values
+from thresher.roles.coordinator import views
+from thresher.roles.coordinator.coordinator import Coordinator
+from thresher.roles.coordinator.outlines import LONGEST, columns, outlined
+from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
+from thresher.server.analyst_routes import _events
+from thresher.server.routing import Call
+from thresher.verbs import HistogramQuery, QuantilesQuery
 
 WORDS = ["yes"] * 3_000 + ["no"] * 2_000
 DOMAIN = ("yes", *(f"value{number:07d}" for number in range(2_000)))

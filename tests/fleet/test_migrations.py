@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from thresher.errors import InvalidFormat, StoreUnavailable
-from thresher.fleet.store import CollectorStore, CoordinatorStore, NewReport, Outcome, open_database
-from thresher.fleet.store.migrations import migrate
-from thresher.fleet.store.schema import MIGRATIONS
+from thresher.roles.collector.reports import NewReport, Outcome
+from thresher.roles.collector.store import CollectorStore
+from thresher.roles.coordinator.store import CoordinatorStore
+from thresher.roles.database.database import open_database
+from thresher.roles.database.migrations import migrate
+from thresher.roles.database.schema import MIGRATIONS
 
 NOW = 1_700_000_000.0
 VERSION_1 = Path(__file__).parent / "collector_version_1.sql"
@@ -20,8 +23,8 @@ NEXT = ("CREATE INDEX rounds_by_state ON rounds (state)",)
 
 def raw_database(store_url):
     """The database without any migration."""
-    from thresher.fleet.store.postgresql import PostgreSQL
-    from thresher.fleet.store.sqlite import SQLite
+    from thresher.roles.database.postgresql import PostgreSQL
+    from thresher.roles.database.sqlite import SQLite
 
     if store_url.startswith("postgresql"):
         return PostgreSQL(store_url, "thresher_collector")

@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thresher.errors import InvalidFormat
-from thresher.fleet.messages import SMALLEST_BUCKET
-from thresher.fleet.opening import Opening, open_reports
-from thresher.fleet.plaintext import (
+from thresher.protocol.messages import SMALLEST_BUCKET
+from thresher.protocol.plaintext import (
     DECOY,
     bucket_types,
     decode_payload,
@@ -27,8 +26,9 @@ from thresher.fleet.plaintext import (
     payload,
     to_columns,
 )
-from thresher.fleet.sealing import PrivateKey, seal
+from thresher.protocol.sealing import PrivateKey, seal
 from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, Values
+from thresher.roles.aggregator.report_opening import Opening, open_reports
 
 WORD = Values(("word",))
 PAIR = Values(("country", "system"))

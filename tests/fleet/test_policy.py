@@ -10,12 +10,13 @@ from device_cases import KEY, PLAN, START, configuration
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thresher.device import policy
+from thresher.device.policy import Policy, Spend, query_key, terms_of
 from thresher.errors import InvalidFormat, InvalidSetting
-from thresher.fleet import messages, policy
-from thresher.fleet.policy import Policy, Spend, query_key, terms_of
-from thresher.fleet.sealing import PrivateKey
 from thresher.privacy.guarantee import delta
 from thresher.privacy.plans import Plan
+from thresher.protocol import messages
+from thresher.protocol.sealing import PrivateKey
 from thresher.questions import Values
 
 DAY = 86_400.0

@@ -15,12 +15,12 @@ from own_authority import Authority
 from typer.testing import CliRunner
 
 from thresher.cli.app import app
+from thresher.client.fleet import Fleet
+from thresher.device.device import Device
 from thresher.errors import InvalidSetting, ServerUnavailable
-from thresher.fleet.client import Fleet
-from thresher.fleet.device import Device
-from thresher.fleet.reaching import trusted
-from thresher.fleet.server.peers import HttpAggregator
-from thresher.fleet.simulator.wire import Wire
+from thresher.server.peers import HttpAggregator
+from thresher.simulator.wire import Wire
+from thresher.unreachable import trusted
 
 
 class Handler(BaseHTTPRequestHandler):

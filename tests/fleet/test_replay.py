@@ -6,11 +6,11 @@ import pytest
 
 import thresher as th
 from thresher import questions
-from thresher.analytics import HeavyHittersQuery, HistogramQuery, QuantilesQuery
 from thresher.errors import VerificationFailed
-from thresher.fleet.replay import Pending, Replayed, replay
 from thresher.mechanism import Release, sample_and_threshold
 from thresher.questions import Values
+from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery
+from thresher.verbs.replay import Pending, Replayed, replay
 
 PLAN = th.plan(epsilon=1.0, delta=1e-6, rounds=3)
 QUERY = HeavyHittersQuery("word", PLAN, "trie")

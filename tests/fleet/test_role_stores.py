@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from thresher.cli.app import app
 from thresher.errors import Conflict, InvalidSetting, StoreUnavailable
-from thresher.fleet.server.bookkeeping import rebuild_ledger
-from thresher.fleet.server.data_directory import ROLES
+from thresher.server.data_directory import ROLES
+from thresher.server.server_ledger import rebuild_ledger
 
 
 def start(path, **settings):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thresher.errors import InvalidFormat
-from thresher.fleet.sealing import OVERHEAD, PrivateKey, PublicKey, SealBroken, key_id_of, open_sealed, seal
+from thresher.protocol.sealing import OVERHEAD, PrivateKey, PublicKey, SealBroken, key_id_of, open_sealed, seal
 
 KEY = PrivateKey.generate()
 OTHER = PrivateKey.generate()

@@ -5,9 +5,9 @@ import re
 import pytest
 from server_cases import inside
 
-from thresher.fleet.server.app import ROUTES
-from thresher.fleet.server.auth import KINDS, kind_of
-from thresher.fleet.tokens import new_token, token_hash
+from thresher.roles.tokens import new_token, token_hash
+from thresher.server.app import ROUTES
+from thresher.server.auth import KINDS, kind_of
 
 PATHS = {"round": "r-unknown", "query": "q-unknown", "number": "0", "id": "unknown"}
 LOCKED = [route for route in ROUTES if route.opens]

@@ -13,10 +13,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from thresher.errors import InvalidSetting
-from thresher.fleet.server.door import Door
-from thresher.fleet.server.limits import Limits
-from thresher.fleet.server.metrics import Metrics
-from thresher.fleet.server.seldom import Seldom
+from thresher.server.door import Door
+from thresher.server.limits import Limits
+from thresher.server.metrics import Metrics
+from thresher.server.rare_log import Seldom
 
 KIB = 1024
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -118,7 +118,7 @@ def test_a_body_is_not_counted_as_a_head_nor_what_follows_it():
 @pytest.mark.slow
 @both
 def test_what_surrounds_chunks_has_the_bodys_time_and_no_more(base, endless, monkeypatch):
-    monkeypatch.setattr("thresher.fleet.server.connections._GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("thresher.server.connections._GRACE_SECONDS", 0.0)
     with guarding(base, body_seconds=0.2) as server, server.connect() as hostile:
         hostile.sendall(endless)
         until_closed(hostile)
@@ -282,7 +282,7 @@ def test_a_second_head_that_does_not_come_is_not_waited_for(base):
 @pytest.mark.slow
 @both
 def test_a_body_that_does_not_come_is_not_waited_for(base, monkeypatch):
-    monkeypatch.setattr("thresher.fleet.server.connections._GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("thresher.server.connections._GRACE_SECONDS", 0.0)
     with guarding(base, body_seconds=0.2) as server, server.connect() as slow:
         slow.sendall(b"POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
         assert until_closed(slow) == b""

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from thresher.errors import InvalidSetting, StoreUnavailable
-from thresher.fleet.server.auth import kind_of
-from thresher.fleet.server.data_directory import ROLES, DataDirectory, read_key_file
-from thresher.fleet.server.running import how_to_use
+from thresher.server.auth import kind_of
+from thresher.server.data_directory import ROLES, DataDirectory, read_key_file
+from thresher.server.serving import how_to_use
 
 FILES = {
     "collector": {"operator.token", "enrolment.key", "collector/coordinator.key"},
@@ -94,7 +94,7 @@ def test_a_damaged_secret_is_refused_and_a_deleted_one_is_made_anew(tmp_path):
 def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):
     code = f"""
 import sys, time
-from thresher.fleet.server.data_directory import DataDirectory
+from thresher.server.data_directory import DataDirectory
 directory = DataDirectory({str(tmp_path / "data")!r}, ["coordinator"])
 print("locked", flush=True)
 time.sleep(60)

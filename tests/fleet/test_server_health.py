@@ -7,8 +7,8 @@ import pytest
 from server_cases import histogram_request, inside
 
 from thresher.errors import StoreUnavailable
-from thresher.fleet.server.metrics import Metrics
-from thresher.fleet.server.stepping import CoordinatorLoop
+from thresher.server.coordinator_loop import CoordinatorLoop
+from thresher.server.metrics import Metrics
 
 LINE = re.compile(r'[a-z_]+(\{[a-z]+="[^"\n]*"(,[a-z]+="[^"\n]*")*\})? [0-9.e+-]+')
 

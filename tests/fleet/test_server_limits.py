@@ -14,12 +14,12 @@ import pytest
 from fleet_server import started
 from server_cases import configuration_json, histogram_request, inside
 
-from thresher.cli.console_pages import console_pages
+from thresher.console.adapter import console_pages
 from thresher.errors import InvalidSetting
-from thresher.fleet.server import analyst_routes
-from thresher.fleet.server.app import ROUTES
-from thresher.fleet.server.limits import MIB, Bodies, Limits, Rate, Streams, TokenBuckets, read_body
-from thresher.fleet.server.problem import Refused
+from thresher.server import analyst_routes
+from thresher.server.app import ROUTES
+from thresher.server.limits import MIB, Bodies, Limits, Rate, Streams, TokenBuckets, read_body
+from thresher.server.problem import Refused
 
 
 def receiving(*chunks: bytes, pause: float = 0.0):
@@ -364,9 +364,9 @@ def test_forms_are_limited_and_strangers_send_little(tmp_path):
 GUARDED = """
 import sys
 from pathlib import Path
-from thresher.fleet.server.assembling import Settings
-from thresher.fleet.server.limits import Limits
-from thresher.fleet.server.running import serve
+from thresher.server.assembly import Settings
+from thresher.server.limits import Limits
+from thresher.server.serving import serve
 limits = Limits(connections=50, connections_per_address=20, head_seconds=0.5)
 serve(Settings(data_dir=Path(sys.argv[1]), port=0, limits=limits), ready=lambda url: print(url, flush=True))
 """

@@ -8,8 +8,8 @@ import pytest
 import schemathesis
 from server_cases import histogram_request, inside
 
-from thresher.fleet.server.app import ROUTES
-from thresher.fleet.server.openapi import document
+from thresher.server.app import ROUTES
+from thresher.server.openapi import document
 
 CONTENT = json.loads(document(ROUTES))
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")

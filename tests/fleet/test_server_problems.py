@@ -7,9 +7,9 @@ from server_cases import histogram_request, inside
 from starlette.routing import Route as Page
 
 from thresher import errors
-from thresher.fleet.group_commit import Busy
-from thresher.fleet.messages import Problem, decode
-from thresher.fleet.server.problem import Refused, answer_of, http_refusal
+from thresher.protocol.messages import Problem, decode
+from thresher.server.group_commit import Busy
+from thresher.server.problem import Refused, answer_of, http_refusal
 
 CANARY = "canary-8f31c2"
 

@@ -19,15 +19,15 @@ from fleet_server import running_server, start_server, started  # noqa: F401
 from typer.testing import CliRunner
 
 import thresher as th
-from thresher.analytics.queries import HistogramQuery
 from thresher.cli.app import app
+from thresher.device.device import Device
+from thresher.device.policy import Policy
 from thresher.errors import Conflict, InvalidFormat, NotFound, ServerUnavailable
-from thresher.fleet.device import Device
-from thresher.fleet.policy import Policy
-from thresher.fleet.server.peers import HttpAggregator, HttpCollector
-from thresher.fleet.server.running import _our_signals
 from thresher.mechanism.response import Response
 from thresher.questions import Values
+from thresher.server.peers import HttpAggregator, HttpCollector
+from thresher.server.serving import _our_signals
+from thresher.verbs.queries import HistogramQuery
 
 pytestmark = pytest.mark.slow  # processes and browsers take their time
 
@@ -371,7 +371,7 @@ def test_ports_over_http_say_what_the_roles_say(apart):
     import msgspec
     from server_cases import configuration_json
 
-    from thresher.fleet.messages import RoundConfiguration
+    from thresher.protocol.messages import RoundConfiguration
 
     aggregator, collector, _ = apart
     keys = aggregator.data_dir / "aggregator"

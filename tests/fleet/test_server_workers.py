@@ -19,17 +19,17 @@ from guarded_server import guarding
 from server_cases import histogram_request, inside
 
 import thresher as th
-from thresher.cli.console_pages import console_pages
+from thresher.console.adapter import console_pages
 from thresher.errors import InvalidFormat, InvalidSetting
-from thresher.fleet.computing import current_caller, on_behalf_of
-from thresher.fleet.messages import decode
-from thresher.fleet.server import routing
-from thresher.fleet.server.alone import Alone
-from thresher.fleet.server.problem import Refused
-from thresher.fleet.server.worker import Broken
-from thresher.fleet.server.workers import Workers
-from thresher.fleet.tokens import token_hash
 from thresher.privacy.plans import Plan
+from thresher.protocol.messages import decode
+from thresher.roles.computing import current_caller, on_behalf_of
+from thresher.roles.tokens import token_hash
+from thresher.server import routing
+from thresher.server.own_thread import Alone
+from thresher.server.problem import Refused
+from thresher.server.worker import Broken
+from thresher.server.workers import Workers
 
 
 @contextlib.contextmanager
@@ -219,7 +219,7 @@ def test_processes_end_when_the_pool_closes(tmp_path):
 OWNER = """
 import os, sys, threading
 from pathlib import Path
-from thresher.fleet.server.workers import Workers
+from thresher.server.workers import Workers
 workers = Workers(1, patience=600)
 print(workers(os.getpid), flush=True)
 workers(Path.read_bytes, Path(sys.argv[1]))
@@ -372,7 +372,7 @@ def test_a_real_server_computes_plans_beside_itself(tmp_path):
         children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
         with th.Fleet(server.url, server.analyst) as fleet:
             assert not children.read_text().split()  # not before somebody asks
-            fleet.plan(th.analytics.HistogramQuery(th.questions.Values("word"), th.plan(epsilon=1, delta=1e-8)))
+            fleet.plan(th.verbs.HistogramQuery(th.questions.Values("word"), th.plan(epsilon=1, delta=1e-8)))
             [child] = _children(server.process.pid)
             server.kill()
             gone(child)

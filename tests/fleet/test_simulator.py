@@ -10,11 +10,11 @@ import pytest
 
 import thresher as th
 from thresher.errors import InvalidSetting, ServerUnavailable
-from thresher.fleet.simulator import population
-from thresher.fleet.simulator.behaviour import Behaviour, Dropouts
-from thresher.fleet.simulator.hostile import ATTACKS, Outcomes
-from thresher.fleet.simulator.report import Result, compare
-from thresher.fleet.simulator.wire import Lost, Wire
+from thresher.simulator import population
+from thresher.simulator.behaviour import Behaviour, Dropouts
+from thresher.simulator.hostile import ATTACKS, Outcomes
+from thresher.simulator.report import Result, compare
+from thresher.simulator.wire import Lost, Wire
 
 # What devices hold
 

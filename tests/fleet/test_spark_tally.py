@@ -12,11 +12,11 @@ import pytest
 from aggregation_cases import configuration, response, sealed
 
 from thresher.errors import InvalidSetting, StoreUnavailable
-from thresher.fleet.drawing import LocalDrawing
-from thresher.fleet.sealing import PrivateKey
-from thresher.fleet.server.assembling import Settings, assembled
-from thresher.fleet.server.data_directory import DataDirectory
-from thresher.fleet.spark_drawing import SparkDrawing
+from thresher.protocol.sealing import PrivateKey
+from thresher.roles.aggregator.round_drawing import LocalDrawing
+from thresher.roles.aggregator.spark_drawing import SparkDrawing
+from thresher.server.assembly import Settings, assembled
+from thresher.server.data_directory import DataDirectory
 
 
 @pytest.mark.slow

@@ -10,8 +10,10 @@ import pytest
 from store_cases import NOW, ONE, SIZE, everybody, nobody, open_round, sealed
 
 from thresher.errors import Conflict, NotFound, StoreUnavailable
-from thresher.fleet.store import CollectorStore, Entry, NewDevice, NewReport
-from thresher.fleet.store import Outcome as O
+from thresher.roles.collector.enrolment import Entry, NewDevice
+from thresher.roles.collector.reports import NewReport
+from thresher.roles.collector.reports import Outcome as O
+from thresher.roles.collector.store import CollectorStore
 
 # The collector: enrolment
 

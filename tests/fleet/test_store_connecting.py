@@ -10,8 +10,8 @@ import pytest
 from server_cases import inside
 
 from thresher.errors import StoreUnavailable
-from thresher.fleet.store import CollectorStore
-from thresher.fleet.store.postgresql import _not_connected
+from thresher.roles.collector.store import CollectorStore
+from thresher.roles.database.postgresql import _not_connected
 
 SECRET = "correct-horse"
 

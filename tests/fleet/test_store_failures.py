@@ -11,8 +11,11 @@ import pytest
 from store_cases import NOW, SIZE, everybody, nobody, open_round, sealed
 
 from thresher.errors import StoreUnavailable
-from thresher.fleet.store import AggregatorStore, CollectorStore, CoordinatorStore, NewReport
-from thresher.fleet.store import Outcome as O
+from thresher.roles.aggregator.store import AggregatorStore
+from thresher.roles.collector.reports import NewReport
+from thresher.roles.collector.reports import Outcome as O
+from thresher.roles.collector.store import CollectorStore
+from thresher.roles.coordinator.store import CoordinatorStore
 
 
 def files_contain(directory, needle):
@@ -60,7 +63,7 @@ def test_nothing_of_deleted_batches_is_left_in_sqlite_files(tmp_path):
 
 def test_deleting_waits_for_readers_and_is_finished_later(tmp_path, monkeypatch):
     """A reader in another process keeps the old pages alive: deletion is not claimed to be done, and done later."""
-    monkeypatch.setattr("thresher.fleet.store.sqlite._WAIT", 0.2)
+    monkeypatch.setattr("thresher.roles.database.sqlite._WAIT", 0.2)
     store = CollectorStore.open(tmp_path)
     open_round(store)
     store.check_in(["a"], NOW, everybody)

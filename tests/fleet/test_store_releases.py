@@ -7,7 +7,8 @@ import pytest
 from store_cases import NOW
 
 from thresher.errors import Conflict, NotFound
-from thresher.fleet.store import AggregatorStore, StoredQuery
+from thresher.roles.aggregator.store import AggregatorStore
+from thresher.roles.coordinator.store import StoredQuery
 
 # The aggregator
 

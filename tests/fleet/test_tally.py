@@ -24,15 +24,15 @@ from aggregation_cases import SIZE, WORD, configuration, opening, response, seal
 from scipy import stats
 
 from thresher.errors import InvalidFormat, ServerUnavailable
-from thresher.fleet import opening as opening_module
-from thresher.fleet import plaintext
-from thresher.fleet import tally as tally_module
-from thresher.fleet.opening import Opening, Workers, open_reports
-from thresher.fleet.sealing import OVERHEAD, PrivateKey
-from thresher.fleet.tally import Tally, count_reports, draw, duplicates, tally
 from thresher.mechanism import Release
 from thresher.privacy import DEVICE
+from thresher.protocol import plaintext
+from thresher.protocol.sealing import OVERHEAD, PrivateKey
 from thresher.questions import Below, Bins, Cells, Dates, Joint, Prefixes, Question, Values
+from thresher.roles.aggregator import report_opening as opening_module
+from thresher.roles.aggregator import report_tally as tally_module
+from thresher.roles.aggregator.report_opening import Opening, Workers, open_reports
+from thresher.roles.aggregator.report_tally import Tally, count_reports, draw, duplicates, tally
 from thresher.testing import SeededRandomness
 
 KEY = PrivateKey.generate("key")
@@ -259,8 +259,8 @@ def test_processes_end_when_their_parent_is_killed(tmp_path: Path) -> None:
 import sys, time
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import aggregation_cases as cases
-from thresher.fleet import opening
-from thresher.fleet.sealing import PrivateKey
+from thresher.roles.aggregator import report_opening as opening
+from thresher.protocol.sealing import PrivateKey
 
 if __name__ == "__main__":
     opening.SMALL = 0

@@ -10,11 +10,11 @@ import httpx
 import pytest
 from server_cases import histogram_request, inside
 
-from thresher.cli.console_pages import console_pages
+from thresher.client.fleet import Fleet
+from thresher.console.adapter import console_pages
 from thresher.errors import ThresherError
-from thresher.fleet.client import Fleet
-from thresher.fleet.messages import QueryStatus, decode
-from thresher.fleet.server.analyst_routes import QueryList
+from thresher.protocol.messages import QueryStatus, decode
+from thresher.server.analyst_routes import QueryList
 
 CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 DAMAGE = {

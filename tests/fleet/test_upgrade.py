@@ -13,16 +13,16 @@ from aggregation_cases import response, sealed
 from coordinator_cases import PLAN, Server
 
 import thresher as th
-from thresher.fleet.aggregator import Aggregator
-from thresher.fleet.clock import SystemClock
-from thresher.fleet.keys import KeyRing
-from thresher.fleet.messages import GuaranteesStated, RoundConfiguration, decode
-from thresher.fleet.store import AggregatorStore
+from thresher.clock import SystemClock
 from thresher.ledger import charge_plan
 from thresher.mechanism import Release
 from thresher.privacy import delta
 from thresher.privacy.rates import ONE
 from thresher.privacy.units import DEVICE
+from thresher.protocol.messages import GuaranteesStated, RoundConfiguration, decode
+from thresher.roles.aggregator.aggregator import Aggregator
+from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.store import AggregatorStore
 
 STORE = Path(__file__).parent / "coordinator_version_1.sql"
 

@@ -5,9 +5,9 @@ from typer.testing import CliRunner
 
 from thresher.cli.app import app
 from thresher.errors import InvalidSetting
-from thresher.fleet import tally
 from thresher.lab.audit import audit
 from thresher.lab.audit.injected_path import FromInjected
+from thresher.roles.aggregator import report_tally as tally
 
 ALPHA = 1e-6  # chance that a right mechanism is called wrong
 

@@ -18,7 +18,8 @@ from thresher import privacy
 from thresher.cli import lab as command
 from thresher.errors import InvalidSetting
 from thresher.lab import experiments, rivals
-from thresher.lab.experiments import accuracy, claims, comparison, expected, heavy, mechanisms, running, sweeps
+from thresher.lab.experiments import accuracy, claims, comparison, expected, heavy, mechanisms, sweeps
+from thresher.lab.experiments import runner as running
 from thresher.lab.experiments.people import NumberPeople, WordPeople, vocabulary
 from thresher.lab.experiments.settings import plan_of
 from thresher.lab.experiments.statistics import largest, recall

@@ -26,19 +26,19 @@ from device_cases import StillClock
 from one_process_fleet import Heads
 
 import thresher as th
-from thresher.analytics import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
-from thresher.cli.console_pages import console_pages
-from thresher.fleet import tally
-from thresher.fleet.device import Device
-from thresher.fleet.messages import QueryRequest, RoundSettings, encode
-from thresher.fleet.plaintext import fleet_bucket
-from thresher.fleet.policy import Policy
-from thresher.fleet.server.app import build_app
-from thresher.fleet.server.assembling import Settings, assembled
-from thresher.fleet.server.data_directory import ROLES, DataDirectory
-from thresher.fleet.server.services import Services
+from thresher.console.adapter import console_pages
+from thresher.device.device import Device
+from thresher.device.policy import Policy
 from thresher.ledger import ledger
+from thresher.protocol.messages import QueryRequest, RoundSettings, encode
+from thresher.protocol.plaintext import fleet_bucket
 from thresher.questions import Below, Bins, Cells, Dates, Joint, Prefixes, Values
+from thresher.roles.aggregator import report_tally as tally
+from thresher.server.app import build_app
+from thresher.server.assembly import Settings, assembled
+from thresher.server.data_directory import ROLES, DataDirectory
+from thresher.server.services import Services
+from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
 
 THRESHOLD = 5
 GENEROUS = Policy(max_epsilon=50, max_delta=0.4, period_epsilon=1e6, period_delta=0.9, min_threshold=1)

@@ -16,7 +16,7 @@ import pytest
 import thresher as th
 from thresher.cli.app import main
 from thresher.errors import ThresherError
-from thresher.populations import table
+from thresher.tables import table
 from thresher.testing import SeededRandomness
 
 SEED = 7

@@ -38,7 +38,7 @@ from observing import observe
 
 import thresher as th
 from thresher.questions import normal
-from thresher.spelling import as_text, read_float, read_time
+from thresher.questions.spelling import as_text, read_float, read_time
 
 ONE = th.plan(epsilon=2.0, delta=1e-4)
 THREE = th.plan(epsilon=6.0, delta=1e-3, rounds=3)

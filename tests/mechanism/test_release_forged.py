@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thresher as th
-from thresher.analytics.rounds import Answer
 from thresher.errors import InvalidFormat, InvalidSetting, VerificationFailed
-from thresher.fleet.rates import share
 from thresher.mechanism import Release, Response, sample_and_threshold
 from thresher.privacy import DEVICE, ROW, Unit
+from thresher.protocol.rates import share
+from thresher.verbs.rounds import Answer
 
 RATES, PLAN = share(th.plan(epsilon=1.0, delta=1e-8))
 USER = Unit("column", "user")
@@ -322,7 +322,7 @@ def test_a_plan_made_by_hand_has_no_guarantee_that_nobody_checked() -> None:
 def test_an_answer_whose_plan_does_not_hold_guarantees_nothing() -> None:
     boast = th.Plan(0.5, 2, 0.1, 1e-12)
     population = th.mechanism.sample_and_threshold({"a": 1000}, boast, columns=("word",), unit=ROW)
-    answer = th.analytics.Histogram(population)
+    answer = th.verbs.Histogram(population)
     with pytest.raises(VerificationFailed):
         _ = answer.guarantee
     assert "no guarantee" in answer.promise()

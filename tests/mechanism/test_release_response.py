@@ -8,11 +8,11 @@ import pytest
 
 import thresher as th
 from thresher.errors import InvalidFormat, InvalidSetting, VerificationFailed
-from thresher.fleet.rates import share
 from thresher.mechanism import Release, Response
 from thresher.privacy import delta
 from thresher.privacy.intervals import intervals
 from thresher.privacy.rates import ONE, Rates
+from thresher.protocol.rates import share
 
 RATES, PLAN = share(th.plan(epsilon=1.0, delta=1e-8))
 BY_DEVICES = Rates(RATES.contact, RATES.aggregator, ONE)

@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 
 import thresher as th
-from thresher.analytics import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
-from thresher.fleet.replay import Replayed
 from thresher.mechanism import Release, Response
 from thresher.mechanism.response import stands_for
 from thresher.privacy.rates import ONE, Rates
 from thresher.questions import Values
+from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
+from thresher.verbs.replay import Replayed
 
 ONE_ROUND, TWO = th.plan(1, 1e-8), th.plan(1, 1e-8, rounds=2)
 WHOM = "the 512 devices that checked in while the round was open, from the 500 of them that completed it"

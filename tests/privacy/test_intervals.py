@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import thresher as th
-from thresher.fleet.rates import share
 from thresher.mechanism import Release, Response
 from thresher.privacy.conditional import conditional_at_most, conditional_reach
 from thresher.privacy.intervals import ends, intervals
+from thresher.protocol.rates import share
 
 THRESHOLDS = (1, 2, 5, 20, 50, 100, 300, 1_000, 3_000, 10_000)
 RATES = (0.001, 0.02, 0.08, 0.31, 0.5, 0.9, 0.9957616524770856, 1 - 2**-20)

@@ -13,7 +13,9 @@ import typer
 from rich.console import Console
 
 from thresher._version import __version__
-from thresher.cli import audit, devices, fleet, lab, ledger, looking, planning, privacy, serving, tables
+from thresher.cli import audit, devices, fleet, lab, ledger, planning, privacy, tables
+from thresher.cli import look as looking
+from thresher.cli import serve as serving
 from thresher.cli.output import any_text
 from thresher.errors import ThresherError, exit_code
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from thresher.cli.output import console
 
 if TYPE_CHECKING:
-    from thresher.fleet.simulator.report import Comparison, Result
+    from thresher.simulator.report import Comparison, Result
 
 _MOST_LINES = 25
 

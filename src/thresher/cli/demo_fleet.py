@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from thresher.fleet.messages import RoundSettings
-from thresher.fleet.processes import end_with_parent
-from thresher.fleet.simulator.population import demo_population
-from thresher.fleet.simulator.running import POLICY, keep_checking_in
+from thresher.protocol.messages import RoundSettings
+from thresher.roles.aggregator.processes import end_with_parent
+from thresher.simulator.population import demo_population
+from thresher.simulator.simulation import POLICY, keep_checking_in
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
 
-    from thresher.fleet.server.assembling import Settings
+    from thresher.server.assembly import Settings
 
 DEVICES = 3000
 ATTRIBUTES = tuple(demo_population(1).columns)

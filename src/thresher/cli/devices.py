@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from thresher.analytics import QueryTaker
 from thresher.cli import options
 from thresher.cli.comparison import show
 from thresher.cli.fleet_options import warn_of_shown
 from thresher.cli.output import console, print_json
+from thresher.client.credentials import ANALYST_KEY, ENROLMENT_KEY, secret
 from thresher.errors import InvalidSetting
-from thresher.fleet.credentials import ANALYST_KEY, ENROLMENT_KEY, secret
+from thresher.verbs import QueryTaker
 
 if TYPE_CHECKING:
-    from thresher.fleet.client import Fleet
-    from thresher.fleet.simulator.population import Column
-    from thresher.fleet.simulator.running import Told
+    from thresher.client.fleet import Fleet
+    from thresher.simulator.population import Column
+    from thresher.simulator.simulation import Told
 
 VERBS = ("histogram", "heavy-hitters", "quantiles", "ranges")
 
@@ -76,8 +76,8 @@ def device(
 ) -> None:
     """Run one device: check in, answer what its policy allows, come back when told."""
     enrolment_key = _secret("enrolment-key", enrolment_key, enrolment_key_file, ENROLMENT_KEY)
-    from thresher.fleet.device import Device
-    from thresher.fleet.policy import Policy
+    from thresher.device.device import Device
+    from thresher.device.policy import Policy
 
     given = {"max_epsilon": max_epsilon, "max_delta": max_delta, "min_threshold": min_threshold, "coins": coins}
     policy = Policy(
@@ -161,12 +161,12 @@ def simulate(
     analyst_key = _secret("analyst-key", analyst_key, analyst_key_file, ANALYST_KEY)
     from dataclasses import replace
 
-    from thresher.fleet.client import Fleet
-    from thresher.fleet.simulator.behaviour import Behaviour
-    from thresher.fleet.simulator.population import Population
-    from thresher.fleet.simulator.report import compare
-    from thresher.fleet.simulator.running import Simulation
-    from thresher.fleet.simulator.running import simulate as run
+    from thresher.client.fleet import Fleet
+    from thresher.simulator.behaviour import Behaviour
+    from thresher.simulator.population import Population
+    from thresher.simulator.report import compare
+    from thresher.simulator.simulation import Simulation
+    from thresher.simulator.simulation import simulate as run
 
     if verb not in VERBS:
         raise InvalidSetting("verb", f"must be one of {', '.join(VERBS)}")
@@ -219,7 +219,7 @@ def _secret(option: str, given: str | None, file: Path | None, variable: str) ->
 
 
 def _column(values: Path | None, devices: int, seed: int, exponent: float | None, verb: str | None) -> Column:
-    from thresher.fleet.simulator import population
+    from thresher.simulator import population
 
     numeric = None if verb is None else verb in ("quantiles", "ranges")
     if values is not None:
@@ -280,7 +280,7 @@ def _quarters(lower: float, upper: float) -> list[tuple[float, float]]:
 
 
 def _attributes(given: list[str], text: bool) -> dict[str, Any]:
-    from thresher.fleet.simulator.population import plain
+    from thresher.simulator.population import plain
 
     held: dict[str, Any] = {}
     for each in given:

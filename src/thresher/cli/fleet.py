@@ -15,21 +15,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from thresher.analytics import QueryTaker
 from thresher.cli import fleet_options as given
 from thresher.cli import options
-from thresher.cli.delivering import deliver
-from thresher.cli.enrolled import COMMANDS
+from thresher.cli.answer_delivery import deliver
+from thresher.cli.enrolment import COMMANDS
 from thresher.cli.fleet_options import Asked, connected
 from thresher.cli.output import check_files, console, print_json, range_row, rows_table
 from thresher.cli.parsing import parsed_range
+from thresher.client.fleet import Fleet, QueryHandle
+from thresher.client.query_progress import bars
 from thresher.errors import InvalidFormat, ServerUnavailable
-from thresher.fleet.client import Fleet, QueryHandle
-from thresher.fleet.watching import bars
-from thresher.verbs import BRANCHING
+from thresher.verbs import QueryTaker
+from thresher.verbs.asking import BRANCHING
 
 if TYPE_CHECKING:
-    from thresher.fleet.messages import PlanPreview, QueryStatus
+    from thresher.protocol.messages import PlanPreview, QueryStatus
 
 OTHER = "everything below the threshold is left out; how much that is, is not known"
 

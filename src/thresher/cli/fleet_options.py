@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from thresher import verbs
-from thresher.analytics import QueryTaker
 from thresher.cli.parsing import parsed_bins, parsed_lines
+from thresher.client.credentials import KEY
+from thresher.client.fleet import Fleet
 from thresher.errors import InvalidSetting
-from thresher.fleet.client import Fleet
-from thresher.fleet.credentials import KEY
+from thresher.verbs import QueryTaker
 
 VERBS = ("histogram", "heavy-hitters", "quantiles", "ranges")
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from thresher.cli import options
 from thresher.cli.output import console, print_json
 from thresher.lab import experiments, figures, report, shakespeare
-from thresher.lab.experiments import running
+from thresher.lab.experiments import runner as running
 
 app = typer.Typer(help="The paper's experiments, with its rule and with exact plans.", no_args_is_help=True)
 

@@ -98,8 +98,8 @@ def rebuild(
     Stop the server first. Charges that are there stay; those that are missing are added. If more is spent then than the
     budget has, nothing more can be asked.
     """
-    from thresher.fleet.credentials import STORE, check_no_password, secret
-    from thresher.fleet.server.bookkeeping import rebuild_ledger
+    from thresher.client.credentials import STORE, check_no_password, secret
+    from thresher.server.server_ledger import rebuild_ledger
 
     if store is not None:
         check_no_password("store", store)

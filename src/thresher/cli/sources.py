@@ -12,8 +12,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from thresher.analytics import Progress as Report
 from thresher.errors import InvalidSetting
+from thresher.verbs import Progress as Report
 
 _FORMATS = ("csv", "tsv", "jsonl", "parquet")
 

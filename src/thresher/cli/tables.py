@@ -7,15 +7,15 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from thresher import verbs
 from thresher.cli import options
-from thresher.cli.delivering import deliver, said_if_charged
+from thresher.cli.answer_delivery import deliver, said_if_charged
 from thresher.cli.output import check_files, console, range_row, rows_table
 from thresher.cli.parsing import parsed_bins, parsed_lines, parsed_range, parsed_types
 from thresher.cli.sources import opened, progress_bar
 from thresher.ledger import Ledger
 from thresher.privacy import Adjacency as AdjacencyName
 from thresher.privacy import units
+from thresher.verbs import asking as verbs
 
 OTHER = "everything below the threshold is left out; how much that is, is not known"
 NOTHING = (

@@ -4,7 +4,7 @@ Server-rendered pages in the coordinator's process, with a little JavaScript of 
 Needs the extra `server`.
 """
 
-from thresher.console.desk import Caller, Desk, Doorkeeper, EnrolledDevice, EnrolmentKey, Operations, SealingKey, Token
+from thresher.console.ports import Caller, Desk, Doorkeeper, EnrolledDevice, EnrolmentKey, Operations, SealingKey, Token
 from thresher.console.routing import routes
 
 __all__ = [

@@ -6,7 +6,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from thresher.console.visits import (
+from thresher.console.requests import (
     Endpoint,
     Office,
     cookie_name,
@@ -20,8 +20,8 @@ from thresher.console.visits import (
     set_cookie,
 )
 from thresher.errors import ThresherError
-from thresher.fleet.server.networks import network_of, parsed
-from thresher.fleet.server.problem import problem_of
+from thresher.server.networks import network_of, parsed
+from thresher.server.problem import problem_of
 
 _LONGEST_TOKEN = 500
 _LARGEST_FORM = 16 << 10

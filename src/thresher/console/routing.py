@@ -8,14 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from thresher.clock import Clock, SystemClock
 from thresher.console import assets, login
-from thresher.console.desk import Desk, Doorkeeper, Operations
 from thresher.console.pages import ask, home, ledger, operate, queries, read, watch
-from thresher.console.refusals import caught, elsewhere
+from thresher.console.ports import Desk, Doorkeeper, Operations
+from thresher.console.problem_pages import caught, elsewhere
+from thresher.console.requests import Endpoint, Office, page
 from thresher.console.sessions import Sessions
-from thresher.console.visits import Endpoint, Office, page
-from thresher.fleet.clock import Clock, SystemClock
-from thresher.fleet.computing import Compute, here
+from thresher.roles.computing import Compute, here
 
 _ANY = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 

@@ -14,7 +14,7 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any
 
-from thresher.fleet.clock import Clock
+from thresher.clock import Clock
 
 _MOST = 1000
 _MOST_EACH = 50

@@ -15,7 +15,7 @@ from thresher import charts
 from thresher.charts import Axes, Panel, Point
 from thresher.errors import require
 from thresher.lab.experiments import comparison, heavy, mechanisms, quantile_errors, sweeps
-from thresher.lab.experiments.running import Row
+from thresher.lab.experiments.runner import Row
 from thresher.lab.experiments.settings import DELTA, POPULATION, Settings
 
 OURS = {"paper": "sample-and-threshold, paper's rule", "exact": "sample-and-threshold, exact plan"}

@@ -11,7 +11,7 @@ import numpy as np
 
 from thresher.lab.experiments import claims, comparison, mechanisms
 from thresher.lab.experiments.examples import examples
-from thresher.lab.experiments.running import Row
+from thresher.lab.experiments.runner import Row
 from thresher.lab.experiments.settings import ALPHA, DELTA, POPULATION, RULES, Settings, plan_of
 from thresher.lab.rivals.shuffle_accounting import shuffle_delta
 

@@ -6,13 +6,14 @@ from typing import Any
 
 from starlette.responses import Response
 
-from thresher.console import asking, pictures
-from thresher.console.visits import Visit, is_fragment
+from thresher.console import ask_form as asking
+from thresher.console import pictures
+from thresher.console.requests import Visit, is_fragment
 from thresher.errors import Conflict, ThresherError
-from thresher.fleet.messages import PlanPreview
-from thresher.fleet.outlines import columns
-from thresher.fleet.server.problem import Refused, problem_of
-from thresher.fleet.tokens import token_hash
+from thresher.protocol.messages import PlanPreview
+from thresher.roles.coordinator.outlines import columns
+from thresher.roles.tokens import token_hash
+from thresher.server.problem import Refused, problem_of
 
 _UNLIKELY = Conflict(
     "This query may give no answer; the plan says why.",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from thresher.console import pictures
-from thresher.console.visits import Visit
-from thresher.fleet.messages import QueryStatus
+from thresher.console.requests import Visit
+from thresher.protocol.messages import QueryStatus
 
 _RECENT = 12
 

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from thresher.console import pictures
 from thresher.console.pages.queries import page_number
-from thresher.console.visits import Visit
+from thresher.console.requests import Visit
 
 _PAGE = 50
 

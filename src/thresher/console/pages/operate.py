@@ -8,11 +8,12 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from thresher.console import asking, pictures
-from thresher.console.desk import CallerRole, Operations, SealingKey
-from thresher.console.visits import Visit
+from thresher.console import ask_form as asking
+from thresher.console import pictures
+from thresher.console.ports import CallerRole, Operations, SealingKey
+from thresher.console.requests import Visit
 from thresher.errors import InvalidSetting, NotFound, ThresherError
-from thresher.fleet.messages import QueryStatus
+from thresher.protocol.messages import QueryStatus
 
 _ROUNDS = 10
 

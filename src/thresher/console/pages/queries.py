@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from thresher.console.pages.home import newest_first, progress
-from thresher.console.visits import Visit
+from thresher.console.requests import Visit
 
 _PAGE = 50
 

@@ -10,19 +10,20 @@ from typing import Any
 from markupsafe import Markup
 from starlette.responses import Response
 
-from thresher.analytics.heavy_hitters import HeavyHitters
-from thresher.analytics.histogram import Histogram
-from thresher.analytics.quantiles import Quantiles
-from thresher.analytics.queries import Query, query_from_dict
-from thresher.analytics.ranges import Ranges
-from thresher.console import asking, pictures
+from thresher.console import ask_form as asking
+from thresher.console import pictures
+from thresher.console.answer_tables import Page, Reading, bars, branches, reading
 from thresher.console.downloads import KINDS, download
-from thresher.console.lines import python_line
 from thresher.console.pages.queries import page_number
-from thresher.console.reading import Page, Reading, bars, branches, reading
-from thresher.console.visits import Visit, is_fragment
+from thresher.console.python_line import python_line
+from thresher.console.requests import Visit, is_fragment
 from thresher.errors import InvalidSetting, ThresherError
-from thresher.fleet.messages import QueryStatus
+from thresher.protocol.messages import QueryStatus
+from thresher.verbs.heavy_hitters import HeavyHitters
+from thresher.verbs.histogram import Histogram
+from thresher.verbs.quantiles import Quantiles
+from thresher.verbs.queries import Query, query_from_dict
+from thresher.verbs.ranges import Ranges
 
 _KEPT = 8
 _TREE, _WHOLE_TREE = 300, 3000

@@ -12,15 +12,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from thresher.analytics.queries import query_from_dict
 from thresher.console import pictures
 from thresher.console.pages.home import progress
 from thresher.console.rendering import METHODS, amount
-from thresher.console.visits import Endpoint, Office, Visit, cookie_name, dressed, enter
+from thresher.console.requests import Endpoint, Office, Visit, cookie_name, dressed, enter
 from thresher.errors import ThresherError
-from thresher.fleet.messages import QueryStatus
-from thresher.fleet.outlines import columns
-from thresher.fleet.tokens import token_hash
+from thresher.protocol.messages import QueryStatus
+from thresher.roles.coordinator.outlines import columns
+from thresher.roles.tokens import token_hash
+from thresher.verbs.queries import query_from_dict
 
 _EVERY = 0.5
 _HEARTBEAT = 15.0

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thresher.analytics import Progress
 from thresher.errors import InvalidSetting
 from thresher.lab.audit.attacks import Attack, Bounds, attacks_on, clopper_pearson, forecast
 from thresher.lab.audit.fleet_path import FromFleet
@@ -27,6 +26,7 @@ from thresher.privacy.settings import (
     check_threshold,
     dyadic,
 )
+from thresher.verbs import Progress
 
 TRIALS = 2_000_000
 MOST_ROUNDS = 8

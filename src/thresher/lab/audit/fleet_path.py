@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.analytics.queries import HistogramQuery
+from thresher.client.fleet import Fleet
 from thresher.errors import InvalidSetting, VerificationFailed
-from thresher.fleet.client import Fleet
-from thresher.fleet.rates import SAMPLED_BY, SampledBy
-from thresher.fleet.simulator.local_server import local_server
-from thresher.fleet.simulator.population import Column
-from thresher.fleet.simulator.population import Population as Devices
-from thresher.fleet.simulator.running import Simulation, simulate
 from thresher.lab.audit.injected_path import ANY
 from thresher.lab.audit.lots import Lots
 from thresher.lab.audit.neighbours import ABSENT, Pair, Population, worst_pair
 from thresher.lab.audit.paths import Observed, require_only_rows
 from thresher.mechanism import Release
 from thresher.privacy.plans import Plan
+from thresher.protocol.rates import SAMPLED_BY, SampledBy
 from thresher.questions import Values
+from thresher.simulator.local_server import local_server
+from thresher.simulator.population import Column
+from thresher.simulator.population import Population as Devices
+from thresher.simulator.simulation import Simulation, simulate
+from thresher.verbs.queries import HistogramQuery
 
 _ATTRIBUTE = "held"
 _ALL = 0.999999  # what is audited is weak on purpose, and a server's budget is below 1

@@ -12,24 +12,24 @@ from pathlib import Path
 
 import numpy as np
 
+from thresher.clock import SystemClock
+from thresher.device.core import DeviceCore
+from thresher.device.policy import Policy
 from thresher.errors import InvalidSetting
-from thresher.fleet.aggregator import Aggregator
-from thresher.fleet.clock import SystemClock
-from thresher.fleet.device_core import DeviceCore
-from thresher.fleet.keys import KeyRing
-from thresher.fleet.messages import CheckedIn, Enrolled, Report, RoundConfiguration, configuration_hash, decode
-from thresher.fleet.plaintext import encode_bucket
-from thresher.fleet.policy import Policy
-from thresher.fleet.rates import SampledBy, share
-from thresher.fleet.sealing import PublicKey, seal
-from thresher.fleet.store import AggregatorStore
 from thresher.lab.audit.lots import Lots
 from thresher.lab.audit.neighbours import Pair, Population, injected_pairs
 from thresher.lab.audit.paths import Observed, require_only_rows
 from thresher.mechanism import Release, Response
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Rates
+from thresher.protocol.messages import CheckedIn, Enrolled, Report, RoundConfiguration, configuration_hash, decode
+from thresher.protocol.plaintext import encode_bucket
+from thresher.protocol.rates import SampledBy, share
+from thresher.protocol.sealing import PublicKey, seal
 from thresher.questions import Values
+from thresher.roles.aggregator.aggregator import Aggregator
+from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.store import AggregatorStore
 
 _ATTRIBUTE = "held"
 _QUESTION = Values((_ATTRIBUTE,))

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from thresher.errors import VerificationFailed
 from thresher.lab.audit.neighbours import ABSENT, Population
 from thresher.mechanism import Release, coins, sample_and_threshold, threshold
-from thresher.populations.table import SAMPLING_RATE_LIMIT, Table
 from thresher.privacy.plans import Plan
 from thresher.questions import Values
+from thresher.tables.table import SAMPLING_RATE_LIMIT, Table
 
 Observed = NDArray[np.int64]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from thresher.errors import InvalidSetting
 from thresher.lab import data, shakespeare
 from thresher.lab.experiments import mechanisms
-from thresher.lab.experiments.running import Row, Task
+from thresher.lab.experiments.runner import Row, Task
 from thresher.lab.experiments.settings import DELTA, POPULATION, RULES, Rule, Settings, plan_of
 from thresher.lab.experiments.statistics import largest, mean_and_error, recall
 

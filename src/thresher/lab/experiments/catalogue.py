@@ -10,7 +10,7 @@ from thresher.errors import InvalidSetting
 from thresher.lab.experiments import accuracy, comparison, heavy, quantile_errors, sweeps
 from thresher.lab.experiments.accuracy import write_csv
 from thresher.lab.experiments.examples import examples
-from thresher.lab.experiments.running import Progress, Row, Task, run
+from thresher.lab.experiments.runner import Progress, Row, Task, run
 from thresher.lab.experiments.settings import Settings
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from thresher.lab.experiments import mechanisms
-from thresher.lab.experiments.running import Row
+from thresher.lab.experiments.runner import Row
 from thresher.lab.experiments.settings import Rule
 
 HOLDS, EXCEPT, FAILS, UNTESTED = "holds", "holds except", "does not hold", "not tested"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from thresher.lab.experiments import mechanisms
-from thresher.lab.experiments.running import Row
+from thresher.lab.experiments.runner import Row
 from thresher.lab.experiments.statistics import Floats, normal_scores
 
 COLUMNS: tuple[str, ...] = (

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from thresher.analytics import heavy_hitters
 from thresher.lab.experiments.people import WordPeople, vocabulary
-from thresher.lab.experiments.running import Row, Task
+from thresher.lab.experiments.runner import Row, Task
 from thresher.lab.experiments.settings import DELTA, POPULATION, RULES, Settings, plan_of
 from thresher.lab.experiments.statistics import mean_and_error
 from thresher.lab.rivals import TrieHH
+from thresher.verbs.heavy_hitters import heavy_hitters
 
 COLUMNS: tuple[str, ...] = (
     "epsilon",

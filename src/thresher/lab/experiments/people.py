@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.analytics import Population
 from thresher.errors import InvalidSetting
 from thresher.mechanism.release import NUMBERS, Release
 from thresher.privacy import Plan
 from thresher.questions import END, Below, Cells, Prefixes, Question, Values
+from thresher.verbs import Population
 
 
 def vocabulary(people: int, random: np.random.Generator, words: int = 10_000) -> dict[str, int]:

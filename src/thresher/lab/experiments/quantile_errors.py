@@ -6,13 +6,12 @@ from typing import Any, get_args
 
 import numpy as np
 
-from thresher.analytics import quantiles
-from thresher.analytics.quantiles import Method
 from thresher.lab import data
 from thresher.lab.experiments.people import NumberPeople
-from thresher.lab.experiments.running import Row, Task
+from thresher.lab.experiments.runner import Row, Task
 from thresher.lab.experiments.settings import DELTA, POPULATION, RULES, Settings, plan_of
 from thresher.lab.experiments.statistics import mean_and_error
+from thresher.verbs.quantiles import Method, quantiles
 
 COLUMNS: tuple[str, ...] = ("values", "epsilon", "delta", "rounds", "rule", "method", "rank_error", "rank_error_se")
 METHODS: tuple[Method, ...] = get_args(Method)

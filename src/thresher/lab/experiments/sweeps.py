@@ -9,7 +9,7 @@ import numpy as np
 from thresher.lab.experiments import mechanisms
 from thresher.lab.experiments.accuracy import COLUMNS as ACCURACY_COLUMNS
 from thresher.lab.experiments.accuracy import measured, population
-from thresher.lab.experiments.running import Row, Task
+from thresher.lab.experiments.runner import Row, Task
 from thresher.lab.experiments.settings import DELTA, POPULATION, RULES, Settings
 
 COLUMNS: tuple[str, ...] = ("sweep", "population", *ACCURACY_COLUMNS)

@@ -1,0 +1,137 @@
+"""`thresher fleet enrolment-keys|devices|revoke-device|revoke-devices`: for operators, at the collector."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json as json_module
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from thresher.cli import fleet_options as given
+from thresher.cli import options
+from thresher.cli.output import console, print_json
+from thresher.client import credentials
+from thresher.client.connection import Connection
+from thresher.errors import InvalidSetting
+
+KeyId = Annotated[str, typer.Argument(metavar="KEY-ID", help="`fleet enrolment-keys` lists them.", show_default=False)]
+DeviceId = Annotated[str, typer.Argument(metavar="ID", help="`fleet devices` lists them.", show_default=False)]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        help=f"A file with an operator's token, as operator.token in the data directory; or set {credentials.KEY} or "
+        f"{credentials.KEY}_FILE.",
+        show_default=False,
+    ),
+]
+_KEYS = "/v1/operator/enrolment-keys"
+
+
+def enrolment_keys(
+    server: given.Server, key_file: KeyFile = None, ca_file: given.CaFile = None, json: options.Json = False
+) -> None:
+    """The keys that devices enrol with, without their secrets."""
+    found = _asked(server, key_file, ca_file, "GET", _KEYS)
+    if json:
+        print_json(found)
+        return
+    rows = [
+        (key["id"], key["name"], "revoked" if key["revoked"] else "", str(key["enrolled"])) for key in found["keys"]
+    ]
+    _table(("id", "name", "state", "devices"), rows)
+
+
+def devices(
+    key_id: KeyId,
+    server: given.Server,
+    key_file: KeyFile = None,
+    ca_file: given.CaFile = None,
+    json: options.Json = False,
+) -> None:
+    """The devices that enrolled with a key, the last first: when they did and were last here, to the day."""
+    found = _asked(server, key_file, ca_file, "GET", f"{_KEYS}/{_id(key_id)}/devices")
+    if json:
+        print_json(found)
+        return
+    rows = [
+        (each["id"], _day(each["enrolled"]), _day(each["last_check_in"]), "revoked" if each["revoked"] else "")
+        for each in found["devices"]
+    ]
+    _table(("id", "enrolled", "last here", "state"), rows)
+    if len(rows) < found["number"]:
+        console.print(f"The last {len(rows):,} of {found['number']:,}.", style="dim")
+
+
+def revoke_device(
+    device: DeviceId,
+    server: given.Server,
+    key_file: KeyFile = None,
+    ca_file: given.CaFile = None,
+    json: options.Json = False,
+) -> None:
+    """Take nothing more of a device. Reports that were taken stay; this cannot be undone."""
+    _asked(server, key_file, ca_file, "DELETE", f"/v1/operator/devices/{_id(device)}")
+    _done(1, json)
+
+
+def revoke_devices(
+    key_id: KeyId,
+    server: given.Server,
+    key_file: KeyFile = None,
+    ca_file: given.CaFile = None,
+    json: options.Json = False,
+) -> None:
+    """Revoke an enrolment key and every device that enrolled with it. This cannot be undone."""
+    found = _asked(server, key_file, ca_file, "DELETE", f"{_KEYS}/{_id(key_id)}/devices")
+    _done(found["revoked"], json)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "enrolment-keys": enrolment_keys,
+    "devices": devices,
+    "revoke-device": revoke_device,
+    "revoke-devices": revoke_devices,
+}
+
+
+def _asked(server: str, key_file: Path | None, ca_file: Path | None, method: str, path: str) -> Any:
+    token = credentials.secret("key", None, key_file, credentials.KEY)
+    if not token:
+        raise InvalidSetting("key-file", "is missing", hint="Name operator.token of the collector's data directory.")
+    connection = Connection(server, token, ca_file=ca_file)
+    try:
+        answer = connection.get(path) if method == "GET" else connection.delete(path)
+    finally:
+        connection.close()
+    return json_module.loads(answer) if answer else None
+
+
+def _id(text: str) -> str:
+    if not text or not text.isascii() or not text.replace("-", "").replace("_", "").isalnum():
+        raise InvalidSetting("id", "must be letters, digits and hyphens", hint="As the lists show it.")
+    return text
+
+
+def _done(number: int, json: bool) -> None:
+    if json:
+        print_json({"revoked": number})
+    else:
+        console.print("1 device was revoked." if number == 1 else f"{number:,} devices were revoked.")
+
+
+def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for heading in headings:
+        table.add_column(heading)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)
+
+
+def _day(seconds: float | None) -> str:
+    return "" if seconds is None else dt.datetime.fromtimestamp(seconds, dt.UTC).date().isoformat()

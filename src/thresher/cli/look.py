@@ -1,0 +1,42 @@
+"""`thresher look`: an open look at a file's first rows, to write down its columns' types."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated
+
+import typer
+
+from thresher import tables as populations
+from thresher.cli import options
+from thresher.cli.output import console, print_json
+from thresher.cli.sources import opened
+from thresher.cli.tables import Data, Format
+
+WARNING = (
+    "This is an open look at the data, not a private answer: single rows decide what is suggested. Declare types from "
+    "what you know about the columns, and do not publish this."
+)
+
+
+def look(
+    data: Data,
+    rows: Annotated[int, typer.Option(help="How many rows to look at.")] = 100,
+    format: Format = "csv",
+    json: options.Json = False,
+) -> None:
+    """Suggest the types of a CSV or JSON lines file's columns from its first rows. Not private.
+
+    All other commands count such columns as text unless --type declares them, so that no person's value can change
+    the type of a release.
+    """
+    with opened(data, format) as source:
+        seen = populations.look(source, rows)
+    if json:
+        print_json({"private": False, "rows": seen.rows, "types": dict(seen.types)})
+        return
+    console.print(WARNING, style="yellow", soft_wrap=True)
+    for name, kind in seen.types.items():
+        console.print(f"  {name}: {kind}", markup=False, soft_wrap=True)
+    declared = " ".join(f"--type {shlex.quote(f'{name}={kind}')}" for name, kind in seen.declared.items())
+    console.print(declared or "Nothing to declare: all columns are text.", markup=False, soft_wrap=True)

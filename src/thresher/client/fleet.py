@@ -1,0 +1,266 @@
+"""The analyst's Python: a fleet is asked like a table.
+
+    fleet = th.Fleet("https://fleet.example", key="thresher-analyst-…")
+    th.histogram(fleet, "app_version", epsilon=1, delta=1e-8)                   # waits, with a progress bar
+    handle = th.histogram(fleet, "app_version", epsilon=1, delta=1e-8, wait=False)
+    handle.status(); handle.wait(); handle.result(); handle.cancel()
+
+The server sends releases and nothing else; the answer is put together here, by the same code as for a table.
+"""
+
+from __future__ import annotations
+
+import copy
+import secrets
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from thresher.client import credentials
+from thresher.client.connection import Connection
+from thresher.errors import (
+    BudgetExceeded,
+    Conflict,
+    InvalidSetting,
+    QueryEnded,
+    ServerUnavailable,
+    ThresherWarning,
+    VerificationFailed,
+)
+from thresher.mechanism.release import Release
+from thresher.verbs import Progress, Query, QueryTaker, query_from_dict
+
+if TYPE_CHECKING:
+    from thresher.protocol.messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus, RoundSettings
+    from thresher.protocol.rates import SampledBy
+
+ENDED = ("done", "cancelled", "refused", "failed")
+_FIRST_LOOK = 0.1
+_SLOWEST_LOOK = 2.0
+
+
+class Fleet(QueryTaker):
+    """A server with its devices, as an analyst sees it; give it to the verbs in place of a table.
+
+    The analyst's token is `key`, or in the file `key_file`, or in the environment: THRESHER_KEY, or THRESHER_KEY_FILE,
+    which names a file. `ca_file` has certificates to trust in place of the system's. `patience` is for how many seconds
+    a server that does not answer is tried again.
+
+    Guarantee: a query is submitted under a name of its own, so that trying again after a lost answer neither asks nor
+    charges twice.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        key_file: str | Path | None = None,
+        ca_file: str | Path | None = None,
+        patience: float = 60.0,
+        transport: Any = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        token = credentials.secret("key", key, key_file, credentials.KEY)
+        if not token:
+            raise InvalidSetting(
+                "key",
+                "is missing",
+                hint="Give a file with an analyst's token (key_file=… in Python, --key-file on the command line), or "
+                f"set {credentials.KEY} or {credentials.KEY}_FILE.",
+            )
+        self._connection = Connection(url, token, ca_file=ca_file, patience=patience, transport=transport, sleep=sleep)
+        self._sleep = sleep
+        self._settings: dict[str, Any] = {}
+
+    def with_rounds(
+        self,
+        *,
+        seconds: float | None = None,
+        completions: int | None = None,
+        contact_rate: float | None = None,
+        sampled_by: SampledBy | None = None,
+        bucket_size: int | None = None,
+    ) -> Fleet:
+        """The same fleet with other settings for the rounds of its queries; what is left out stays as it is.
+
+        A round is open for `seconds`, or until `completions` devices have completed it. `contact_rate` is the part of
+        the devices that a round is shown to, `bucket_size` how many bytes an answer may have. `sampled_by` says who
+        tosses the coins: "aggregator", the server's default, or "device". With device coins the aggregator sees less,
+        and nothing is promised against whoever can add devices or reports: they can test what one person holds.
+        """
+        given = {
+            "seconds": seconds,
+            "completions": completions,
+            "contact_rate": contact_rate,
+            "sampled_by": sampled_by,
+            "bucket_size": bucket_size,
+        }
+        fleet = copy.copy(self)
+        fleet._settings = self._settings | {name: value for name, value in given.items() if value is not None}
+        fleet._round_settings()
+        return fleet
+
+    def submit(
+        self,
+        query: Query,
+        *,
+        wait: bool = True,
+        progress: Progress | None = None,
+        name: str | None = None,
+        warn: bool = True,
+    ) -> Any:
+        """Ask. Returns the answer when it is there, or with `wait=False` a `QueryHandle` at once.
+
+        `progress` is called after each round; without it, a terminal shows a bar. `name` is the query's own: asking
+        again under the same name returns the first query. With `warn`, what speaks against asking is looked up before
+        anything is charged, and each point is a `ThresherWarning`: make those errors to be stopped by them.
+
+        Guarantee: what does not fit the budget, or cannot be asked, raises and costs nothing.
+        Edge cases: interrupting the wait does not stop the query; `queries` finds it again.
+        """
+        from thresher.protocol.messages import QueryStatus, decode, encode
+
+        request = self._request(query, name or f"python-{secrets.token_hex(8)}")
+        for caution in self.plan(query).warnings if warn else ():
+            warnings.warn(caution.text, ThresherWarning, stacklevel=4)  # the line that called a verb
+        try:
+            status = decode(QueryStatus, self._connection.post("/v1/queries", encode(request)))
+        except ServerUnavailable as error:
+            error.hint = f"It may have been taken: asking again with name={request.name!r} does not ask twice."
+            raise
+        handle = QueryHandle(self, status.id)
+        return handle.result(progress=progress) if wait else handle
+
+    def plan(self, query: Query) -> PlanPreview:
+        """What a query would cost, guarantee and see; charges nothing."""
+        from thresher.protocol.messages import PlanPreview, decode, encode
+
+        return decode(PlanPreview, self._connection.post("/v1/plans", encode(self._request(query, "preview"))))
+
+    def queries(self) -> list[QueryStatus]:
+        """All queries, the newest first."""
+        from thresher.protocol.messages import QueryStatus, decode
+
+        return decode(dict[str, list[QueryStatus]], self._connection.get("/v1/queries"))["queries"]
+
+    def query(self, id: str) -> QueryHandle:
+        """A query by its id; nothing is asked of the server yet."""
+        return QueryHandle(self, id)
+
+    def ledger(self) -> LedgerView:
+        """The fleet's budget and every charge."""
+        from thresher.protocol.messages import LedgerView, decode
+
+        return decode(LedgerView, self._connection.get("/v1/ledger"))
+
+    def overview(self) -> FleetView:
+        """Devices enrolled and active, and the health of the roles."""
+        from thresher.protocol.messages import FleetView, decode
+
+        return decode(FleetView, self._connection.get("/v1/fleet"))
+
+    def close(self) -> None:
+        """Close all connections, also those of copies made by `with_rounds`."""
+        self._connection.close()
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        settings = "".join(f", {name}={value!r}" for name, value in self._settings.items())
+        return f"<Fleet {self._connection.url}{settings}>"
+
+    def _request(self, query: Query, name: str) -> QueryRequest:
+        from thresher.protocol.messages import QueryRequest
+
+        _ = query.first_question  # every check of the verb, before anything is sent
+        return QueryRequest(name=name, query=query.to_dict(), settings=self._round_settings())
+
+    def _round_settings(self) -> RoundSettings:
+        """The settings, checked as the server will check them."""
+        from thresher.protocol.messages import RoundSettings
+
+        return RoundSettings(**self._settings)
+
+
+class QueryHandle:
+    """A query at the server: how it stands, its answer when it has one, and a way to stop it."""
+
+    def __init__(self, fleet: Fleet, id: str) -> None:
+        if not id or not id.isascii() or not id.replace("-", "").replace("_", "").isalnum():
+            raise InvalidSetting("query", "must be the id of a query", hint="Fleet.queries lists them.")
+        self._fleet = fleet
+        self.id = id
+
+    def status(self) -> QueryStatus:
+        """Where the query stands."""
+        from thresher.protocol.messages import QueryStatus, decode
+
+        return decode(QueryStatus, self._fleet._connection.get(f"/v1/queries/{self.id}"))
+
+    def wait(self, timeout: float | None = None, *, watch: Callable[[QueryStatus], None] | None = None) -> QueryStatus:
+        """Wait until the query has ended, or for `timeout` seconds; `watch` is called with every status on the way."""
+        waited, pause = 0.0, _FIRST_LOOK
+        while True:
+            status = self.status()
+            if watch is not None:
+                watch(status)
+            if status.state in ENDED or (timeout is not None and waited >= timeout):
+                return status
+            pause = min(pause * 1.5, _SLOWEST_LOOK, timeout - waited if timeout is not None else _SLOWEST_LOOK)
+            self._fleet._sleep(pause)
+            waited += pause
+
+    def result(self, timeout: float | None = None, *, progress: Progress | None = None) -> Any:
+        """Wait for the answer: a `Histogram`, `HeavyHitters`, `Quantiles` or `Ranges`, as for a table.
+
+        Edge cases: `QueryEnded` for a query that was cancelled or failed, `BudgetExceeded` for one that was refused,
+        `Conflict` if it has not ended after `timeout` seconds.
+        """
+        from thresher.client.query_progress import watching
+
+        with watching(progress) as watch:
+            status = self.wait(timeout, watch=watch)
+        return self._answer(status)
+
+    def releases(self) -> list[Release]:
+        """The releases so far, in order, each with its plan and certificate."""
+        from thresher.protocol.messages import Releases, decode
+
+        answer = decode(Releases, self._fleet._connection.get(f"/v1/queries/{self.id}/releases"))
+        return [Release.from_json(text) for text in answer.releases]
+
+    def cancel(self) -> QueryStatus:
+        """Stop the query; reports of its open round are deleted unread, and nothing is refunded."""
+        from thresher.protocol.messages import QueryStatus, decode
+
+        return decode(QueryStatus, self._fleet._connection.post(f"/v1/queries/{self.id}/cancel"))
+
+    def __repr__(self) -> str:
+        return f"<QueryHandle {self.id} at {self._fleet._connection.url}>"
+
+    def _answer(self, status: QueryStatus) -> Any:
+        from thresher.verbs.replay import Pending, replay
+
+        if status.state == "refused":
+            raise BudgetExceeded(status.problem or "The budget was exceeded.", hint="Nothing was charged.")
+        if status.state in ("cancelled", "failed"):
+            raise QueryEnded(
+                f"The query ended without an answer: it is {status.state}. {status.problem or ''}".strip(),
+                hint="What it was charged stays charged.",
+            )
+        if status.state != "done":
+            raise Conflict("This query is not done yet.", hint="Wait for its last round.")
+        try:
+            return replay(query_from_dict(status.query), self.releases())
+        except Pending:
+            raise VerificationFailed("The server's releases do not give this query's answer.") from None

@@ -1,0 +1,172 @@
+"""What the console needs of the server: the analyst's desk, the door, and the operator's levers.
+
+The console sees releases and public numbers only, because these protocols offer nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from thresher.protocol.messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus
+
+CallerRole = Literal["analyst", "operator"]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who holds a token; an operator may do all that an analyst may."""
+
+    name: str
+    role: CallerRole
+
+    @property
+    def operates(self) -> bool:
+        """Whether this is an operator."""
+        return self.role == "operator"
+
+
+class Doorkeeper(Protocol):
+    """Knows whose a token is."""
+
+    def caller(self, token: str) -> Caller | None:
+        """The caller, or None for a token that is unknown, expired or revoked, or not an analyst's or operator's."""
+        ...
+
+
+class Desk(Protocol):
+    """What an analyst may do; the coordinator does it."""
+
+    def preview(self, request: QueryRequest) -> PlanPreview:
+        """What a query would do; charges nothing."""
+        ...
+
+    def submit(self, request: QueryRequest, by: str) -> QueryStatus:
+        """Charge and run a query; the same name again returns the first one."""
+        ...
+
+    def cancel(self, query: str, by: str) -> QueryStatus:
+        """Stop a query; nothing is refunded."""
+        ...
+
+    def status(self, query: str) -> QueryStatus:
+        """Where a query stands; `NotFound` if there is none."""
+        ...
+
+    def standing(self, query: str) -> QueryStatus:
+        """Where a query stands, without its lists of values: cheap, to look at again and again."""
+        ...
+
+    def queries(self) -> Sequence[QueryStatus]:
+        """All queries, without their lists of values."""
+        ...
+
+    def answer(self, query: str) -> Any:
+        """The answer of a query that is done, replayed from its stored releases."""
+        ...
+
+    def ledger_view(self) -> LedgerView:
+        """The budget and every charge."""
+        ...
+
+    def fleet_view(self) -> FleetView:
+        """The fleet at a glance."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EnrolmentKey:
+    """A key that devices enrol with, without the key itself. `limit` is how many devices it may enrol."""
+
+    id: str
+    name: str
+    made: float
+    expires: float | None
+    limit: int | None
+    devices: int
+    revoked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An analyst's or operator's token, without the token itself."""
+
+    id: str
+    name: str
+    role: CallerRole
+    made: float
+    expires: float | None
+    revoked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SealingKey:
+    """A key of the aggregator that devices seal to: its public half."""
+
+    id: str
+    made: float | None
+    current: bool
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnrolledDevice:
+    """A device that has enrolled: when it did and was last here, each to the day."""
+
+    id: str
+    enrolled: float | None
+    last_check_in: float | None
+    revoked: bool
+
+
+class Operations(Protocol):
+    """What an operator may do. Secrets are returned once, when they are made."""
+
+    def enrolment_keys(self) -> Sequence[EnrolmentKey]:
+        """All enrolment keys."""
+        ...
+
+    def make_enrolment_key(self, name: str, *, days: float | None, devices: int | None) -> str:
+        """A new key; it is shown this once."""
+        ...
+
+    def revoke_enrolment_key(self, key: str) -> None:
+        """No further device enrols with it; those enrolled stay."""
+        ...
+
+    def devices(self, key: str) -> tuple[int, Sequence[EnrolledDevice]]:
+        """How many devices enrolled with a key, and those that did last; `NotFound` if there is no such key."""
+        ...
+
+    def revoke_device(self, device: str) -> None:
+        """Nothing more is taken of it; reports that were taken stay."""
+        ...
+
+    def revoke_devices(self, key: str) -> None:
+        """The key and every device that enrolled with it."""
+        ...
+
+    def tokens(self) -> Sequence[Token]:
+        """All tokens of analysts and operators."""
+        ...
+
+    def make_token(self, name: str, role: CallerRole, *, days: float | None) -> str:
+        """A new token; it is shown this once."""
+        ...
+
+    def revoke_token(self, token: str) -> None:
+        """The token opens nothing any more, and its sessions end."""
+        ...
+
+    def dropped_reports(self) -> tuple[int, int]:
+        """How many reports of all rounds were malformed, and how many came twice."""
+        ...
+
+    def sealing_keys(self) -> Sequence[SealingKey]:
+        """The aggregator's keys, the current one first."""
+        ...
+
+    def rotate_key(self) -> SealingKey:
+        """A new current key; open rounds keep theirs."""
+        ...

@@ -1,0 +1,298 @@
+"""A device without its network: which requests to send, and what their answers mean. See docs/protocol.md, section 2.
+
+`Device` drives it over HTTP; the simulator drives many thousands of them in one process.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from thresher.clock import Clock, SystemClock
+from thresher.device import held_values as reading
+from thresher.device.effort import Effort
+from thresher.device.held_values import Attributes, Visit
+from thresher.device.policy import Policy, Spend, Terms, is_cheap, query_key, read_terms, verified
+from thresher.device.state import DeviceState, MemoryState, Record, State
+from thresher.errors import InvalidFormat, NotFound, Unauthorised
+from thresher.mechanism.coins import coin
+from thresher.mechanism.randomness import Randomness, SecureRandomness
+from thresher.privacy.rates import ONE
+from thresher.protocol import messages, plaintext, sealing
+from thresher.protocol.identity import new_nonce, proves
+from thresher.protocol.messages import CheckedIn, CheckIn, Enrol, Enrolled, Report, RoundConfiguration
+
+FIRST_WAIT = 0.5
+LARGEST_WAIT = 300.0
+MOST_ROUNDS = 10_000
+"""Rounds that a device remembers at a time: more than a period has, few enough that no server fills its disk."""
+_COME_BACK = (1.0, 86_400.0)
+_INCONSISTENT = "its configuration does not hold together"
+_DEFAULT_POLICY = Policy()
+_CHECK_IN = messages.encode(CheckIn())
+_TAKEN, _CONFLICT, _CLOSED, _REJECTED = {200, 201}, {409}, {404, 410}, {400, 413, 422}
+_jitter = secrets.SystemRandom()
+_of_thread = threading.local()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to the server; `token` goes into the Authorization header, `nonce` into one of its own."""
+
+    method: str
+    path: str
+    token: str
+    body: bytes
+    nonce: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Where the device stands with one round: a status of `device_state.Status`, and why if it was refused."""
+
+    round: str
+    status: str
+    reason: str | None = None
+
+
+class DeviceCore:
+    """One device: what it holds, its policy and its state.
+
+    Guarantee: a round's coin is tossed once. The sealed bytes, which hide its outcome, are saved before
+    `report_request` gives them out, and it gives out the same bytes ever after, across crashes too. Whether a round is
+    answered never depends on what the device holds: where it has no value, a decoy takes its place.
+    Edge cases: what fails to be saved was not sealed; the round is decided anew when it is next taken.
+    """
+
+    __slots__ = ("_attempts", "_clock", "_kept", "_randomness", "_reader", "_state", "come_back", "policy")
+
+    def __init__(
+        self,
+        attributes: Attributes,
+        policy: Policy = _DEFAULT_POLICY,
+        state: State | None = None,
+        randomness: Randomness | None = None,
+        clock: Clock | None = None,
+        reading_seconds: float = reading.SECONDS,
+    ) -> None:
+        self._reader = reading.Reader(attributes, reading_seconds)
+        self.policy = policy
+        self.come_back = _COME_BACK[0]
+        """Seconds after which the server wants to see this device again."""
+        self._state: State = MemoryState() if state is None else state
+        self._randomness = randomness
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self._kept: DeviceState = self._state.load()
+        self._attempts: dict[str, int] | None = None
+
+    @property
+    def token(self) -> str | None:
+        """The device's token, once it is enrolled."""
+        return self._kept.token
+
+    @property
+    def identity(self) -> str | None:
+        """The public key of the server that enrolled this device; None if it had none."""
+        return self._kept.identity
+
+    def outcomes(self) -> list[Outcome]:
+        """Where the device stands with every round that it remembers."""
+        return [Outcome(name, record.status, record.reason) for name, record in self._kept.rounds.items()]
+
+    def outcome(self, round: str) -> Outcome:
+        """Where the device stands with one round."""
+        record = self._record(round)
+        return Outcome(round, record.status, record.reason)
+
+    # Enrolling
+
+    def enrol_request(self, enrolment_key: str) -> Request:
+        """Ask for a token.
+
+        Guarantee: the state can be kept. Where it cannot, every attempt would leave one more device at the server.
+        """
+        self._save()
+        return Request("POST", "/v1/devices", enrolment_key, messages.encode(Enrol()))
+
+    def enrolled(self, answer: Enrolled | bytes) -> None:
+        """Keep the token, and who gave it."""
+        message = messages.decode(Enrolled, answer) if isinstance(answer, bytes) else answer
+        self._save(token=message.token, identity=message.identity)
+
+    # A visit
+
+    def check_in_request(self) -> Request:
+        """Ask which rounds this device was chosen for."""
+        return Request("POST", "/v1/check-in", self._token(), _CHECK_IN, new_nonce())
+
+    def is_unknown(self, request: Request, proof: str) -> bool:
+        """Whether the server that enrolled this device says that it does not know the token of a request.
+
+        Guarantee: nobody else can say so. False for devices whose server had no identity when they enrolled.
+        """
+        identity = self._kept.identity
+        return identity is not None and proves(identity, request.nonce, request.token, proof)
+
+    def take(self, answer: CheckedIn | bytes) -> list[str]:
+        """Decide every new round of a check-in, save what was decided, and return the rounds that wait to be sent.
+
+        Among them are those of earlier visits that were never acknowledged: sending them again is safe.
+        Edge cases: with `MOST_ROUNDS` remembered, new ones are passed over until old ones are forgotten. What is more
+        work than one visit may be (`device_effort`) waits for the next.
+        """
+        effort, held = Effort(), self._reader.visit()
+        message = _checked_in(answer) if isinstance(answer, bytes) else answer
+        now = self._clock.now()
+        self.come_back = min(max(message.come_back, _COME_BACK[0]), _COME_BACK[1])
+        listed = {configuration.round for configuration in message.rounds}
+        rounds = {
+            name: self._aged(name, record, listed, now)
+            for name, record in self._kept.rounds.items()
+            if now < max(record.deadline, record.time + self.policy.period) or name in listed
+        }
+        spends = {query: spend for query, spend in self._kept.spends.items() if now - spend.time < self.policy.period}
+        for configuration in message.rounds:
+            if configuration.round in rounds:
+                continue
+            if len(rounds) >= MOST_ROUNDS or not effort.looks():
+                break
+            decided = self._decided(configuration, spends, now, effort)
+            if isinstance(decided, Terms):
+                rounds[configuration.round] = Record("sealed", configuration.deadline, now, self._seal(decided, held))
+                spends[query_key(configuration)] = self.policy.spend(decided, spends, now)
+            elif decided is not None:
+                # Nothing was sealed that would have to be kept until the deadline, which may be any number.
+                rounds[configuration.round] = Record("refused", now, now, None, decided)
+        if rounds != self._kept.rounds or spends != self._kept.spends:
+            self._save(rounds=rounds, spends=spends)
+        return [name for name, record in rounds.items() if record.status == "sealed"]
+
+    def report_request(self, round: str) -> Request:
+        """Hand in the sealed bytes of a round; `NotFound` where nothing waits to be sent."""
+        record = self._record(round)
+        if record.status != "sealed" or record.sealed is None:
+            raise NotFound("Nothing of this round waits to be sent.")
+        body = messages.encode(Report(sealed=record.sealed))
+        return Request("POST", f"/v1/rounds/{round}/report", self._token(), body)
+
+    def report_answered(self, round: str, status: int | None, retry_after: float | None = None) -> float | None:
+        """Note the HTTP status of a report, None for no answer at all.
+
+        Returns None where the round is over for this device, or else the seconds to wait before the same bytes are sent
+        again: as long as the server asks, at least, and longer each time.
+        """
+        record = self._record(round)
+        if record.status != "sealed":
+            return None
+        for statuses, ended in _ENDINGS:
+            if status in statuses:
+                self._save(rounds={**self._kept.rounds, round: Record(ended, record.deadline, record.time)})
+                (self._attempts or {}).pop(round, None)
+                return None
+        self._attempts = self._attempts or {}
+        attempt = self._attempts[round] = self._attempts.get(round, 0) + 1
+        return back_off(attempt, retry_after)
+
+    # Answering
+
+    def _decided(
+        self, configuration: RoundConfiguration, spends: Mapping[str, Spend], now: float, effort: Effort
+    ) -> Terms | str | None:
+        """The terms on which a round is answered, or why it is not; None to decide at another visit.
+
+        What costs nothing is checked first: a server must not be able to make devices compute for rounds that they
+        would not answer anyway.
+        """
+        try:
+            terms = read_terms(configuration)
+        except InvalidFormat:
+            return _INCONSISTENT
+        if reason := self.policy.refusal(terms, spends, now):
+            return reason
+        true = verified(terms) if is_cheap(terms) else effort.recomputes(lambda: verified(terms))
+        if true is None:
+            return None
+        return terms if true else _INCONSISTENT
+
+    def _seal(self, terms: Terms, held: Visit) -> bytes:
+        """Toss, answer, seal: all three whatever the outcome of each."""
+        configuration, size = terms.configuration, terms.configuration.bucket_size
+        randomness = self._randomness or _randomness_of_thread()
+        # All bits are drawn before anything is read, and as many whatever is read.
+        heads = configuration.device_rate == ONE or coin(configuration.device_rate / ONE, randomness)
+        choice = _choice(randomness)
+        real = held.plaintext(terms.question, size, choice)
+        instead = plaintext.decoy(size)
+        return sealing.seal(real if heads and real is not None else instead, terms.public, terms.info)
+
+    # Keeping
+
+    def _aged(self, name: str, record: Record, listed: set[str], now: float) -> Record:
+        """A record as it stands now: bytes that nobody waits for any more are dropped.
+
+        A round that the server lists is open, whatever this device's clock says.
+        """
+        if record.status == "sealed" and name not in listed and not now < record.deadline:
+            return Record("closed", record.deadline, record.time)
+        return record
+
+    def _save(self, **changes: Any) -> None:
+        changed = msgspec.structs.replace(self._kept, **changes)
+        self._state.save(changed)
+        self._kept = changed
+
+    def _record(self, round: str) -> Record:
+        try:
+            return self._kept.rounds[round]
+        except KeyError:
+            raise NotFound("This device has not been asked in such a round.") from None
+
+    def _token(self) -> str:
+        if self._kept.token is None:
+            raise Unauthorised("This device has no token yet.", hint="Enrol it with an enrolment key.")
+        return self._kept.token
+
+
+_ENDINGS: tuple[tuple[set[int], Any], ...] = (
+    (_TAKEN, "taken"),
+    (_CONFLICT, "conflict"),
+    (_CLOSED, "closed"),
+    (_REJECTED, "rejected"),
+)
+
+
+def back_off(attempt: int, retry_after: float | None = None) -> float:
+    """Seconds to wait after the given failed attempt: doubling, at random between half and whole, so that devices that
+    failed together do not come back together; never less than the server asks, if that is a day at most.
+    """
+    longest = min(FIRST_WAIT * 2.0 ** min(attempt - 1, 30), LARGEST_WAIT)
+    wait = longest * _jitter.uniform(0.5, 1.0)
+    return wait if retry_after is None else min(retry_after, _COME_BACK[1]) + wait
+
+
+def _choice(randomness: Randomness) -> int:
+    """A random number for choosing among n elements as the remainder: uniform, up to a share of n / 2^256."""
+    drawn = np.empty(4, dtype=np.uint64)
+    randomness.fill(drawn)
+    return int.from_bytes(drawn.tobytes(), "little")
+
+
+@functools.lru_cache(maxsize=16)
+def _checked_in(answer: bytes) -> CheckedIn:
+    """Devices in one process that get the same answer read it once."""
+    return messages.decode(CheckedIn, answer)
+
+
+def _randomness_of_thread() -> SecureRandomness:
+    """One source for all devices of a thread."""
+    if not hasattr(_of_thread, "randomness"):
+        _of_thread.randomness = SecureRandomness()
+    randomness: SecureRandomness = _of_thread.randomness
+    return randomness

@@ -1,0 +1,370 @@
+"""A device on the network: `thresher.Device`.
+
+    device = Device("https://fleet.example", enrolment_key="…", attributes={"app_version": "2.1"}, state="device.json")
+    device.check_in()              # one visit: check in, answer, send
+    device.run(stop)               # visits until the event `stop` is set
+    await device.check_in_async()
+
+The visit is one generator of requests and pauses; the sync and the asyncio driver differ only in how they wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from thresher.addresses import checked_token
+from thresher.clock import Clock, SystemClock
+from thresher.device.core import DeviceCore, Outcome, Request, back_off
+from thresher.device.effort import Allowance
+from thresher.device.held_values import SECONDS, Attributes
+from thresher.device.http import Answer, Channel
+from thresher.device.policy import Policy
+from thresher.device.state import FileState, MemoryState, State
+from thresher.errors import (
+    InvalidFormat,
+    InvalidSetting,
+    ServerUnavailable,
+    StoreUnavailable,
+    ThresherError,
+    Unauthorised,
+)
+from thresher.mechanism.randomness import Randomness
+from thresher.protocol.messages import Accepted, decode
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Device", "DeviceCore", "Outcome", "Request"]
+
+WORK = (30.0, 0.02)
+"""Processor seconds that `Device.run` spends for its server: at once, and a second in the long run."""
+TRAFFIC = (64 << 20, 64 << 10)
+"""Bytes that `Device.run` reads from its server: at once, and a second in the long run."""
+LONGEST_REST = 86_400.0
+_REFUSED = (401, 403)
+_TURN = 0.05
+"""Seconds between two looks whether another visit has ended."""
+_log = logging.getLogger("thresher.device")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    seconds: float
+
+
+_Steps: TypeAlias = Generator[Request | _Pause, Answer | None, list[Outcome]]
+
+
+class Device:
+    """A device that answers from what it holds and sends nothing that its policy does not allow.
+
+    `attributes` maps names to values, or is a function that returns such a mapping when a round is answered; a value
+    may be a function too, and of a list one element is chosen at random in each round. Functions run in a thread of
+    their own, once a visit; one that raises, or takes more than `reading_seconds`, has no value.
+
+    `state` is the path of the device's own file; without one, the device is forgotten with the process, and the next
+    one enrols as another, which answers the same rounds again: for tests only. `patience` is how many seconds a visit
+    waits in all for a server that does not answer; what could not be sent is sent, unchanged, by the next visit.
+    `ca_file` has the certificates to trust in place of the system's, in PEM form.
+
+    Guarantee: see `DeviceCore`: one coin a round, the same bytes however often they are sent, decoys sent like answers.
+    Visits take turns, whichever threads and tasks ask for them.
+    Edge cases: use a state file from one process at a time, or saving is a `Conflict`. A device that its server does
+    not know any more, because the server was restored from a backup, enrols again by itself if it was given the
+    enrolment key and the server proves to be the one that enrolled it; what it has sealed and was charged stays.
+    """
+
+    def __init__(
+        self,
+        server_url: str,
+        enrolment_key: str | None = None,
+        attributes: Attributes | None = None,
+        state: str | Path | State | None = None,
+        policy: Policy | None = None,
+        *,
+        transport: Any = None,
+        clock: Clock | None = None,
+        randomness: Randomness | None = None,
+        patience: float = 120.0,
+        reading_seconds: float = SECONDS,
+        ca_file: str | Path | None = None,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        if attributes is None:
+            raise InvalidSetting("attributes", "must say what the device holds", hint='For example {"colour": "red"}.')
+        if not patience >= 0:
+            raise InvalidSetting("patience", "must be a number of seconds, 0 or more")
+        if not 0 < reading_seconds <= 3600:
+            raise InvalidSetting("reading_seconds", "must be above 0 and at most 3600 seconds")
+        kept = FileState(state) if isinstance(state, str | Path) else state or MemoryState()
+        self.core = DeviceCore(attributes, policy or Policy(), kept, randomness, clock, reading_seconds)
+        self._enrolment_key = checked_token("enrolment_key", enrolment_key) if enrolment_key else None
+        self._channel = Channel(server_url, clock or SystemClock(), transport, ca_file)
+        self._patience = patience
+        self._sleep = sleep
+        self._work, self._traffic = Allowance(*WORK), Allowance(*TRAFFIC)
+        self._visiting = threading.Lock()
+
+    # Sync
+
+    def enrol(self, *, again: bool = False) -> None:
+        """Get a token with the enrolment key, unless the device has one.
+
+        With `again`, replace a token that the server does not know any more. What was sealed and charged stays, which
+        deleting the state would forget.
+        """
+        self._drive(self._enrolling(_Patience(self._patience), again), self._sleep)
+
+    def check_in(self) -> list[Outcome]:
+        """One visit: enrol if need be, check in, answer what the policy allows, send.
+
+        Returns where the device now stands with the rounds of this visit. `ServerUnavailable` if the server could not
+        be asked; `Unauthorised` if it does not know the device.
+        """
+        return self._drive(self._visit(), self._sleep)
+
+    def run(self, stop: threading.Event | None = None) -> None:
+        """Visit whenever the server wants to see the device, until `stop` is set.
+
+        Waits for what passes: a server that is away, somebody else who answers in its place, a disk that is full. Ends
+        with the error where the server itself says that the device's token or enrolment key is not valid. A server that
+        makes visits expensive is visited less often: see `WORK` and `TRAFFIC`.
+        """
+        stop = stop or threading.Event()
+        failures = 0
+        while not stop.is_set():
+            began, read = time.thread_time(), self._channel.read
+            try:
+                self._drive(self._visit(), stop.wait)
+                failures, wait = 0, self.core.come_back
+            except (ServerUnavailable, StoreUnavailable, InvalidFormat) as error:
+                failures += 1
+                wait = back_off(failures, getattr(error, "retry_after", None))
+            now = time.monotonic()
+            rests = (
+                self._work.rest(time.thread_time() - began, now),
+                self._traffic.rest(self._channel.read - read, now),
+            )
+            stop.wait(min(max(wait, *rests), LONGEST_REST))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._channel.close()
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Asyncio
+
+    async def check_in_async(self) -> list[Outcome]:
+        """The same visit as `check_in`, without blocking the event loop."""
+        async with self._channel.asynchronous() as client:
+            while not self._visiting.acquire(blocking=False):
+                await asyncio.sleep(_TURN)
+            try:
+                return await self._drive_async(self._visit(), client)
+            finally:
+                self._visiting.release()
+
+    # The visit
+
+    def _visit(self) -> _Steps:
+        patience = _Patience(self._patience)
+        if self.core.token is None:
+            yield from self._enrolling(patience)
+        answer = yield from self._checked_in(patience)
+        before = {outcome.round for outcome in self.core.outcomes() if outcome.status != "sealed"}
+        for name in self.core.take(answer.body):
+            while True:
+                sent = yield from self._sent(self.core.report_request(name), patience)
+                if sent.status == 401:
+                    return self._news(before)  # the next check-in tells whether that is final
+                wait = self.core.report_answered(name, _status_of_report(sent), sent.retry_after)
+                if wait is None or not patience.allows(wait):
+                    break
+                yield _Pause(wait)
+        return self._news(before)
+
+    def _news(self, before: set[str]) -> list[Outcome]:
+        return [outcome for outcome in self.core.outcomes() if outcome.round not in before]
+
+    def _checked_in(self, patience: _Patience) -> Generator[Request | _Pause, Answer | None, Answer]:
+        """Check in; a device that its own server does not know any more enrols again first, once."""
+        request = self.core.check_in_request()
+        answer = yield from self._insist(request, patience)
+        if answer.status == 401 and self._enrolment_key is not None and self.core.is_unknown(request, answer.proof):
+            _log.warning("The server %s does not know this device any more; enrolling again.", self._channel.url)
+            yield from self._enrolling(patience, again=True)
+            request = self.core.check_in_request()
+            answer = yield from self._insist(request, patience)
+        if answer.status in _REFUSED:
+            if self.core.identity is not None and not self.core.is_unknown(request, answer.proof):
+                raise ServerUnavailable(
+                    f"What answers at {self._channel.url} refuses this device, and does not prove to be its server.",
+                    hint="If an operator has revoked the device, or the server has a new identity: "
+                    "Device.enrol(again=True).",
+                )
+            raise _unauthorised()
+        return answer
+
+    def _enrolling(self, patience: _Patience, again: bool = False) -> _Steps:
+        if self.core.token is None or again:
+            if self._enrolment_key is None:
+                raise InvalidSetting(
+                    "enrolment_key",
+                    "is needed to enrol",
+                    hint="An operator makes it. Give it as enrolment_key=… in Python, or in a file with "
+                    "--enrolment-key-file on the command line.",
+                )
+            request = self.core.enrol_request(self._enrolment_key)
+            answer = yield from self._insist(request, patience)
+            if answer.status in _REFUSED:
+                raise _enrolment_refused()
+            self.core.enrolled(answer.body)
+        return []
+
+    def _insist(self, request: Request, patience: _Patience) -> Generator[Request | _Pause, Answer | None, Answer]:
+        """Send a request until the server says yes or no, or patience ends."""
+        attempt = 0
+        while True:
+            answer = yield from self._sent(request, patience)
+            if answer.status in (200, 201, *_REFUSED):
+                return answer
+            if answer.status is not None and answer.status not in (408, 429) and answer.status < 500:
+                raise InvalidFormat(
+                    f"The server refused a request of this device with status {answer.status}.",
+                    hint="Check the server's address and that both sides run the same version.",
+                )
+            attempt += 1
+            wait = back_off(attempt, answer.retry_after)
+            if answer.failure is not None and (answer.failure.lasting or not patience.allows(wait)):
+                raise answer.failure.error(answer.retry_after)
+            if answer.failure is None and not patience.allows(wait):
+                raise ServerUnavailable(
+                    f"The server {self._channel.url} asks to come back later.",
+                    hint="Try again later.",
+                    retry_after=answer.retry_after,
+                )
+            if attempt == 1:
+                words = answer.failure.words if answer.failure else f"The server {self._channel.url} is busy."
+                _log.info("%s Trying again for up to %.0f s.", words, self._patience)
+            yield _Pause(wait)
+
+    def _sent(self, request: Request, patience: _Patience) -> Generator[Request | _Pause, Answer | None, Answer]:
+        """Send a request once; waiting in vain for its answer costs patience too."""
+        began = time.monotonic()
+        answer = yield request
+        assert answer is not None
+        if answer.status is None:
+            patience.spend(time.monotonic() - began)
+        return answer
+
+    # Driving it
+
+    def _drive(self, steps: _Steps, sleep: Callable[[float], object]) -> list[Outcome]:
+        answer: Answer | None = None
+        with self._visiting:
+            while True:
+                step = _advance(steps, answer)
+                if isinstance(step, list):
+                    return step
+                if isinstance(step, _Pause):
+                    answer = None
+                    if sleep(step.seconds):  # an event that was set: what is sealed waits for the next visit
+                        return []
+                else:
+                    answer = self._channel.ask(step)
+
+    async def _drive_async(self, steps: _Steps, client: httpx.AsyncClient) -> list[Outcome]:
+        answer: Answer | None = None
+        while True:
+            step = await _advanced(steps, answer)
+            if isinstance(step, list):
+                return step
+            if isinstance(step, _Pause):
+                answer = None
+                await asyncio.sleep(step.seconds)
+            else:
+                answer = await self._channel.ask_async(client, step)
+
+
+def _advance(steps: _Steps, answer: Answer | None) -> Request | _Pause | list[Outcome]:
+    """The next step of a visit, or what it came to."""
+    try:
+        return steps.send(answer)
+    except StopIteration as end:
+        outcomes: list[Outcome] = end.value
+        return outcomes
+
+
+async def _advanced(steps: _Steps, answer: Answer | None) -> Request | _Pause | list[Outcome]:
+    """The same in a thread, since reading and recomputing may take seconds.
+
+    A visit that is cancelled meanwhile ends when that work has ended: no other may begin before.
+    """
+    work = asyncio.get_running_loop().run_in_executor(None, _advance, steps, answer)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        while not work.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait((work,))
+        raise
+
+
+class _Patience:
+    """How long a visit may still wait, in all."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+
+    def allows(self, wait: float) -> bool:
+        """Take a wait out of what is left, if it fits."""
+        if not wait <= self._left:
+            return False
+        self._left -= wait
+        return True
+
+    def spend(self, waited: float) -> None:
+        """Take out what was waited already."""
+        self._left -= waited
+
+
+def _status_of_report(answer: Answer) -> int | None:
+    """The status of the answer to a report; None unless the server itself says what became of it."""
+    if answer.status is not None and 200 <= answer.status < 300:
+        try:
+            decode(Accepted, answer.body)
+        except InvalidFormat:
+            return None
+    return answer.status
+
+
+def _unauthorised() -> ThresherError:
+    return Unauthorised(
+        "The server does not know this device.",
+        hint="Enrol it with a valid key: Device.enrol(again=True). Keep its state, which holds what it has answered.",
+    )
+
+
+def _enrolment_refused() -> ThresherError:
+    return Unauthorised(
+        "The server does not take this enrolment key.",
+        hint="It is wrong, has expired, was revoked or has enrolled all devices it may. An operator makes another.",
+    )

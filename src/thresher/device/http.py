@@ -1,0 +1,174 @@
+"""One request of a device, and what came back: the server's own answer, or the reason why there is none.
+
+A network that wants a login, a proxy or a page in the server's place answers too, with any status. Only what looks like
+the server's own answer counts: JSON for success, a problem document of ours for the rest.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thresher.addresses import checked_address
+from thresher.clock import Clock
+from thresher.device.core import LARGEST_WAIT, Request
+from thresher.errors import InvalidFormat, ServerUnavailable
+from thresher.protocol.identity import NONCE_HEADER, PROOF_HEADER
+from thresher.protocol.messages import LARGEST_ANSWER, Problem, decode
+from thresher.unreachable import Failure, failure_of, stranger, trusted
+
+if TYPE_CHECKING:
+    import httpx
+
+TIMEOUT = 30.0
+"""Seconds for a connection, and for each piece of an answer."""
+SLOWEST = 120.0
+"""Seconds within which an answer has arrived whole, however small its pieces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back. A status of None means that nothing did from the server itself, and `failure` says why."""
+
+    status: int | None
+    body: bytes = b""
+    retry_after: float | None = None
+    proof: str = ""
+    failure: Failure | None = None
+
+
+class Channel:
+    """The way to one server, for one device."""
+
+    def __init__(self, url: str, clock: Clock, transport: Any = None, ca_file: str | Path | None = None) -> None:
+        self.url = checked_address("server_url", url)
+        self.read = 0
+        """Bytes of all answers so far."""
+        self._clock = clock
+        self._transport = transport
+        self._ca_file = ca_file
+        if ca_file is not None:
+            trusted(ca_file)  # a wrong file is said at once
+        self._client: httpx.Client | None = None
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def ask(self, request: Request) -> Answer:
+        """Send a request once."""
+        import httpx
+
+        if self._client is None:
+            self._client = httpx.Client(**self._settings())
+        try:
+            with self._client.stream(**self._arguments(request)) as response:
+                _check_plain(response)
+                return self._answer(response, self._gathered(response.iter_bytes()))
+        except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError) as error:
+            return Answer(None, failure=failure_of(self.url, error))
+
+    def asynchronous(self) -> httpx.AsyncClient:
+        """A client for `ask_async`."""
+        import httpx
+
+        return httpx.AsyncClient(**self._settings())
+
+    async def ask_async(self, client: httpx.AsyncClient, request: Request) -> Answer:
+        """The same without blocking."""
+        import httpx
+
+        try:
+            async with client.stream(**self._arguments(request)) as response:
+                _check_plain(response)
+                return self._answer(response, await self._gathered_async(response.aiter_bytes()))
+        except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError) as error:
+            return Answer(None, failure=failure_of(self.url, error))
+
+    def _settings(self) -> dict[str, Any]:
+        """Redirects are not followed, since tokens would follow them, and cookies are not kept."""
+        return {
+            "transport": self._transport,
+            "timeout": TIMEOUT,
+            "verify": trusted(self._ca_file),
+            "cookies": CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
+        }
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        headers = {
+            "authorization": f"Bearer {request.token}",
+            "content-type": "application/json",
+            "accept-encoding": "identity",
+        }
+        if request.nonce:
+            headers[NONCE_HEADER] = request.nonce
+        return {"method": request.method, "url": self.url + request.path, "content": request.body, "headers": headers}
+
+    def _answer(self, response: httpx.Response, body: bytes) -> Answer:
+        status, headers = response.status_code, response.headers
+        later = self._retry_after(headers.get("retry-after"))
+        if is_own(status, headers.get("content-type", ""), body):
+            return Answer(status, body, later, headers.get(PROOF_HEADER, ""))
+        # How long to stay away is not for a stranger to say.
+        later = None if later is None else min(later, LARGEST_WAIT)
+        return Answer(None, retry_after=later, failure=stranger(self.url, status))
+
+    def _gathered(self, chunks: Iterator[bytes]) -> bytes:
+        body, end = bytearray(), time.monotonic() + SLOWEST
+        for chunk in chunks:
+            self._add(body, chunk, end)
+        return bytes(body)
+
+    async def _gathered_async(self, chunks: AsyncIterator[bytes]) -> bytes:
+        body, end = bytearray(), time.monotonic() + SLOWEST
+        async for chunk in chunks:
+            self._add(body, chunk, end)
+        return bytes(body)
+
+    def _add(self, body: bytearray, chunk: bytes, end: float) -> None:
+        """Take a piece of an answer, unless the answer is too long or too slow by now."""
+        body += chunk
+        self.read += len(chunk)
+        if len(body) > LARGEST_ANSWER:
+            raise InvalidFormat("The server's answer is longer than any that the protocol has.")
+        if not time.monotonic() < end:
+            raise ServerUnavailable("The server's answer takes too long to arrive.", hint="Try again later.")
+
+    def _retry_after(self, header: str | None) -> float | None:
+        """Seconds, from a number or a date; None for anything else."""
+        if header is None:
+            return None
+        if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", header.strip()):
+            return float(header)
+        try:
+            return max(email.utils.parsedate_to_datetime(header).timestamp() - self._clock.now(), 0.0)
+        except (ValueError, TypeError, OverflowError, OSError):
+            return None
+
+
+def is_own(status: int, content_type: str, body: bytes) -> bool:
+    """Whether an answer has the form that the server's own answers have."""
+    media = content_type.partition(";")[0].strip().lower()
+    if 200 <= status < 300:
+        return media == "application/json"
+    if media != "application/problem+json":
+        return False
+    try:
+        problem = decode(Problem, body)
+    except InvalidFormat:
+        return False
+    return problem.status == status and problem.type == f"urn:thresher:problem:{problem.code}"
+
+
+def _check_plain(response: httpx.Response) -> None:
+    """Refuse compressed answers, which were not asked for: a few bytes could become any number."""
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise InvalidFormat("The server's answer is compressed, which this device does not read.")

@@ -1,0 +1,273 @@
+"""What a device agrees to. A server's claims are recomputed; what the policy does not allow is not answered.
+
+    policy = Policy(max_epsilon=2, min_threshold=20, attributes=frozenset({"app_version"}))
+
+A query's total (epsilon, delta) is charged when its first round is answered; each of its rounds is answered at most
+once. Over any `period_days` the charges stay within the period's epsilon and delta.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, TypeVar, get_args
+
+import msgspec
+
+from thresher.errors import InvalidFormat, InvalidSetting
+from thresher.privacy.plans import Plan
+from thresher.privacy.rates import ONE, Guarantees, Rates
+from thresher.privacy.settings import check_delta, check_epsilon, check_threshold
+from thresher.protocol import recomputation, sealing
+from thresher.protocol.messages import RoundConfiguration, configuration_hash, read_configuration
+from thresher.protocol.sealing import PublicKey
+from thresher.questions import Question
+
+Coins = Literal["any", "aggregator"]
+_DAY = 86_400.0
+LONGEST_ROUND = 400 * _DAY
+"""A server opens rounds for a year at most; what a device has sealed it keeps until the deadline."""
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A round's configuration as it was read. What it states is believed only once `verified` says so."""
+
+    configuration: RoundConfiguration
+    info: bytes
+    question: Question
+    plan: Plan
+    rates: Rates
+    guarantees: Guarantees
+    public: PublicKey
+
+
+class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one query has been charged, for which terms, and which of its rounds were answered."""
+
+    epsilon: float
+    delta: float
+    terms: tuple[float, int, int, int, int, int]
+    """Sampling rate, threshold, rounds, and the three rates: the same in all rounds of a query."""
+    indexes: tuple[int, ...]
+    time: float
+    """Of the latest answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The most that a device gives away. The defaults are meant to be safe to leave alone.
+
+    `max_epsilon` and `max_delta` bound the total of one query over all its rounds; `period_epsilon` and `period_delta`
+    the sum over the queries answered in any `period_days` days. `attributes` are those that may be asked for (None:
+    all that the device holds), `pinned_key` is the only public key to seal for (32 bytes; None: the one that the server
+    names). With `hide_from_contact_list`, all of these bound what holds against somebody who knows who was contacted: a
+    device then counts on no coin but its own and the aggregator's. With `coins="aggregator"` they bound what holds
+    against whoever can add devices or reports: a device then counts on no coin but the aggregator's, and answers no
+    round in which that tosses none. With "any" it also answers rounds of device coins.
+    """
+
+    max_epsilon: float = 4.0
+    max_delta: float = 1e-5
+    period_epsilon: float = 20.0
+    period_delta: float = 1e-4
+    period_days: float = 30.0
+    min_threshold: int = 5
+    attributes: frozenset[str] | None = None
+    pinned_key: bytes | None = None
+    hide_from_contact_list: bool = True
+    coins: Coins = "any"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "period_epsilon", float(self.period_epsilon))
+        object.__setattr__(self, "period_delta", float(self.period_delta))
+        check_epsilon(self.max_epsilon, setting="max_epsilon")
+        check_delta(self.max_delta, setting="max_delta")
+        if not 0 < self.period_epsilon < math.inf:
+            raise InvalidSetting("period_epsilon", "must be above 0 and finite")
+        check_delta(self.period_delta, setting="period_delta")
+        check_threshold(self.min_threshold, setting="min_threshold")
+        if not 0 < self.period_days <= 36_500:
+            raise InvalidSetting("period_days", "must be above 0 and at most 36,500")
+        if self.attributes is not None:
+            if isinstance(self.attributes, str):
+                raise InvalidSetting("attributes", "must be a set of names, not one text")
+            object.__setattr__(self, "attributes", frozenset(self.attributes))
+        if self.pinned_key is not None and len(self.pinned_key) != sealing.KEY_BYTES:
+            raise InvalidSetting("pinned_key", f"must be {sealing.KEY_BYTES} bytes")
+        if self.coins not in get_args(Coins):
+            raise InvalidSetting("coins", "must be 'any' or 'aggregator'")
+
+    @property
+    def period(self) -> float:
+        """The period in seconds."""
+        return self.period_days * _DAY
+
+    def cost(self, terms: Terms) -> tuple[float, float]:
+        """The epsilon and delta that answering the query of this round is charged."""
+        return self.cost_of(terms.guarantees)
+
+    def cost_of(self, guarantees: Guarantees) -> tuple[float, float]:
+        """The epsilon and delta that a query with these guarantees is charged."""
+        holds = guarantees.analyst
+        if self.coins == "aggregator":
+            holds = guarantees.injected  # never below the one against who knows who was contacted
+        elif self.hide_from_contact_list:
+            holds = guarantees.contact_list
+        return holds.epsilon, holds.delta
+
+    def objection(self, columns: Iterable[str], plan: Plan, rates: Rates, guarantees: Guarantees) -> str | None:
+        """Why no query on these terms is answered, whatever was answered before; None if one may be.
+
+        Servers ask the same of the policy that their operator states, before a query is charged.
+        """
+        epsilon, delta = self.cost_of(guarantees)
+        if self.attributes is not None and not self.attributes.issuperset(columns):
+            return "it asks for an attribute that is not allowed"
+        if self.coins == "aggregator" and rates.aggregator == ONE:
+            return "its coins are not the aggregator's"
+        if not plan.threshold >= self.min_threshold:
+            return f"its threshold is below {self.min_threshold}"
+        if not epsilon <= self.max_epsilon:
+            return f"its epsilon is above {self.max_epsilon:g}"
+        if not delta <= self.max_delta:
+            return f"its delta is above {self.max_delta:g}"
+        if not self.affords([(epsilon, delta)]):
+            return self._spent
+        return None
+
+    def affords(self, costs: Iterable[tuple[float, float]]) -> bool:
+        """Whether one period's budget covers queries of these costs, exactly as they are written."""
+        costs = tuple(costs)
+        epsilons, deltas = _sum(*(epsilon for epsilon, _ in costs)), _sum(*(delta for _, delta in costs))
+        return epsilons <= _sum(self.period_epsilon) and deltas <= _sum(self.period_delta)
+
+    @property
+    def _spent(self) -> str:
+        return f"the budget of {self.period_days:g} days has too little left"
+
+    def refusal(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
+        """Why this round is not answered, or None if it may be.
+
+        Guarantee: depends on the configuration and on what was answered before, never on what the device holds. Costs
+        next to nothing: it compares what is stated, so a round that it lets through must be `verified` too.
+        """
+        configuration = terms.configuration
+        epsilon, delta = self.cost(terms)
+        if not configuration.deadline - now <= LONGEST_ROUND:
+            return "its deadline is more than a year away"
+        if self.pinned_key is not None and terms.public.raw != self.pinned_key:
+            return "its key is not the pinned one"
+        if objection := self.objection(terms.question.columns, terms.plan, terms.rates, terms.guarantees):
+            return objection
+        recent = {query: spend for query, spend in spends.items() if now - spend.time < self.period}
+        if known := recent.get(query_key(configuration)):
+            if known.terms != terms_key(terms) or (known.epsilon, known.delta) != (epsilon, delta):
+                return "its query was on other terms before"
+            if configuration.index in known.indexes:
+                return "this round of its query was answered before"
+            return None
+        if not self.affords([(epsilon, delta), *((spend.epsilon, spend.delta) for spend in recent.values())]):
+            return self._spent
+        return None
+
+    def spend(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> Spend:
+        """The query's spend once this round is answered: charged by its first round, noted by all."""
+        epsilon, delta = self.cost(terms)
+        known = spends.get(query_key(terms.configuration))
+        if known and not now - known.time < self.period:
+            known = None
+        indexes = (*(known.indexes if known else ()), terms.configuration.index)
+        return Spend(epsilon, delta, terms_key(terms), indexes, now)
+
+
+@functools.lru_cache(maxsize=1024)
+def _sum(*values: float) -> Fraction:
+    """The exact sum of numbers as they are written: three times 0.1 is 0.3."""
+    return sum((Fraction(repr(value)) for value in values), Fraction(0))
+
+
+def query_key(configuration: RoundConfiguration) -> str:
+    """Under which name a query is charged; names hold no slash."""
+    return f"{configuration.fleet}/{configuration.query}"
+
+
+def terms_key(terms: Terms) -> tuple[float, int, int, int, int, int]:
+    """What must stay the same from round to round of a query."""
+    plan, rates = terms.plan, terms.rates
+    return (plan.sampling_rate, plan.threshold, plan.rounds, rates.contact, rates.device, rates.aggregator)
+
+
+_AT_HAND = 64
+_by_object: OrderedDict[int, tuple[RoundConfiguration, Terms | None]] = OrderedDict()
+_by_hash: OrderedDict[bytes, tuple[Terms | None]] = OrderedDict()
+
+
+def terms_of(configuration: RoundConfiguration) -> Terms:
+    """Read a configuration and recompute what it states; `InvalidFormat` if it does not hold together."""
+    terms = read_terms(configuration)
+    if not verified(terms):
+        raise InvalidFormat("This round's configuration does not hold together.")
+    return terms
+
+
+def read_terms(configuration: RoundConfiguration) -> Terms:
+    """Read a configuration, without recomputing anything; `InvalidFormat` if its parts do not fit together.
+
+    Many devices in one process do this once for each configuration, good or bad.
+    """
+    seen = _by_object.get(id(configuration))
+    if seen is not None and seen[0] is configuration:
+        terms = seen[1]
+    else:
+        info = configuration_hash(configuration)
+        known = _by_hash.get(info)  # in one step: another thread may be forgetting it
+        terms = known[0] if known else _remember(_by_hash, info, (_read(configuration, info),))[0]
+        # The object is kept with its id, so that the id cannot come to mean another.
+        _remember(_by_object, id(configuration), (configuration, terms))
+    if terms is None:
+        raise InvalidFormat("This round's configuration does not hold together.")
+    return terms
+
+
+def is_cheap(terms: Terms) -> bool:
+    """Whether `verified` has its answer already."""
+    return recomputation.known(terms.plan, terms.rates, terms.configuration.guarantees.beyond_the_plan) is not None
+
+
+def verified(terms: Terms) -> bool:
+    """Whether the guarantees that the round states are true, and its key can be sealed for."""
+    stated = terms.configuration.guarantees.beyond_the_plan
+    return recomputation.holds(terms.plan, terms.rates, stated) and _can_be_sealed_for(terms.public)
+
+
+def _read(configuration: RoundConfiguration, info: bytes) -> Terms | None:
+    public = PublicKey(configuration.key_id, bytes.fromhex(configuration.public_key))
+    try:
+        question, plan, rates = read_configuration(configuration)
+    except InvalidFormat:
+        return None
+    stated = configuration.guarantees.values
+    return None if stated is None else Terms(configuration, info, question, plan, rates, stated, public)
+
+
+@functools.lru_cache(maxsize=_AT_HAND)
+def _can_be_sealed_for(public: PublicKey) -> bool:
+    try:
+        sealing.seal(b"", public, b"")
+    except InvalidFormat:
+        return False
+    return True
+
+
+def _remember(store: OrderedDict[K, V], key: K, value: V) -> V:
+    store[key] = value
+    while len(store) > _AT_HAND:
+        store.popitem(last=False)
+    return value

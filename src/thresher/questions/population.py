@@ -1,0 +1,57 @@
+"""What analytics may know of the people they ask: one method.
+
+The verbs recognise both classes here by type. What has a method or a column called `ask` or `submit` is no population
+for that: any frame may have such a column.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from thresher.mechanism.release import Release
+from thresher.privacy.plans import Plan
+from thresher.privacy.units import MEMBER, Unit
+from thresher.questions import Question
+
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""Called after each round with how many are done, how many there are at most, and what was asked; and while a file is
+read, with percent."""
+
+
+class Population(ABC):
+    """Anything that can be asked a question: a table, a Spark frame, people in memory.
+
+    Subclass it to ask people of your own with the verbs, or register a class: `Population.register(MyPeople)`.
+
+    `ask` is one round: every unit that has an answer is in exactly one bucket, each is kept by a fresh coin of the
+    plan's rate, counts below the plan's threshold are dropped.
+
+    A population may say what one unit is in an attribute `unit`, a `thresher.privacy.Unit`. Without it, each member is
+    a unit.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def ask(self, question: Question, plan: Plan) -> Release:
+        """One round: a fresh sample's answer to the question."""
+        ...
+
+
+def unit_of(population: Population) -> Unit:
+    """What one unit of a population is, from what it says itself, never from what its members hold."""
+    unit = getattr(population, "unit", None)
+    return unit if isinstance(unit, Unit) else MEMBER
+
+
+class QueryTaker(ABC):
+    """What takes a whole query in place of single questions: a fleet, which runs the rounds itself."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def submit(self, query: Any, *, wait: bool, progress: Progress | None) -> Any:
+        """Take the query; returns its answer, or with `wait=False` a handle at once."""
+        ...

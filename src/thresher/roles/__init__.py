@@ -1,0 +1,1 @@
+"""Collector, aggregator and coordinator, each beside its own store."""

@@ -1,0 +1,1 @@
+"""The aggregator: opens reports, counts, thresholds, releases, forgets."""

@@ -1,0 +1,161 @@
+"""Opening sealed reports, on all cores.
+
+What a report says lives in memory only, in the process that opened it and in the one that asked. Whatever goes wrong
+while opening, the error that leaves has neither the message nor the context of the one that happened, since both
+might quote a report.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from thresher.errors import InvalidFormat, ServerUnavailable
+from thresher.protocol.messages import RoundConfiguration, configuration_hash
+from thresher.protocol.plaintext import DECOY, decode_payload, payload
+from thresher.protocol.sealing import OVERHEAD, PrivateKey, open_sealed
+from thresher.questions import Bucket, Question
+from thresher.roles.aggregator.processes import end_with_parent
+
+CHUNK = 4096
+"""Reports that a process opens at a time: about a fifth of a second."""
+SMALL = 20_000
+"""Rounds of fewer reports are opened in this process: a second or so, less than it takes to start others."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Opening:
+    """What opening a round's reports takes."""
+
+    key_id: str
+    private_key: bytes
+    info: bytes
+    question: Question
+    bucket_size: int
+
+    @classmethod
+    def of(cls, configuration: RoundConfiguration, key: PrivateKey) -> Opening:
+        """For a round that was sealed to this key."""
+        return cls(
+            key.key_id,
+            key.to_bytes(),
+            configuration_hash(configuration),
+            configuration.asked,
+            configuration.bucket_size,
+        )
+
+    @property
+    def record(self) -> int:
+        """Bytes of a sealed report; all of a round's have the same length."""
+        return self.bucket_size + OVERHEAD
+
+
+Opened: TypeAlias = tuple[Counter[Bucket], int]
+"""How many reports say which bucket, without decoys; and how many were malformed. A tally: nobody may see it."""
+
+
+def open_reports(reports: Iterable[bytes], opening: Opening) -> Opened:
+    """Open and count some reports; decoys are dropped, malformed reports are dropped and counted.
+
+    Edge cases: a report that was sealed under another configuration or to another key is malformed. An error says what
+    kind it was and nothing else.
+    """
+    try:
+        return _opened(reports, opening)
+    except Exception as error:
+        kind = type(error).__name__
+    # Outside of the except block, so that what happened is not even the context of this error.
+    raise InvalidFormat(
+        f"Reports could not be opened: {kind}.", hint="The message is withheld, since it may quote a report."
+    )
+
+
+def _opened(reports: Iterable[bytes], opening: Opening) -> Opened:
+    key = PrivateKey.from_bytes(opening.key_id, opening.private_key)
+    payloads: Counter[bytes] = Counter()
+    malformed = 0
+    for sealed in reports:
+        try:
+            payloads[payload(open_sealed(sealed, key, opening.info))] += 1
+        except InvalidFormat:
+            malformed += 1
+    buckets: Counter[Bucket] = Counter()
+    for found, count in payloads.items():
+        try:
+            bucket = decode_payload(found, opening.question)
+        except InvalidFormat:
+            malformed += count
+        else:
+            if bucket is not DECOY:
+                buckets[bucket] += count
+    return buckets, malformed
+
+
+def records(blob: bytes, size: int) -> Iterator[bytes]:
+    """The sealed reports of a batch."""
+    return (blob[start : start + size] for start in range(0, len(blob), size))
+
+
+def open_chunk(chunk: bytes, opening: Opening) -> Opened:
+    """Open a piece of a batch."""
+    return open_reports(records(chunk, opening.record), opening)
+
+
+class Workers:
+    """Processes that open reports, started when a large round first needs them and kept for the next.
+
+    `processes` is how many; by default one a core. With 1, everything is opened in this process.
+    """
+
+    def __init__(self, processes: int | None = None) -> None:
+        self._processes = processes or len(os.sched_getaffinity(0))
+        self._lock = threading.Lock()
+        self._pool: ProcessPoolExecutor | None = None
+
+    def open(self, chunks: Iterable[bytes], opening: Opening, reports: int) -> Iterator[Opened]:
+        """Open chunks, in order; at most a few of them are held at a time.
+
+        Edge cases: a lost process is `ServerUnavailable`; the next call starts new ones.
+        """
+        if reports < SMALL or self._processes == 1:
+            yield from (open_chunk(chunk, opening) for chunk in chunks)
+            return
+        pool = self._running()
+        waiting: deque[Future[Opened]] = deque()
+        remaining = iter(chunks)
+        try:
+            while True:
+                ahead = 2 * self._processes - len(waiting)
+                waiting.extend(pool.submit(open_chunk, each, opening) for each in itertools.islice(remaining, ahead))
+                if not waiting:
+                    return
+                yield waiting.popleft().result()
+        except BrokenProcessPool:
+            self.close()
+        finally:
+            for future in waiting:
+                future.cancel()
+        raise ServerUnavailable("A process that opens reports was lost.", hint="Try again; nothing was released.")
+
+    def _running(self) -> ProcessPoolExecutor:
+        with self._lock:
+            if self._pool is None:
+                # Not forked: the server has threads, and a fork would copy their locks and all memory.
+                context = multiprocessing.get_context("spawn")
+                self._pool = ProcessPoolExecutor(self._processes, context, initializer=end_with_parent)
+            return self._pool
+
+    def close(self) -> None:
+        """End the processes."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)

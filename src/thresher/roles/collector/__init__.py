@@ -1,0 +1,1 @@
+"""The collector: knows the devices, and not what they say."""

@@ -1,0 +1,301 @@
+"""The collector: knows the devices, and not what they say. See docs/protocol.md.
+
+It enrols devices, tosses the contact coin of each device and round once, takes one sealed report a device and round,
+and hands a closed round's reports to the aggregator in shuffled batches without identities.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Sequence
+from typing import Generic, Protocol, TypeVar
+
+from thresher.clock import Clock
+from thresher.errors import InvalidFormat, Unauthorised
+from thresher.mechanism.coins import coins
+from thresher.mechanism.randomness import Randomness, SecureRandomness
+from thresher.privacy.rates import ONE
+from thresher.protocol.identity import Identity, new_secret
+from thresher.protocol.messages import (
+    LARGEST_ANSWER,
+    Enrolled,
+    RoundConfiguration,
+    canonical,
+    configuration_hash,
+    decode,
+)
+from thresher.protocol.sealing import OVERHEAD
+from thresher.roles.collector.enrolment import EnrolledDevice, EnrolmentKey, Entry, NewDevice, Overview
+from thresher.roles.collector.reports import NewReport, Outcome
+from thresher.roles.collector.store import CollectorStore, Progress
+from thresher.roles.tokens import new_token, token_hash
+
+Key = TypeVar("Key")
+Kept = TypeVar("Kept")
+
+_log = logging.getLogger("thresher.collector")
+
+_DEVICE_BYTES = 8
+_REMEMBERED_DEVICES = 200_000
+_REMEMBERED_ROUNDS = 100
+_AROUND = 1024  # more than a check-in's answer has beside its rounds
+
+
+class BatchTaker(Protocol):
+    """What the collector needs of the aggregator."""
+
+    def add_batch(self, round: str, number: int, blob: bytes) -> None:
+        """Store one batch durably; another batch under the same number is a `Conflict`."""
+        ...
+
+
+class Collector:
+    """The role as a plain class; every method may be called again with the same arguments, from any thread.
+
+    Guarantee: what `accept` says is accepted is durable. A round's numbers are final once it is closed. Nothing that
+    leaves for the aggregator says who sent a report, when, or in which order.
+    """
+
+    def __init__(
+        self,
+        store: CollectorStore,
+        clock: Clock,
+        aggregator: BatchTaker,
+        randomness: Randomness | None = None,
+        *,
+        batch_size: int = 5000,
+        hourly: int | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._aggregator = aggregator
+        self._randomness = SecureRandomness() if randomness is None else randomness
+        self._tossing = threading.Lock()  # a source of randomness is for one thread at a time
+        self._batch_size = batch_size
+        self._hourly = hourly
+        self._identity = Identity(store.identity(new_secret()))
+        # Neither ever changes once stored, so what is remembered is never wrong.
+        self._devices: _Remembered[bytes, str] = _Remembered(_REMEMBERED_DEVICES)
+        self._configurations: _Remembered[str, bytes] = _Remembered(_REMEMBERED_ROUNDS)
+        self._shown: _Remembered[str, bytes] = _Remembered(_REMEMBERED_ROUNDS)
+
+    def recover(self) -> None:
+        """Finish what a crash left: deletions that were begun. Call it at every start."""
+        for round in self._store.rounds_to_forget():
+            self.forget(round)
+
+    def close_store(self) -> None:
+        """Close the store's connections."""
+        self._store.close()
+
+    # Enrolment
+
+    def add_enrolment_key(
+        self,
+        key: str,
+        name: str,
+        *,
+        expires: float | None = None,
+        devices: int | None = None,
+        hourly: int | None = None,
+    ) -> str:
+        """Let devices enrol with a key; its id."""
+        id = secrets.token_hex(_DEVICE_BYTES)
+        self._store.add_enrolment_key(
+            id, token_hash(key), name, self._clock.now(), expires=expires, devices=devices, hourly=hourly
+        )
+        return id
+
+    def enrolment_keys(self) -> list[EnrolmentKey]:
+        """All enrolment keys, oldest first."""
+        return self._store.enrolment_keys()
+
+    def revoke_enrolment_key(self, id: str) -> bool:
+        """Let nobody enrol with a key any more; False if there is no such key."""
+        return self._store.revoke_enrolment_key(id, self._clock.now())
+
+    def enrol(self, enrolment_key: str) -> Enrolled:
+        """A new device's token, shown this once. `Unauthorised` if the key does not let it in."""
+        [enrolled] = self.enrol_many([enrolment_key])
+        if not isinstance(enrolled, Enrolled):
+            raise Unauthorised("This enrolment key is not valid.", hint="Ask the operator for a new one.")
+        return enrolled
+
+    def enrol_many(self, enrolment_keys: Sequence[str]) -> list[Enrolled | Entry]:
+        """A new device's token for each key, in one commit; where the key does not let it in, why."""
+        tokens = [new_token("device") for _ in enrolment_keys]
+        devices = [
+            NewDevice(token_hash(key), secrets.token_hex(_DEVICE_BYTES), token_hash(token))
+            for key, token in zip(enrolment_keys, tokens, strict=True)
+        ]
+        entries = self._store.enrol(devices, self._clock.now(), hourly=self._hourly)
+        identity = self._identity.public
+        return [
+            Enrolled(token=token, identity=identity) if entry is Entry.ENTERED else entry
+            for token, entry in zip(tokens, entries, strict=True)
+        ]
+
+    def devices_of_key(self, id: str, most: int) -> tuple[int, list[EnrolledDevice]] | None:
+        """How many devices enrolled with a key, and those that did last; None if there is no such key."""
+        return self._store.devices_of_key(id, most)
+
+    def revoke_device(self, id: str) -> bool:
+        """Take nothing more of a device; False if there is none. Reports that were taken stay."""
+        return self._store.revoke_device(id, self._clock.now())
+
+    def revoke_devices(self, id: str) -> int | None:
+        """Revoke a key and all its devices; how many devices that were, or None if there is no such key."""
+        return self._store.revoke_devices(id, self._clock.now())
+
+    def proof(self, nonce: str, token: str) -> str | None:
+        """The proof, for a device that sent this nonce, that it is this fleet's collector which does not know a token.
+
+        A device that hears it enrols again. Give it for tokens that nobody has: never for one that was revoked.
+        """
+        return self._identity.proof(nonce, token)
+
+    def identify(self, token: str) -> str | None:
+        """The device that a token belongs to, or None."""
+        return self.identify_many([token])[0]
+
+    def remembered(self, hashed: bytes) -> str | None:
+        """The device whose token has this hash, if it was seen lately; asks nobody."""
+        return self._devices.get(hashed)
+
+    def identify_many(self, tokens: Sequence[str]) -> list[str | None]:
+        """The device that each token belongs to, or None; those seen lately without asking the store."""
+        hashes = [token_hash(token) for token in tokens]
+        found = {hashed: self._devices.get(hashed) for hashed in hashes}
+        unknown = [hashed for hashed, device in found.items() if device is None]
+        if unknown:
+            for hashed, device in zip(unknown, self._store.devices_of(unknown), strict=True):
+                if device is not None:
+                    found[hashed] = device
+                    self._devices.put(hashed, device)
+        return [found[hashed] for hashed in hashes]
+
+    # Devices
+
+    def check_in(self, devices: Sequence[str]) -> list[list[str] | None]:
+        """For each device, the open rounds that it was chosen for and has not answered, in one commit.
+
+        None for a device that was revoked.
+        """
+        return self._store.check_in(devices, self._clock.now(), self._toss)
+
+    def configuration(self, round: str) -> bytes:
+        """A round's configuration as canonical JSON, as it was opened. `NotFound` for an unknown round."""
+        known = self._configurations.get(round)
+        if known is None:
+            known = self._store.configuration(round)
+            self._configurations.put(round, known)
+        return known
+
+    def checked_in(self, rounds: Sequence[str], come_back: float) -> bytes:
+        """The `CheckedIn` message with the configurations of some rounds, joined from the bytes they are stored as.
+
+        Guarantee: not longer than a device reads. What does not fit is left for the visits after these are answered.
+        """
+        listed: list[bytes] = []
+        left = LARGEST_ANSWER - _AROUND
+        for round in rounds:
+            configuration = self._readable(round)
+            if configuration is None:
+                continue
+            left -= len(configuration) + 1
+            if left < 0:
+                break
+            listed.append(configuration)
+        return b'{"rounds":[%b],"come_back":%b}' % (b",".join(listed), repr(float(come_back)).encode())
+
+    def _readable(self, round: str) -> bytes | None:
+        """A round's configuration, or None if devices could not read it: one such must not hide the others."""
+        known = self._shown.get(round)
+        if known is None:
+            known = self.configuration(round)
+            try:
+                decode(RoundConfiguration, known)
+            except InvalidFormat:
+                _log.warning("the configuration of round %s cannot be read; no device is shown it", round)
+                known = b""
+            self._shown.put(round, known)
+        return known or None
+
+    def accept(self, reports: Sequence[NewReport]) -> list[Outcome]:
+        """Take reports, in one commit; what became of each. After a round's deadline none is taken."""
+        return self._store.accept(reports, self._clock.now())
+
+    # Rounds
+
+    def open(self, configuration: RoundConfiguration, target: int | None = None) -> None:
+        """Show a round to devices until its deadline. A second time changes nothing; `Conflict` for another one."""
+        self._store.open_round(
+            configuration.round,
+            canonical(configuration),
+            configuration_hash(configuration),
+            contact_numerator=configuration.contact_rate,
+            sealed_size=configuration.bucket_size + OVERHEAD,
+            deadline=configuration.deadline,
+            target=target,
+            now=self._clock.now(),
+        )
+
+    def open_rounds(self) -> list[str]:
+        """The rounds that are open."""
+        return self._store.open_rounds()
+
+    def progress(self, round: str) -> Progress:
+        """How far a round is. `NotFound` for one that was never opened."""
+        return self._store.progress(round)
+
+    def close(self, round: str) -> Progress:
+        """Take no more reports; the numbers are final. `NotFound` for a round that was never opened."""
+        return self._store.close_round(round, self._clock.now())
+
+    def forward(self, round: str) -> int:
+        """Hand all reports of a closed round to the aggregator, then delete them; how many batches there are.
+
+        Guarantee: after a crash or an error in the middle, calling it again sends the same batches under the same
+        numbers. `Conflict` while the round is open, and once it is forgotten.
+        """
+        size = self._store.begin_forwarding(round, self._batch_size)
+        progress = self._store.progress(round)
+        for number, reports in enumerate(self._store.batches(round, size)):
+            self._aggregator.add_batch(round, number, b"".join(reports))
+        self._store.mark_forwarded(round)
+        return -(-progress.completed // size)
+
+    def forget(self, round: str) -> None:
+        """Delete all that is left of a round but its public numbers; nothing to do for an unknown round."""
+        self._store.forget(round, self._clock.now())
+
+    def overview(self) -> Overview:
+        """Devices enrolled and active."""
+        return self._store.overview(self._clock.now())
+
+    def _toss(self, numerator: int, number: int) -> Sequence[bool]:
+        if numerator == ONE:
+            return [True] * number
+        with self._tossing:
+            tossed: list[bool] = coins(number, numerator / ONE, self._randomness).tolist()
+        return tossed
+
+
+class _Remembered(Generic[Key, Kept]):
+    """What was looked up, no more than so many: the oldest go first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: dict[Key, Kept] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Key) -> Kept | None:
+        return self._kept.get(key)
+
+    def put(self, key: Key, kept: Kept) -> None:
+        with self._lock:
+            while len(self._kept) >= self._most:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = kept

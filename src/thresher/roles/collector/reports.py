@@ -1,0 +1,165 @@
+"""The collector's two busy steps within one round: tossing contact coins, and taking reports. Both work on batches."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+from thresher.roles.database.database import Transaction
+from thresher.roles.database.schema import round_table
+
+CollectedState = Literal["open", "closed", "forwarded", "forgetting", "forgotten"]
+Toss = Callable[[int, int], Sequence[bool]]
+"""So many coins, each true with probability numerator ÷ 2^32: `toss(numerator, number)`."""
+
+_DIGEST_BYTES = 16
+
+
+class Outcome(Enum):
+    """What became of a report."""
+
+    ACCEPTED = "accepted"
+    AGAIN = "again"
+    """The same bytes were accepted before."""
+    CONFLICT = "conflict"
+    """Other bytes were accepted before."""
+    CLOSED = "closed"
+    REVOKED = "revoked"
+    """An operator has revoked the device."""
+    NOT_CONTACTED = "not-contacted"
+    UNKNOWN_ROUND = "unknown-round"
+    WRONG_SIZE = "wrong-size"
+    """Every report of a round has the same length; this one has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewReport:
+    """A sealed report as a device hands it in."""
+
+    round: str
+    device: str
+    sealed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Contacted:
+    """Devices that are to answer a round, and how many were asked and chosen for the first time."""
+
+    waiting: list[str]
+    asked: int
+    chosen: int
+
+
+def contact(transaction: Transaction, number: int, numerator: int, devices: Sequence[str], toss: Toss) -> Contacted:
+    """Toss the coins that are missing; the devices that were chosen for a round and have not answered.
+
+    Guarantee: of coins that two processes toss at the same time, the one stored first counts for both.
+    `devices` are distinct and sorted, so that processes wait for each other in one direction only.
+    """
+    contacts, reports = round_table("contacts", number), round_table("reports", number)
+    known = (
+        f"SELECT given.device, chosen AND {reports}.device IS NULL FROM given "  # noqa: S608
+        f"JOIN {contacts} ON {contacts}.device = given.device "
+        f"LEFT JOIN {reports} ON {reports}.device = given.device"
+    )
+    waiting: dict[str, bool] = dict(
+        transaction.fetch_given(known, {"device": "TEXT"}, [(device,) for device in devices])
+    )
+    missing = [device for device in devices if device not in waiting]
+    coins = toss(numerator, len(missing)) if missing else []
+    inserted: dict[str, bool] = dict(
+        transaction.fetch_given(
+            f"INSERT INTO {contacts} (device, chosen) SELECT device, chosen FROM given "  # noqa: S608
+            "WHERE true ORDER BY device ON CONFLICT (device) DO NOTHING RETURNING device, chosen",
+            {"device": "TEXT", "chosen": "BOOLEAN"},
+            [(device, bool(coin)) for device, coin in zip(missing, coins, strict=True)],
+        )
+    )
+    waiting |= inserted
+    lost = [(device,) for device in missing if device not in inserted]
+    waiting |= dict(transaction.fetch_given(known, {"device": "TEXT"}, lost))
+    return Contacted(
+        [device for device in devices if waiting[device]], len(inserted), sum(map(bool, inserted.values()))
+    )
+
+
+def accept_reports(
+    transaction: Transaction,
+    number: int,
+    state: CollectedState,
+    in_time: bool,
+    sealed_size: int,
+    reports: Sequence[NewReport],
+) -> tuple[list[Outcome], int]:
+    """Take the reports of one round; what became of each, and how many were taken."""
+    if state in ("forgetting", "forgotten"):
+        return [Outcome.CLOSED] * len(reports), 0
+    open_now = state == "open" and in_time
+    digests = [hashlib.sha256(report.sealed).digest()[:_DIGEST_BYTES] for report in reports]
+    taken = _take(transaction, number, sealed_size, reports, digests) if open_now else {}
+    known: dict[str, tuple[bool, bytes | None]] = {device: (True, digests[place]) for device, place in taken.items()}
+    known |= _stored(transaction, number, sorted({report.device for report in reports} - taken.keys()))
+    outcomes = []
+    for place, report in enumerate(reports):
+        chosen, digest = known.get(report.device, (False, None))
+        if taken.get(report.device) == place:
+            outcome = Outcome.ACCEPTED
+        elif digest == digests[place]:
+            outcome = Outcome.AGAIN
+        elif not open_now:
+            outcome = Outcome.CLOSED
+        elif len(report.sealed) != sealed_size:
+            outcome = Outcome.WRONG_SIZE
+        else:
+            outcome = Outcome.CONFLICT if chosen else Outcome.NOT_CONTACTED
+        outcomes.append(outcome)
+    return outcomes, len(taken)
+
+
+def _take(
+    transaction: Transaction,
+    number: int,
+    sealed_size: int,
+    reports: Sequence[NewReport],
+    digests: Sequence[bytes],
+) -> dict[str, int]:
+    """Store the first report of each device that was chosen and has none yet; where in `reports` it is."""
+    first: dict[str, int] = {}
+    for place, report in enumerate(reports):
+        if len(report.sealed) == sealed_size:
+            first.setdefault(report.device, place)
+    contacts, stored = round_table("contacts", number), round_table("reports", number)
+    inserted = transaction.fetch_given(
+        f"INSERT INTO {stored} (device, digest) SELECT given.device, given.digest FROM given "  # noqa: S608
+        f"JOIN {contacts} ON {contacts}.device = given.device WHERE chosen ORDER BY given.device "
+        "ON CONFLICT (device) DO NOTHING RETURNING device",
+        {"device": "TEXT", "digest": "BYTEA"},
+        [(device, digests[place]) for device, place in sorted(first.items())],
+    )
+    taken = {device: first[device] for (device,) in inserted}
+    # The secret numbers that batches are ordered by: 63 bits, so that they fit a signed column and hardly ever meet.
+    numbers = struct.unpack(f"={len(taken)}Q", os.urandom(8 * len(taken)))
+    sealed = [(secret >> 1, reports[place].sealed) for secret, place in zip(numbers, taken.values(), strict=True)]
+    transaction.execute_given(
+        f"INSERT INTO {round_table('sealed', number)} (position, sealed) SELECT position, sealed FROM given",  # noqa: S608
+        {"position": "BIGINT", "sealed": "BYTEA"},
+        sorted(sealed),
+    )
+    return taken
+
+
+def _stored(transaction: Transaction, number: int, devices: Sequence[str]) -> dict[str, tuple[bool, bytes | None]]:
+    """For each device that has a coin: whether it was chosen, and the digest of its report."""
+    contacts, stored = round_table("contacts", number), round_table("reports", number)
+    rows = transaction.fetch_given(
+        f"SELECT given.device, chosen, digest FROM given JOIN {contacts} ON {contacts}.device = given.device "  # noqa: S608
+        f"LEFT JOIN {stored} ON {stored}.device = given.device",
+        {"device": "TEXT"},
+        [(device,) for device in devices],
+    )
+    return {device: (bool(chosen), digest) for device, chosen, digest in rows}

@@ -1,0 +1,288 @@
+"""What the collector keeps: devices, who was contacted and reported in open rounds, and sealed reports until forwarded.
+
+    open ──close_round──▶ closed ──mark_forwarded──▶ forwarded ──forget──▶ forgotten
+
+Accepting and checking in hold the store's lock shared, opening and closing hold it alone: a round's numbers are final
+once it has closed, whichever process took its reports.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from thresher.errors import Conflict, NotFound
+from thresher.roles.collector.enrolment import DeviceRegister, record_visits, revoked_among
+from thresher.roles.collector.reports import CollectedState, NewReport, Outcome, Toss, accept_reports, contact
+from thresher.roles.database.database import Database, Transaction, is_name, open_database
+from thresher.roles.database.schema import COLLECTED, create_round_tables, drop_round_tables, round_table
+
+_PROGRESS = "number, state, opened, deadline, target, closed, asked, contacted, completed"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The public numbers of a round; final unless it is open."""
+
+    round: str
+    state: CollectedState
+    asked: int
+    contacted: int
+    completed: int
+    opened: float
+    deadline: float
+    target: int | None
+    closed: float | None
+
+
+class CollectorStore(DeviceRegister):
+    """See the module. Every method is one transaction, durable when it returns, and may be repeated."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._part = secrets.token_hex(8)
+
+    @classmethod
+    def open(cls, where: str | Path) -> CollectorStore:
+        """The store in a directory or at a `postgresql://` address."""
+        return cls(open_database(where, "collector"))
+
+    def open_round(
+        self,
+        round: str,
+        configuration: bytes,
+        configuration_hash: bytes,
+        *,
+        contact_numerator: int,
+        sealed_size: int,
+        deadline: float,
+        target: int | None,
+        now: float,
+    ) -> None:
+        """Show a round to devices. A second time changes nothing; `Conflict` for another configuration."""
+        with self._database.transaction() as transaction:
+            transaction.lock(shared=False)
+            known = transaction.fetch("SELECT configuration_hash FROM rounds WHERE round = ?", (round,))
+            if known:
+                if known[0][0] != configuration_hash:
+                    raise Conflict("Another configuration is stored under this round's name.")
+                return
+            [(number,)] = transaction.fetch("SELECT COALESCE(MAX(number), 0) + 1 FROM rounds")
+            transaction.execute(
+                "INSERT INTO rounds (round, number, state, configuration, configuration_hash, contact_numerator, "
+                "sealed_size, opened, deadline, target, asked, contacted, completed) "
+                "VALUES (?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, 0, 0, 0)",
+                (
+                    round, number, configuration, configuration_hash, contact_numerator, sealed_size, now, deadline,
+                    target,
+                ),
+            )  # fmt: skip
+            create_round_tables(transaction, COLLECTED, number)
+
+    def open_rounds(self) -> list[str]:
+        """The rounds that are open, oldest first; their deadlines may have passed."""
+        with self._database.transaction(write=False) as transaction:
+            rows = transaction.fetch("SELECT round FROM rounds WHERE state = 'open' ORDER BY number")
+        return [round for (round,) in rows]
+
+    def configuration(self, round: str) -> bytes:
+        """A round's configuration, as it was opened. `NotFound` for one that never was."""
+        with self._database.transaction(write=False) as transaction:
+            number, _ = _number(transaction, round)
+            [(configuration,)] = transaction.fetch("SELECT configuration FROM rounds WHERE number = ?", (number,))
+            return bytes(configuration)
+
+    def check_in(self, devices: Sequence[str], now: float, toss: Toss) -> list[list[str] | None]:
+        """Note that devices are here; for each, the open rounds that it was chosen for and has not answered.
+
+        For a device that was revoked None, and nothing is noted.
+
+        Guarantee: a device's coin for a round is tossed once and kept, whatever happens and whoever asks.
+        """
+        distinct = sorted(set(devices))
+        chosen: dict[str, list[str]] = {}
+        with self._database.transaction() as transaction:
+            transaction.lock(shared=True)
+            revoked = revoked_among(transaction, distinct)
+            if revoked:
+                distinct = [device for device in distinct if device not in revoked]
+            chosen |= {device: [] for device in distinct}
+            open_rounds = transaction.fetch(
+                "SELECT round, number, contact_numerator FROM rounds "
+                "WHERE state = 'open' AND deadline > ? ORDER BY number",
+                (now,),
+            )
+            for round, number, numerator in open_rounds:
+                contacted = contact(transaction, number, numerator, distinct, toss)
+                self._count(transaction, number, asked=contacted.asked, contacted=contacted.chosen)
+                for device in contacted.waiting:
+                    chosen[device].append(round)
+            record_visits(transaction, distinct, now)
+        return [list(chosen[device]) if device in chosen else None for device in devices]
+
+    def accept(self, reports: Sequence[NewReport], now: float) -> list[Outcome]:
+        """Take reports; for each, what became of it.
+
+        Guarantee: all is decided and stored in one transaction. Of the reports of a device for a round the first is
+        taken and no other. Same bytes are recognised after the round has closed too, until it is forgotten.
+        """
+        outcomes = [Outcome.UNKNOWN_ROUND] * len(reports)
+        with self._database.transaction() as transaction:
+            transaction.lock(shared=True)
+            revoked = revoked_among(transaction, sorted({report.device for report in reports}))
+            places: dict[str, list[int]] = {}
+            for place, report in enumerate(reports):
+                if report.device in revoked:
+                    outcomes[place] = Outcome.REVOKED
+                else:
+                    places.setdefault(report.round, []).append(place)
+            rounds = transaction.fetch_given(
+                "SELECT rounds.round, number, state, deadline, sealed_size FROM given "
+                "JOIN rounds ON rounds.round = given.round ORDER BY number",
+                {"round": "TEXT"},
+                [(round,) for round in places if is_name(round)],
+            )
+            for round, number, state, deadline, sealed_size in rounds:
+                here = [reports[place] for place in places[round]]
+                decided, taken = accept_reports(transaction, number, state, now < deadline, sealed_size, here)
+                self._count(transaction, number, completed=taken)
+                for place, outcome in zip(places[round], decided, strict=True):
+                    outcomes[place] = outcome
+        return outcomes
+
+    def progress(self, round: str) -> Progress:
+        """How far a round is. `NotFound` for one that was never opened."""
+        with self._database.transaction(write=False) as transaction:
+            return _progress(transaction, round)
+
+    def close_round(self, round: str, now: float) -> Progress:
+        """Take no more reports. The numbers it returns are final; a second time it returns the same."""
+        with self._database.transaction() as transaction:
+            transaction.lock(shared=False)
+            return _close(transaction, round, now)
+
+    def begin_forwarding(self, round: str, batch_size: int) -> int:
+        """The size of this round's batches: the given one the first time, and the same ever after.
+
+        Edge cases: `Conflict` while the round is open, and once it is forgotten.
+        """
+        with self._database.transaction() as transaction:
+            transaction.lock(shared=False)
+            if _progress(transaction, round).state not in ("closed", "forwarded"):
+                raise Conflict("Only a closed round can be forwarded.")
+            transaction.execute(
+                "UPDATE rounds SET batch_size = COALESCE(batch_size, ?) WHERE round = ?", (batch_size, round)
+            )
+            [(stored,)] = transaction.fetch("SELECT batch_size FROM rounds WHERE round = ?", (round,))
+            return int(stored)
+
+    def batches(self, round: str, batch_size: int) -> Iterator[list[bytes]]:
+        """A closed round's sealed reports in the order of their secret numbers, a batch at a time.
+
+        Guarantee: the same batches every time, until `mark_forwarded`; no more than one is in memory.
+        """
+        after = -1
+        while True:
+            with self._database.transaction(write=False) as transaction:
+                number, state = _number(transaction, round)
+                if state != "closed":
+                    return
+                rows = transaction.fetch(
+                    f"SELECT position, sealed FROM {round_table('sealed', number)} "  # noqa: S608
+                    "WHERE position > ? ORDER BY position LIMIT ?",
+                    (after, batch_size),
+                )
+            if not rows:
+                return
+            after = rows[-1][0]
+            yield [sealed for _, sealed in rows]
+
+    def mark_forwarded(self, round: str) -> None:
+        """The aggregator has all batches: delete the sealed reports. `Conflict` while the round is open."""
+        with self._database.transaction() as transaction:
+            transaction.lock(shared=False)
+            number, state = _number(transaction, round)
+            if state == "open":
+                raise Conflict("Only a closed round can be forwarded.")
+            if state == "closed":
+                transaction.execute("UPDATE rounds SET state = 'forwarded' WHERE number = ?", (number,))
+                drop_round_tables(transaction, ("sealed",), number)
+        self._database.scrub()
+
+    def forget(self, round: str, now: float) -> None:
+        """Delete all that is left of a round but its public numbers, and overwrite it. An open round is closed first.
+
+        Guarantee: what is not finished, because of a crash or an error, is in `rounds_to_forget`.
+        Edge cases: nothing to do for a round that is unknown or forgotten already.
+        """
+        with self._database.transaction() as transaction:
+            transaction.lock(shared=False)
+            if not _known(transaction, round):
+                return
+            number, state = _number(transaction, round)
+            if state == "forgotten":
+                return
+            _close(transaction, round, now)
+            transaction.execute("UPDATE rounds SET state = 'forgetting' WHERE number = ?", (number,))
+            transaction.execute("DELETE FROM counts WHERE number = ?", (number,))
+            drop_round_tables(transaction, COLLECTED, number)
+        self._database.scrub()
+        with self._database.transaction() as transaction:
+            transaction.execute("UPDATE rounds SET state = 'forgotten' WHERE number = ?", (number,))
+
+    def rounds_to_forget(self) -> list[str]:
+        """Rounds whose deletion was begun and not finished."""
+        with self._database.transaction(write=False) as transaction:
+            return [round for (round,) in transaction.fetch("SELECT round FROM rounds WHERE state = 'forgetting'")]
+
+    def _count(
+        self, transaction: Transaction, number: int, *, asked: int = 0, contacted: int = 0, completed: int = 0
+    ) -> None:
+        """Add to this process's share of a round's numbers, in the transaction that changes what they count."""
+        if asked or completed:
+            transaction.execute(
+                "INSERT INTO counts (number, part, asked, contacted, completed) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (number, part) DO UPDATE SET asked = counts.asked + excluded.asked, "
+                "contacted = counts.contacted + excluded.contacted, completed = counts.completed + excluded.completed",
+                (number, self._part, asked, contacted, completed),
+            )
+
+
+def _known(transaction: Transaction, round: str) -> bool:
+    return is_name(round) and bool(transaction.fetch("SELECT 1 FROM rounds WHERE round = ?", (round,)))
+
+
+def _number(transaction: Transaction, round: str) -> tuple[int, CollectedState]:
+    if not _known(transaction, round):
+        raise NotFound("There is no such round.")
+    [(number, state)] = transaction.fetch("SELECT number, state FROM rounds WHERE round = ?", (round,))
+    return number, state
+
+
+def _progress(transaction: Transaction, round: str) -> Progress:
+    if not _known(transaction, round):
+        raise NotFound("There is no such round.")
+    [row] = transaction.fetch(f"SELECT {_PROGRESS} FROM rounds WHERE round = ?", (round,))  # noqa: S608
+    number, state, opened, deadline, target, closed, asked, contacted, completed = row
+    if state == "open":
+        [sums] = transaction.fetch(
+            "SELECT COALESCE(SUM(asked), 0), COALESCE(SUM(contacted), 0), COALESCE(SUM(completed), 0) "
+            "FROM counts WHERE number = ?",
+            (number,),
+        )
+        asked, contacted, completed = map(int, sums)
+    return Progress(round, state, asked, contacted, completed, opened, deadline, target, closed)
+
+
+def _close(transaction: Transaction, round: str, now: float) -> Progress:
+    """Close a round if it is open, with the store's lock held alone."""
+    progress = _progress(transaction, round)
+    if progress.state == "open":
+        transaction.execute(
+            "UPDATE rounds SET state = 'closed', closed = ?, asked = ?, contacted = ?, completed = ? WHERE round = ?",
+            (now, progress.asked, progress.contacted, progress.completed, round),
+        )
+        progress = _progress(transaction, round)
+    return progress

@@ -1,0 +1,1 @@
+"""The coordinator: takes queries, charges the ledger, runs rounds, keeps releases."""

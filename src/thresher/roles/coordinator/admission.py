@@ -1,0 +1,225 @@
+"""What is checked before a query is taken: nothing is stored or charged for one that cannot be run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from thresher.errors import InvalidSetting
+from thresher.mechanism.release import NUMBERS
+from thresher.privacy.plans import Plan
+from thresher.privacy.rates import Rates
+from thresher.protocol import sealing
+from thresher.protocol.messages import (
+    LARGEST_BUCKET,
+    LARGEST_CONFIGURATION,
+    Guarantees,
+    QueryRequest,
+    RoundConfiguration,
+    RoundSettings,
+    canonical,
+    decode,
+)
+from thresher.protocol.rates import SAMPLED_BY, SampledBy, share
+from thresher.questions import END, Bins, Dates, Joint, Prefixes, Question, Values, check_domain
+from thresher.questions.spelling import as_text, read_date, read_float
+from thresher.verbs import HeavyHittersQuery, HistogramQuery, Query, query_from_dict
+from thresher.verbs.queries import with_plan
+
+DEFAULTS = RoundSettings(contact_rate=1.0, sampled_by=SAMPLED_BY, bucket_size=64, seconds=3600.0)
+MOST_COLUMNS = 32
+LONGEST_COLUMN = 200
+_LENGTH_AND_BRACKETS = 4
+_NAMES = 1024  # more than names, a key's id and a time take in a configuration
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A query that can be run, with the very plan that its rounds will have and every setting filled in."""
+
+    name: str
+    query: Query
+    rates: Rates
+    settings: RoundSettings
+    guarantees: Guarantees
+    request_hash: str
+
+    @property
+    def plan(self) -> Plan:
+        """The plan whose rate is the product of the rates."""
+        return self.query.plan
+
+
+def admit(request: QueryRequest | bytes, defaults: RoundSettings = DEFAULTS) -> Admitted:
+    """Check a request, and share its plan's rate out. A request in bytes, as it was sent, is read first.
+
+    Guarantee: the plan's total has been recomputed and holds; every setting of the verb and of the rounds is in range;
+    the first round's configuration can be made.
+    """
+    if isinstance(request, bytes):
+        request = decode(QueryRequest, request)
+    query = query_from_dict(request.query)
+    plan = query.plan
+    if plan.adjacency != "replace":
+        raise InvalidSetting(
+            "adjacency",
+            "must be 'replace' in a fleet",
+            hint="How many devices complete a round is public, which only replace-one allows.",
+        )
+    settings = filled(request.settings, defaults)
+    check_columns(query.first_question.columns)
+    check_bucket_size(query, settings.bucket_size or 0)
+    rates, exact = share(plan, settings.contact_rate or 1.0, sampled_by(settings))
+    _ = exact.guarantee  # recomputed, or refused
+    query = _read_back(_as_counted(with_plan(query, exact)))
+    _first_round(query, rates, settings)  # which can be made
+    return Admitted(
+        name=request.name,
+        query=query,
+        rates=rates,
+        settings=settings,
+        guarantees=Guarantees.of(exact, rates),
+        request_hash=hashlib.sha256(canonical(request)).hexdigest(),
+    )
+
+
+def _read_back(query: Query) -> Query:
+    """The query as the store will give it back: what is charged for is what can be read."""
+    return query_from_dict(json.loads(canonical(query.to_dict())))
+
+
+def _first_round(query: Query, rates: Rates, settings: RoundSettings) -> RoundConfiguration:
+    """The first round's configuration, but for names, time and key: it can be made, and is not too large."""
+    first = RoundConfiguration.of(
+        fleet="fleet",
+        query="query",
+        index=0,
+        round="round",
+        question=query.first_question,
+        plan=query.plan,
+        rates=rates,
+        bucket_size=settings.bucket_size or 0,
+        deadline=settings.seconds or 0.0,
+        key_id="key",
+        public_key=bytes(sealing.KEY_BYTES),
+    )
+    if not len(canonical(first)) <= LARGEST_CONFIGURATION - _NAMES:
+        raise _too_large(query)
+    return first
+
+
+def filled(settings: RoundSettings, defaults: RoundSettings) -> RoundSettings:
+    """The settings with the server's defaults for what was left out."""
+    given = {name: value for name, value in msgspec.structs.asdict(settings).items() if value is not None}
+    return msgspec.structs.replace(defaults, **given)
+
+
+def sampled_by(settings: RoundSettings) -> SampledBy:
+    """Who tosses the coins."""
+    return settings.sampled_by or SAMPLED_BY
+
+
+def rates_of(plan: Plan, settings: RoundSettings) -> Rates:
+    """The rates of a stored query: sharing out an exact product gives its factors back."""
+    rates, exact = share(plan, settings.contact_rate or 1.0, sampled_by(settings))
+    if exact != plan:
+        raise InvalidSetting("sampling_rate", "is not the product of this query's rates")
+    return rates
+
+
+def check_bucket_size(query: Query, size: int) -> None:
+    """Refuse a size in which answers of the query could not be sent, where their length is known."""
+    needed = _needed(_last_question(query))
+    longest = len(canonical(query.to_dict()))
+    if needed > LARGEST_BUCKET and isinstance(query, HeavyHittersQuery):
+        rounds, around = query.plan.rounds, needed - query.plan.rounds * query.step
+        raise InvalidSetting(
+            "step",
+            f"must be at most {(LARGEST_BUCKET - around) // rounds:,} with {rounds:,} levels in a fleet",
+            hint=f"A device's answer has at most {LARGEST_BUCKET:,} bytes.",
+        )
+    if not needed <= size:
+        raise InvalidSetting(
+            "bucket_size",
+            f"must be at least {needed} bytes for this question",
+            hint="Answers that do not fit are not counted.",
+        )
+    if not longest <= LARGEST_CONFIGURATION // 2:
+        raise _too_large(query)
+
+
+def _too_large(query: Query) -> InvalidSetting:
+    """The refusal of a query that is too long, which names what makes it so."""
+    if not isinstance(query, HistogramQuery):
+        return InvalidSetting("query", "is too long for a fleet", hint="Ask for fewer quantiles at a time.")
+    without = len(canonical(replace(query, domain=None).to_dict()))
+    if query.domain is not None and without <= LARGEST_CONFIGURATION // 2:
+        most = f"{LARGEST_CONFIGURATION // 2 >> 20} MiB"
+        return InvalidSetting("domain", f"is too long for a fleet, which takes {most}", hint="Name fewer values.")
+    return InvalidSetting("bins", "are too many to be sent to devices", hint="Use fewer bins.")
+
+
+def _last_question(query: Query) -> Question:
+    """The question with the longest buckets, as far as it is known before anything is asked."""
+    if isinstance(query, HistogramQuery):
+        return query.question
+    if isinstance(query, HeavyHittersQuery) and query.method == "trie":
+        return Prefixes(query.column, query.plan.rounds * query.step)
+    return query.first_question
+
+
+def _needed(question: Any) -> int:
+    """Bytes of the longest bucket whose length is known; of a text, the shortest that is one."""
+    parts = question.parts if isinstance(question, Joint) else [question]
+    return _LENGTH_AND_BRACKETS + sum(_part(part) for part in parts) + len(question.columns) - 1
+
+
+def _part(question: Any) -> int:
+    if isinstance(question, Values):
+        return 3 * len(question.columns)
+    if isinstance(question, Bins):
+        return max(len(json.dumps(edge)) for edge in question.edges)
+    if isinstance(question, Dates):
+        return len('"2000-01-01"')
+    if isinstance(question, Prefixes):
+        return question.length + len(json.dumps(END))
+    return 13  # a cell of 2^40 at most, or a boolean
+
+
+def _as_counted(query: Query) -> Query:
+    """The query with its domain as a fleet counts it: whole values as text; bins and dates are read from text."""
+    if not isinstance(query, HistogramQuery) or query.domain is None:
+        return query
+    question = query.question
+    parts: tuple[Any, ...] = question.parts if isinstance(question, Joint) else (question,) * len(question.columns)
+
+    def counted(bucket: Any, part: Any) -> Any:
+        if isinstance(part, Values):
+            return as_text(bucket)
+        if isinstance(bucket, str):
+            read = read_float(bucket) if isinstance(part, Bins) else read_date(bucket)
+            return bucket if read is None else read  # what cannot be read is refused below
+        return bucket
+
+    if len(parts) == 1:
+        domain = tuple(counted(bucket, parts[0]) for bucket in query.domain)
+    else:
+        domain = tuple(tuple(map(counted, bucket, parts)) for bucket in query.domain)
+    check_domain(question, domain)
+    return replace(query, domain=domain)
+
+
+def check_columns(columns: tuple[str, ...]) -> None:
+    """Refuse attributes that no round can ask for."""
+    if len(columns) > MOST_COLUMNS:
+        raise InvalidSetting("column", f"must name at most {MOST_COLUMNS} columns")
+    if not all(len(column) <= LONGEST_COLUMN and column.isprintable() for column in columns):
+        raise InvalidSetting("column", f"must be printable, of at most {LONGEST_COLUMN} characters")
+    if not set(columns).isdisjoint(NUMBERS):
+        raise InvalidSetting(
+            "column", f"must not be called {', '.join(NUMBERS)}", hint="Every release has columns of these names."
+        )

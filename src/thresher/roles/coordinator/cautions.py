@@ -1,0 +1,122 @@
+"""What speaks against asking a query, from public numbers, before anything is charged.
+
+Nothing here depends on what any device holds: how many devices were active, the policy and the attributes that the
+operator states, and the ledger.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from thresher.device.policy import Policy
+from thresher.ledger import Entry
+from thresher.protocol.messages import Caution
+from thresher.roles.coordinator.admission import Admitted
+
+_SURE, _LIKELY = 0.95, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Public:
+    """What is publicly known of a fleet when a query is planned."""
+
+    active: int
+    """Devices that enrolled or checked in during the last day."""
+    policy: Policy
+    """What devices agree to, as the operator states it; `attributes` are those that devices hold."""
+    recent: tuple[tuple[float, float], ...] = ()
+    """Epsilon and delta of each query that was charged within the policy's period."""
+    come_back: float = 0.0
+    """After how many seconds devices are told to come again; 0 where that is not known."""
+
+    @classmethod
+    def of(cls, active: int, policy: Policy, charges: Iterable[Entry], *, now: float, come_back: float = 0.0) -> Public:
+        """What is known now, with these charges on the ledger."""
+        since = now - policy.period
+        recent = ((entry.epsilon, entry.delta) for entry in charges if entry.time.timestamp() > since)
+        return cls(active, policy, tuple(recent), come_back)
+
+
+def cautions(admitted: Admitted, public: Public) -> list[Caution]:
+    """Why this query would be charged for nothing; an empty list where nothing speaks against it."""
+    found = [
+        _few_devices(admitted, public),
+        _short_round(admitted, public),
+        _unknown_attribute(admitted, public),
+        _refused(admitted, public),
+    ]
+    return [caution for caution in found if caution is not None]
+
+
+def _few_devices(admitted: Admitted, public: Public) -> Caution | None:
+    """Where fewer devices take part than must hold a value for it to be seen."""
+    plan, completions = admitted.plan, admitted.settings.completions
+    needed = plan.smallest_visible(_SURE)
+    taking_part, who = public.active, _devices(public.active, "active in the last day")
+    contact_rate = admitted.settings.contact_rate or 1.0
+    if completions is not None and completions / contact_rate < taking_part:
+        taking_part = int(completions / contact_rate)
+        who = f"A round closes when {completions:,} devices have completed it"
+    if taking_part >= needed:
+        return None
+    seen = float(plan.sees(taking_part)) if taking_part else 0.0
+    return Caution(
+        code="few-devices",
+        text=f"{who}; a value must be held by {needed:,} to be released with 95 % probability. Even a value that all "
+        f"of them hold is released with {_percent(seen)}: "
+        + ("expect an empty answer." if seen < _LIKELY else "the answer may well be empty."),
+    )
+
+
+def _short_round(admitted: Admitted, public: Public) -> Caution | None:
+    """Where a round closes before every device that is there has visited."""
+    seconds = admitted.settings.seconds or 0.0
+    if seconds >= public.come_back:
+        return None
+    return Caution(
+        code="short-round",
+        text=f"A round is open for {seconds:g} s, and devices visit every {public.come_back:g} s: expect about "
+        f"{_percent(seconds / public.come_back)} of those that are there.",
+    )
+
+
+def _unknown_attribute(admitted: Admitted, public: Public) -> Caution | None:
+    known = public.policy.attributes
+    asked = admitted.query.first_question.columns
+    unknown = [] if known is None else [name for name in asked if name not in known]
+    if not unknown:
+        return None
+    listed = ", ".join(sorted(known or ())[:12]) or "none"
+    close = difflib.get_close_matches(unknown[0], sorted(known or ()), n=3)
+    hint = f"Did you mean {' or '.join(close)}?" if close else f"They answer about: {listed}."
+    return Caution(
+        code="unknown-attribute",
+        text=f"Devices do not answer about {', '.join(unknown)}, as the operator lists what they hold. {hint}",
+    )
+
+
+def _refused(admitted: Admitted, public: Public) -> Caution | None:
+    policy, guarantees = public.policy, admitted.guarantees.values
+    allowed = policy.attributes or frozenset()  # attributes have a caution of their own
+    if objection := policy.objection(allowed, admitted.plan, admitted.rates, guarantees):
+        return Caution(
+            code="policy",
+            text=f"Devices will not answer: under the policy that the operator states for them, {objection}.",
+        )
+    if not policy.affords([policy.cost_of(guarantees), *public.recent]):
+        return Caution(
+            code="device-budget",
+            text=f"Devices that answered the queries of the last {policy.period_days:g} days will not answer this one: "
+            f"their own budget (epsilon {policy.period_epsilon:g}, delta {policy.period_delta:g}) has too little left.",
+        )
+    return None
+
+
+def _devices(number: int, what: str) -> str:
+    return f"No device was {what}" if not number else f"{number:,} device{'s were' if number > 1 else ' was'} {what}"
+
+
+def _percent(part: float) -> str:
+    return "less than 0.1 %" if part < 0.001 else f"{100 * part:.3g} %"

@@ -1,0 +1,382 @@
+"""The coordinator: takes queries, charges the ledger, runs rounds one after another, keeps releases.
+
+    received ──charge──▶ running ──last release──▶ done
+       │                    ├──cancel──▶ cancelled
+       └──no budget──▶ refused  └──cannot go on──▶ failed
+
+Everything is in the store; `step` looks at it and does what comes next. A crash between any two lines is met by the
+next `step`, because each thing it does may be done again (docs/protocol.md, sections 2, 3 and 7).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from thresher.clock import Clock
+from thresher.device.policy import Policy
+from thresher.errors import (
+    BudgetExceeded,
+    Conflict,
+    InvalidFormat,
+    InvalidSetting,
+    NotFound,
+    QueryEnded,
+    ThresherError,
+    VerificationFailed,
+)
+from thresher.ledger import Ledger, charge_plan
+from thresher.privacy.units import DEVICE
+from thresher.protocol.messages import (
+    FleetView,
+    GuaranteesStated,
+    LedgerView,
+    PlanPreview,
+    QueryRequest,
+    QueryState,
+    QueryStatus,
+    RoundSettings,
+    canonical,
+    check_name,
+)
+from thresher.roles.computing import Compute, here
+from thresher.roles.coordinator import previews, views
+from thresher.roles.coordinator.admission import DEFAULTS, Admitted, admit, filled
+from thresher.roles.coordinator.cautions import Public
+from thresher.roles.coordinator.ledger_rebuilding import COMMAND
+from thresher.roles.coordinator.round_runner import RETRY_SECONDS, UNAVAILABLE, CannotGoOn, RoundRunner
+from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
+from thresher.roles.ports import AggregatorPort, CollectorPort
+from thresher.verbs.replay import Pending
+
+_log = logging.getLogger("thresher.coordinator")
+
+_RECEIVED: tuple[QueryState, ...] = ("received",)
+_RUNNING: tuple[QueryState, ...] = ("running",)
+_OPEN = _RECEIVED + _RUNNING
+_TRIES = 5
+"""How often in a row a query may fail for another reason than a role that is down, before it is given up."""
+_REFUSED = 100
+"""Refused queries that are kept, the newest: nothing was charged for them, and anybody can ask for more."""
+_REMEMBERED = 64
+"""Answers that are kept at hand."""
+
+
+def _new_id() -> str:
+    return f"q{secrets.token_hex(8)}"
+
+
+def _check_ledger(ledger: Ledger, store: CoordinatorStore) -> None:
+    """Refuse a ledger that lacks what queries were charged, however they ended."""
+    if not store.charged_ids() <= ledger.references():
+        raise Conflict(
+            "The ledger does not hold what this store's queries were charged.",
+            hint="Start with the ledger that belongs to the store: another would forget what was spent. If it is lost, "
+            f"make it again from the store: {COMMAND}.",
+        )
+
+
+def _found(query: StoredQuery | None) -> StoredQuery:
+    if query is None:
+        raise NotFound("There is no such query.", hint="GET /v1/queries, or thresher fleet list, lists them.")
+    return query
+
+
+class Coordinator:
+    """The role as a plain class on any clock.
+
+    Guarantee: a query's whole total is on the ledger before its first round is planned, once, and stays there; a ledger
+    that lacks what the store's queries were charged is refused. A release is stored before the next round is planned,
+    and never replaced. Methods may be called from any thread; one `step` runs at a time, and no other method waits for
+    it.
+    """
+
+    def __init__(
+        self,
+        store: CoordinatorStore,
+        ledger: Ledger,
+        clock: Clock,
+        collector: CollectorPort,
+        aggregator: AggregatorPort,
+        fleet: str,
+        defaults: RoundSettings = DEFAULTS,
+        *,
+        policy: Policy | None = None,
+        most_open: int = 32,
+        new_id: Callable[[], str] = _new_id,
+        compute: Compute = here,
+    ) -> None:
+        if ledger.adjacency != "replace" or ledger.unit not in (None, DEVICE):
+            raise Conflict(
+                "A fleet's ledger must add up replace-one guarantees for one device.", hint="Create another ledger."
+            )
+        _check_ledger(ledger, store)
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+        self._collector = collector
+        self._aggregator = aggregator
+        self._defaults = filled(defaults, DEFAULTS)
+        self.policy = policy or Policy()
+        """What devices agree to, as the operator states it: those with another policy may do otherwise."""
+        self._most_open = most_open
+        self._new_id = new_id
+        self._compute = compute
+        self._runner = RoundRunner(store, clock, collector, aggregator, fleet)
+        self._fleet = check_name("fleet", fleet)
+        # Held while a query is taken and charged, so that no charge slips between the look and the entry.
+        self._charging = threading.RLock()
+        self._stepping = threading.Lock()
+        self._to_drop: set[str] = set()  # stopped queries that may have a round left
+        self._looked = False  # whether those from before the start are among them
+        self._failures: dict[str, int] = {}
+        self._answers: dict[str, Any] = {}
+        self._answering = threading.Lock()
+
+    # What an analyst may do.
+
+    def preview(self, request: QueryRequest | bytes, come_back: float = 0.0) -> PlanPreview:
+        """What a query would do, and what speaks against it; charges nothing. A request in bytes is read first.
+
+        `come_back` is after how many seconds devices are told to come again, where that is known.
+        """
+        budget = previews.budget_of(self._ledger)
+        public = Public.of(
+            self._collector.overview().active,
+            self.policy,
+            self._ledger.history(),
+            now=self._clock.now(),
+            come_back=come_back,
+        )
+        preview: PlanPreview = self._compute(previews.previewed, request, self._defaults, budget, public)
+        return preview
+
+    def submit(self, request: QueryRequest | bytes, by: str) -> QueryStatus:
+        """Take a query, charge it, and start it; where it stands. A request in bytes, as it was sent, is read first.
+
+        Guarantee: idempotent by `by` and the request's name. Nothing is stored for a request that is refused by a
+        check, and nothing is charged for one that does not fit the budget: it is stored as refused, for a while.
+        Edge cases: another request under a name that is taken is a `Conflict`.
+        """
+        admitted: Admitted = self._compute(admit, request, self._defaults)
+        with self._charging:
+            stored = self._store.named(by, admitted.name)
+            if stored is None:
+                # Another coordinator may have taken up this store since the start.
+                _check_ledger(self._ledger, self._store)
+                self._check_room()
+                stored = self._create(admitted, by)
+            if not views.same_request(stored, admitted.request_hash):
+                raise Conflict("Another query is stored under this name.", hint="Choose another name.")
+            if stored.state == "refused":
+                raise BudgetExceeded(stored.problem or "The budget was exceeded.", hint="Nothing was charged.")
+            self._charge(stored)
+        return self.standing(stored.id)
+
+    def cancel(self, query: str, by: str) -> QueryStatus:
+        """Stop a query and delete its open round's reports unread; nothing is refunded.
+
+        Edge cases: a query that has ended stays as it is. `by` is whoever cancels, not necessarily who asked.
+        """
+        _found(self._store.outline(query))
+        with self._charging:  # not between a charge and the mark that it was made
+            stopped = self._store.set_state(query, "cancelled", expected=_OPEN, ended=self._clock.now())
+        if stopped:
+            self._to_drop.add(query)
+            # A step that is at work finishes it; otherwise it is done here and now.
+            if self._stepping.acquire(blocking=False):
+                try:
+                    self._drop_rounds()
+                finally:
+                    self._stepping.release()
+        return self.standing(query)
+
+    def status(self, query: str) -> QueryStatus:
+        """Where a query stands; `NotFound` if there is none."""
+        return views.status(self._find(query), self._store.shown_rounds(query), self._runner.live)
+
+    def status_json(self, query: str) -> bytes:
+        """The same as it is sent. A long query is not decoded, only copied."""
+        return views.written(self.standing(query), self._find(query))
+
+    def standing(self, query: str) -> QueryStatus:
+        """Where a query stands, without its lists of values; `NotFound` if there is none."""
+        return views.status(_found(self._store.outline(query)), self._store.shown_rounds(query), self._runner.live)
+
+    def queries(self) -> list[QueryStatus]:
+        """All queries without their lists of values, the newest first."""
+        found, rounds = reversed(self._store.queries()), self._store.all_shown_rounds()
+        return [views.status(query, rounds.get(query.id, ()), self._runner.live) for query in found]
+
+    def releases(self, query: str) -> list[str]:
+        """The stored releases, in order, each as `Release.to_json` wrote it."""
+        _found(self._store.outline(query))
+        return self._store.releases(query)
+
+    def answer(self, query: str) -> Any:
+        """The answer of a query that is done, replayed from its stored releases."""
+        stored = _found(self._store.outline(query))
+        if stored.state in _OPEN:
+            raise Conflict("This query is not done yet.", hint="Wait for its last round.")
+        if stored.state != "done":
+            raise QueryEnded(f"This query ended without an answer: it is {stored.state}.")
+        known = self._answers.get(query)
+        if known is None:
+            try:
+                answer = self._runner.replay(self._find(query))
+            except (CannotGoOn, Pending):
+                raise VerificationFailed("The stored releases do not give this query's answer.") from None
+            with self._answering:
+                while len(self._answers) >= _REMEMBERED:
+                    del self._answers[next(iter(self._answers))]
+                self._answers[query] = answer
+            return answer
+        return known
+
+    def ledger_view(self) -> LedgerView:
+        """The budget and every charge."""
+        return views.ledger_view(self._ledger, self._store.asked_by())
+
+    def fleet_view(self) -> FleetView:
+        """The fleet at a glance."""
+        return views.fleet_view(self._fleet, self._collector, self._aggregator)
+
+    def keys_in_use(self) -> set[str]:
+        """The keys that rounds without a release are sealed to; others may be retired.
+
+        Edge cases: a round whose configuration cannot be read keeps no key: nobody could release it.
+        """
+        keys = set()
+        for round in self._store.unfinished_rounds():
+            with suppress(CannotGoOn):
+                keys.add(self._runner.configuration(round).key_id)
+        return keys
+
+    # What the loop does.
+
+    def step(self) -> float | None:
+        """Advance every query as far as it goes without waiting; seconds until something may be due, None if nothing.
+
+        Guarantee: never waits for devices. A role that is down leaves all as it is, to be tried again; one query that
+        cannot go on does not hold up the others.
+        """
+        with self._stepping:
+            try:
+                waits = [self._guarded(query) for query in self._store.queries(_OPEN)]
+                waits.append(self._drop_rounds())
+            except UNAVAILABLE:
+                return RETRY_SECONDS
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def _guarded(self, query: StoredQuery) -> float | None:
+        """One query's part of a step; whatever goes wrong in it stays with it."""
+        try:
+            wait = self._take_up(query) if query.state == "received" else self._advance(query)
+        except UNAVAILABLE:
+            return RETRY_SECONDS
+        except CannotGoOn as error:
+            return self._fail(query.id, error.code)
+        except Exception as error:
+            # Only the kind of error is kept: a message could hold more.
+            _log.warning("query %s did not go on: %s", query.id, type(error).__name__)
+            self._failures[query.id] = self._failures.get(query.id, 0) + 1
+            if self._failures[query.id] < _TRIES:
+                return RETRY_SECONDS
+            return self._fail(query.id, error.code if isinstance(error, ThresherError) else "internal")
+        self._failures.pop(query.id, None)
+        return wait
+
+    def _fail(self, query: str, code: str) -> float | None:
+        self._store.set_state(
+            query, "failed", expected=_OPEN, ended=self._clock.now(), problem=f"The query could not go on ({code})."
+        )
+        self._failures.pop(query, None)
+        self._to_drop.add(query)
+        return None
+
+    def _take_up(self, query: StoredQuery) -> float | None:
+        """Charge a query that was stored and not charged, or not marked as charged, before a crash."""
+        with self._charging:
+            try:
+                whole = self._find(query.id)
+                views.query_of(whole)  # what cannot be read is not charged
+                self._charge(whole)
+            except (InvalidFormat, InvalidSetting):
+                raise CannotGoOn("unreadable") from None
+            except BudgetExceeded:
+                return None
+        return 0.0
+
+    def _advance(self, query: StoredQuery) -> float | None:
+        wait = self._runner.advance(query)
+        if wait is None:
+            self._store.set_state(query.id, "done", expected=_RUNNING, ended=self._clock.now())
+        return wait
+
+    def _drop_rounds(self) -> float | None:
+        """Delete what stopped queries have left behind; after a start, look at all of them once."""
+        if not self._looked:
+            self._to_drop |= {query.id for query in self._store.queries(("cancelled", "failed"))}
+            self._looked = True
+        wait = None
+        for query in tuple(self._to_drop):
+            try:
+                self._runner.drop(query)
+            except Exception as error:  # nobody waits for it, so it is tried until it is done
+                _log.warning("what query %s left cannot be deleted yet: %s", query, type(error).__name__)
+                wait = RETRY_SECONDS
+            else:
+                self._to_drop.discard(query)
+        return wait
+
+    def _find(self, query: str) -> StoredQuery:
+        return _found(self._store.query(query))
+
+    def _check_room(self) -> None:
+        open_now = self._store.count(_OPEN)
+        if open_now >= self._most_open:
+            raise Conflict(
+                f"{open_now} queries are running, which is as many as this server takes.",
+                hint="Wait for one to end, or cancel one.",
+            )
+
+    def _create(self, admitted: Admitted, by: str) -> StoredQuery:
+        fixed = views.Prepared(guarantees=GuaranteesStated.of(admitted.guarantees), request=admitted.request_hash)
+        stored, _ = self._store.create_query(
+            StoredQuery(
+                id=self._new_id(),
+                by=by,
+                name=admitted.name,
+                verb=admitted.query.verb,
+                what=admitted.query.describe(),
+                query=canonical(admitted.query.to_dict()).decode(),
+                settings=canonical(admitted.settings).decode(),
+                prepared=canonical(fixed).decode(),
+                state="received",
+                created=self._clock.now(),
+            )
+        )
+        return stored
+
+    def _charge(self, query: StoredQuery) -> None:
+        """Charge a query, whole or in short, under its id unless it is charged already, and start it.
+
+        Guarantee: after a crash anywhere in here, calling it again charges nothing twice.
+        """
+        if query.state != "received":
+            return
+        try:
+            plan = views.plan_of(query)
+        except (InvalidFormat, InvalidSetting):
+            raise CannotGoOn("unreadable") from None
+        try:
+            charge_plan(self._ledger, plan, query.what, DEVICE, reference=query.id)
+        except BudgetExceeded as error:
+            self._store.refuse(query.id, ended=self._clock.now(), problem=error.message)
+            self._store.forget_refused(_REFUSED)
+            raise
+        self._store.set_state(query.id, "running", expected=_RECEIVED)

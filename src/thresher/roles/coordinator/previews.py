@@ -1,0 +1,77 @@
+"""What a query would cost, guarantee and see, before anything is charged."""
+
+from __future__ import annotations
+
+from thresher.ledger import Ledger
+from thresher.privacy.budget import Budget, Charge
+from thresher.protocol.messages import PlanPreview, QueryRequest, RoundSettings
+from thresher.roles.coordinator.admission import Admitted, admit
+from thresher.roles.coordinator.cautions import Public, cautions
+
+_SIZES = (100, 300, 1_000, 3_000, 10_000, 100_000, 1_000_000)
+
+
+def budget_of(ledger: Ledger) -> Budget:
+    """What a ledger holds, as a value that can be sent to another process."""
+    charges = tuple(Charge(entry.epsilon, entry.delta) for entry in ledger.history())
+    return Budget(ledger.epsilon, ledger.delta, charges)
+
+
+def previewed(request: QueryRequest | bytes, defaults: RoundSettings, budget: Budget, public: Public) -> PlanPreview:
+    """The preview of a request, checked first."""
+    return preview(admit(request, defaults), budget, public)
+
+
+def preview(admitted: Admitted, budget: Budget, public: Public) -> PlanPreview:
+    """The preview of a query that was admitted, in a fleet of which this is known."""
+    plan, query = admitted.plan, admitted.query
+    contact_rate = admitted.settings.contact_rate or 1.0
+    return PlanPreview(
+        verb=query.verb,
+        what=query.describe(),
+        sampling_rate=plan.sampling_rate,
+        threshold=plan.threshold,
+        rounds=plan.rounds,
+        contact_rate=contact_rate,
+        devices=public.active,
+        contacted=public.active * contact_rate,
+        smallest_visible=plan.smallest_visible(),
+        sees=[(size, float(plan.sees(size))) for size in _SIZES],
+        relative_error=[(size, plan.relative_error(size)) for size in _SIZES],
+        guarantees=admitted.guarantees,
+        words=_words(admitted),
+        cost_epsilon=plan.epsilon,
+        cost_delta=plan.delta,
+        left_epsilon=budget.left_epsilon,
+        left_delta=budget.left_delta,
+        fits=budget.allows(Charge(plan.epsilon, plan.delta)),
+        warnings=cautions(admitted, public),
+    )
+
+
+def _words(admitted: Admitted) -> list[str]:
+    """The query in sentences."""
+    plan, settings = admitted.plan, admitted.settings
+    rounds = "One round" if plan.rounds == 1 else f"Each of up to {plan.rounds} rounds"
+    coin = "each tosses its own coin" if settings.sampled_by == "device" else "the aggregator tosses their coins"
+    guarantees = admitted.guarantees.values
+    whole = settings.contact_rate == 1
+    who = "every device that checks in" if whole else f"{settings.contact_rate:.4g} of the devices that check in"
+    return [
+        f"{rounds} contacts {who}; {coin}, and {plan.sampling_rate:.4g} of all are counted.",
+        f"Counts below {plan.threshold} are dropped. A value that {plan.smallest_visible():,} devices hold is released "
+        "with 95 % probability.",
+        *guarantees.in_words(),
+        f"A round is open for {_duration(settings.seconds or 0)}"
+        + ("." if settings.completions is None else f", or until {settings.completions:,} devices have completed it.")
+        + " Numbers stand for the devices that check in until then, not for the whole fleet.",
+        "Nothing is refunded, whatever comes of the query.",
+    ]
+
+
+def _duration(seconds: float) -> str:
+    for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            number = f"{seconds / size:.3g}"
+            return f"{number} {name}" + ("" if number == "1" else "s")
+    return f"{seconds:.3g} seconds"

@@ -1,0 +1,211 @@
+"""One query's rounds, moved on from whatever the store says: planned, open, closed, forwarded, released.
+
+Every move ends with a write to the store; what comes before it may be done again (docs/protocol.md, section 2).
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from thresher.clock import Clock
+from thresher.errors import (
+    InvalidFormat,
+    InvalidSetting,
+    LedgerUnavailable,
+    NotFound,
+    ServerUnavailable,
+    StoreUnavailable,
+    ThresherError,
+    Unauthorised,
+    VerificationFailed,
+)
+from thresher.mechanism.release import Release
+from thresher.mechanism.response import Response
+from thresher.protocol.messages import LARGEST_CONFIGURATION, RoundConfiguration, canonical, decode
+from thresher.questions import Question
+from thresher.roles.coordinator import views
+from thresher.roles.coordinator.admission import rates_of
+from thresher.roles.ports import AggregatorPort, CollectorPort, ProgressPort
+from thresher.verbs.replay import Pending, replay
+
+if TYPE_CHECKING:
+    from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery, StoredRound
+
+UNAVAILABLE = (StoreUnavailable, ServerUnavailable, LedgerUnavailable, Unauthorised)
+"""What passes: a role that is down, or whose peers' keys an operator has still to put right."""
+RETRY_SECONDS = 1.0
+POLL_SECONDS = 1.0
+
+
+class CannotGoOn(Exception):
+    """A query that would fail again however often it is tried; `code` says why, without any value."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class RoundRunner:
+    """Moves rounds on. `live` has the latest numbers of open rounds, which are not worth a write each."""
+
+    def __init__(
+        self, store: CoordinatorStore, clock: Clock, collector: CollectorPort, aggregator: AggregatorPort, fleet: str
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._collector = collector
+        self._aggregator = aggregator
+        self._fleet = fleet
+        self.live: dict[str, ProgressPort] = {}
+
+    def advance(self, query: StoredQuery) -> float | None:
+        """Move a running query on until it has to wait; for how many seconds, or None once its last release is there.
+
+        The query may be in short: it is read whole only where a round is planned.
+        Edge cases: a query that was cancelled meanwhile is left alone.
+        """
+        while self._running(query):
+            rounds = self._store.shown_rounds(query.id)
+            current = next((round for round in rounds if round.state != "released"), None)
+            if current is not None:
+                wait = self._move(query, current)
+                if wait is not None:
+                    return wait
+                continue
+            whole = self._store.query(query.id)
+            if whole is None:
+                break
+            try:
+                self.replay(whole)
+            except Pending as pending:
+                self._plan(whole, pending.index, pending.question)
+            else:
+                return None
+        return 0.0
+
+    def replay(self, query: StoredQuery) -> Any:
+        """The answer of a whole query from the stored releases; `Pending` where it needs another round."""
+        texts, rounds = self._store.releases(query.id), self._store.rounds(query.id)
+        try:
+            asked = [_question(round) for round in rounds[: len(texts)]]
+            return replay(views.query_of(query), [Release.from_json(text) for text in texts], asked)
+        except (Pending, *UNAVAILABLE):
+            raise
+        except Exception as error:  # whatever a verb does, it does again: its result depends on the releases alone
+            raise CannotGoOn(error.code if isinstance(error, ThresherError) else "internal") from None
+
+    def configuration(self, round: StoredRound) -> RoundConfiguration:
+        """A stored round's configuration; `CannotGoOn` if it cannot be read."""
+        try:
+            return decode(RoundConfiguration, round.configuration)
+        except InvalidFormat:
+            raise CannotGoOn("unreadable") from None
+
+    def _configuration_of(self, round: str) -> RoundConfiguration:
+        stored = self._store.round(round)
+        if stored is None:
+            raise CannotGoOn("round-lost")
+        return self.configuration(stored)
+
+    def drop(self, query: str) -> None:
+        """End what a stopped query has open, and delete its reports unread."""
+        for round in self._store.shown_rounds(query):
+            if round.state in ("released", "dropped"):
+                continue
+            numbers: dict[str, int] = {}
+            with suppress(NotFound):  # it was never opened, or has been forgotten before a crash
+                numbers = _numbers(self._collector.close(round.round))
+            self._collector.forget(round.round)
+            self._aggregator.forget(round.round)
+            self._store.set_round_state(round.round, "dropped", **numbers)
+            self.live.pop(round.round, None)
+
+    def _running(self, query: StoredQuery) -> bool:
+        stored = self._store.outline(query.id)
+        return stored is not None and stored.state == "running"
+
+    def _plan(self, query: StoredQuery, index: int, question: Question) -> None:
+        """Fix the next round's configuration."""
+        key = self._aggregator.public_key()
+        self._collector.overview()  # a collector that is down would let the round's time run out before it opens
+        try:
+            plan, settings = views.query_of(query).plan, views.settings_of(query)
+        except (InvalidFormat, InvalidSetting):
+            raise CannotGoOn("unreadable") from None
+        now = self._clock.now()
+        name = f"{query.id}-r{index}"
+        configuration = RoundConfiguration.of(
+            fleet=self._fleet,
+            query=query.id,
+            index=index,
+            round=name,
+            question=question,
+            plan=plan,
+            rates=rates_of(plan, settings),
+            bucket_size=settings.bucket_size or 0,
+            deadline=now + (settings.seconds or 0.0),
+            key_id=key.key_id,
+            public_key=key.raw,
+        )
+        content = canonical(configuration)
+        if len(content) > LARGEST_CONFIGURATION:
+            raise CannotGoOn("configuration-too-large")
+        self._store.plan_round(
+            query.id, index, name, content, deadline=configuration.deadline, target=settings.completions, now=now
+        )
+
+    def _move(self, query: StoredQuery, round: StoredRound) -> float | None:
+        """One move; seconds to wait where there is none to make yet."""
+        if round.state == "planned":
+            self._collector.open(self._configuration_of(round.round), round.target)
+            self._store.set_round_state(round.round, "open", opened=self._clock.now())
+        elif round.state == "open":
+            return self._watch(round)
+        elif round.state == "closed":
+            batches = self._collector.forward(round.round)
+            self._store.set_round_state(round.round, "forwarded", batches=batches)
+        elif round.state == "forwarded":
+            self._release(query, round)
+        else:
+            raise CannotGoOn("round-dropped")
+        return None
+
+    def _watch(self, round: StoredRound) -> float | None:
+        """Close an open round that is due: at its deadline, or when enough devices have completed it."""
+        progress = self._collector.progress(round.round)
+        self.live[round.round] = progress
+        left = round.deadline - self._clock.now()
+        if left > 0 and (round.target is None or progress.completed < round.target):
+            return min(left, POLL_SECONDS)
+        numbers = _numbers(self._collector.close(round.round))
+        self._store.set_round_state(round.round, "closed", closed=self._clock.now(), **numbers)
+        self.live.pop(round.round, None)
+        return None
+
+    def _release(self, query: StoredQuery, round: StoredRound) -> None:
+        """Fetch the release, have the reports forgotten, and store it.
+
+        The aggregator keeps the release it drew, so whatever comes between can be done again. Forgetting comes before
+        storing: a round that is marked as released has no reports left anywhere.
+        """
+        configuration = self._configuration_of(round.round)
+        response = Response(round.asked, round.contacted, round.completed, configuration.rates)
+        text = self._aggregator.release(configuration, round.batches or 0, response)
+        release = Release.from_json(text)
+        if release.plan != configuration.planned or release.columns != configuration.asked.columns:
+            raise VerificationFailed("The aggregator's release is not of this round.")
+        self._collector.forget(round.round)
+        self._aggregator.forget(round.round)
+        if self._running(query):
+            self._store.store_release(round.round, text, self._clock.now())
+
+
+def _question(round: StoredRound) -> Any:
+    """What a round asked; of a configuration that another version wrote, this can still be read."""
+    return json.loads(round.configuration)["question"]
+
+
+def _numbers(progress: ProgressPort) -> dict[str, int]:
+    return {"asked": progress.asked, "contacted": progress.contacted, "completed": progress.completed}

@@ -1,0 +1,238 @@
+"""What the coordinator shows: stored rows as messages, public numbers only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+import msgspec
+
+from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
+from thresher.ledger import Ledger
+from thresher.privacy.plans import Plan
+from thresher.protocol.messages import (
+    Charge,
+    FleetView,
+    Guarantees,
+    GuaranteesStated,
+    LedgerView,
+    Message,
+    QueryState,
+    QueryStatus,
+    RoundSettings,
+    RoundStatus,
+    decode,
+    encode,
+)
+from thresher.roles.coordinator.admission import rates_of
+from thresher.roles.ports import AggregatorPort, CollectorPort, ProgressPort
+from thresher.verbs import Query, query_from_dict
+
+if TYPE_CHECKING:
+    from thresher.roles.coordinator.store import StoredQuery, StoredRound
+
+
+class Prepared(Message, frozen=True, kw_only=True):
+    """What was fixed when a query was taken: its guarantees, and a hash of the request it came from."""
+
+    guarantees: GuaranteesStated
+    request: str
+
+
+def prepared(query: StoredQuery) -> Prepared:
+    """What was fixed when a query was taken."""
+    return decode(Prepared, query.prepared)
+
+
+def same_request(query: StoredQuery, request_hash: str) -> bool:
+    """Whether a stored query came from this request; one that cannot be read is another."""
+    try:
+        return prepared(query).request == request_hash
+    except InvalidFormat:
+        return False
+
+
+def query_of(query: StoredQuery) -> Query:
+    """A stored query as a value; `InvalidFormat` or `InvalidSetting` if it cannot be read."""
+    return query_from_dict(_content(query))
+
+
+def plan_of(query: StoredQuery) -> Plan:
+    """The plan of a stored query, whole or in short; `InvalidFormat` or `InvalidSetting` if it cannot be read."""
+    try:
+        return Plan.from_dict(_content(query)["plan"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InvalidFormat("This stored query cannot be read.") from None
+
+
+def settings_of(query: StoredQuery) -> RoundSettings:
+    """The settings of a stored query's rounds, all filled in; `InvalidFormat` if they cannot be read."""
+    return decode(RoundSettings, query.settings)
+
+
+def guarantees_of(query: StoredQuery) -> Guarantees:
+    """What a stored query guarantees; what Thresher 0.1.0 did not store, `injected`, follows from plan and settings."""
+    stated = prepared(query).guarantees
+    if stated.injected is None:
+        plan = plan_of(query)
+        return Guarantees.of(plan, rates_of(plan, settings_of(query)))
+    return Guarantees(analyst=stated.analyst, contact_list=stated.contact_list, injected=stated.injected)
+
+
+def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str, ProgressPort]) -> QueryStatus:
+    """Where a query stands; of one in short, without its lists of values. `live` has newer numbers of open rounds.
+
+    Guarantee: never fails for what the store holds. Parts that cannot be read, because another version wrote them or
+    because they are damaged, are left empty and named in `problem`.
+    """
+    lost: list[str] = []
+    content = _read(lost, "question", lambda: _described(query)) or {}
+    settings = _read(lost, "settings", lambda: settings_of(query)) or RoundSettings()
+    guarantees = _read(lost, "guarantees", lambda: guarantees_of(query))
+    shown = [
+        found
+        for round in rounds
+        if (found := _read(lost, "rounds", partial(_round_status, round, live.get(round.round)))) is not None
+    ]
+    state: QueryState = query.state
+    if state not in get_args(QueryState):
+        lost.append("state")
+        state = "failed"
+    said = [] if query.problem is None else [query.problem]
+    if lost:
+        said.append(f"What is stored of this query cannot be read: its {' and '.join(dict.fromkeys(lost))}.")
+    return QueryStatus(
+        id=query.id,
+        name=query.name,
+        verb=query.verb,
+        what=query.what,
+        by=query.by,
+        state=state,
+        created=query.created,
+        ended=query.ended,
+        problem=" ".join(said) or None,
+        query=content,
+        settings=settings,
+        rounds_planned=content["plan"]["rounds"] if content else 0,
+        rounds=shown,
+        guarantees=guarantees,
+    )
+
+
+def written(standing: QueryStatus, whole: StoredQuery) -> bytes:
+    """A status as it is sent, with the whole query in place of the query in short.
+
+    Edge cases: where the whole query cannot be read, the query in short stays, and `problem` says so.
+    """
+    if not standing.query:
+        return encode(standing)
+    try:
+        query = msgspec.json.decode(whole.query, type=msgspec.Raw)
+    except msgspec.DecodeError:
+        lost = "What is stored of this query cannot be read: its question."
+        return encode(msgspec.structs.replace(standing, problem=f"{standing.problem or ''} {lost}".strip()))
+    return msgspec.json.encode(msgspec.structs.asdict(standing) | {"query": query})
+
+
+T = TypeVar("T")
+
+
+def _read(lost: list[str], name: str, reading: Callable[[], T]) -> T | None:
+    try:
+        return reading()
+    except (InvalidFormat, InvalidSetting):
+        lost.append(name)
+        return None
+
+
+def _content(query: StoredQuery) -> dict[str, Any]:
+    try:
+        content = json.loads(query.query)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise InvalidFormat("This stored query cannot be read.")
+    return content
+
+
+class _Plan(msgspec.Struct):
+    """What pages and lists show of a plan."""
+
+    epsilon: float
+    delta: float
+    sampling_rate: float
+    threshold: int
+    rounds: int
+
+
+def _described(query: StoredQuery) -> dict[str, Any]:
+    """A stored query as plain values; whether it can be run is not looked at here, since lists have many."""
+    content = _content(query)
+    try:
+        msgspec.convert(content.get("plan"), _Plan)
+    except msgspec.ValidationError:
+        raise InvalidFormat("This stored query cannot be read.") from None
+    return content
+
+
+def _round_status(round: StoredRound, live: ProgressPort | None) -> RoundStatus:
+    numbers: ProgressPort | StoredRound = live if live is not None and round.state == "open" else round
+    return RoundStatus(
+        round=round.round,
+        index=round.index,
+        state=round.state,
+        asked=numbers.asked,
+        contacted=numbers.contacted,
+        completed=numbers.completed,
+        target=round.target,
+        opened=round.opened,
+        deadline=round.deadline,
+        released=round.released,
+    )
+
+
+def ledger_view(ledger: Ledger, asked_by: Mapping[str, str]) -> LedgerView:
+    """The budget and every charge; `asked_by` says who asked a query, which is its charge's reference."""
+    charges = []
+    for entry in ledger.history():
+        query = entry.reference if entry.reference in asked_by else None
+        charges.append(
+            Charge(
+                id=entry.id,
+                time=entry.time.timestamp(),
+                what=entry.what,
+                by=asked_by[query] if query else "",
+                epsilon=entry.epsilon,
+                delta=entry.delta,
+                rounds=entry.rounds,
+                query=query,
+            )
+        )
+    spent, left = ledger.spent, ledger.left
+    return LedgerView(
+        epsilon=ledger.epsilon,
+        delta=ledger.delta,
+        spent_epsilon=spent.epsilon,
+        spent_delta=spent.delta,
+        left_epsilon=left.epsilon,
+        left_delta=left.delta,
+        charges=charges,
+    )
+
+
+def fleet_view(fleet: str, collector: CollectorPort, aggregator: AggregatorPort) -> FleetView:
+    """Devices enrolled and active, and which roles answer."""
+    roles = {"coordinator": "ready", "collector": "ready", "aggregator": "ready"}
+    enrolled, active, check_ins = 0, 0, list[tuple[float, int]]()
+    try:
+        overview = collector.overview()
+        enrolled, active, check_ins = overview.enrolled, overview.active, list(overview.check_ins)
+    except ThresherError as error:
+        roles["collector"] = error.code
+    try:
+        aggregator.public_key()
+    except ThresherError as error:
+        roles["aggregator"] = error.code
+    return FleetView(fleet=fleet, enrolled=enrolled, active=active, check_ins=check_ins, roles=roles)

@@ -1,0 +1,1 @@
+"""Where each role keeps what must survive: SQLite files or PostgreSQL, by the same SQL."""

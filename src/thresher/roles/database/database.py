@@ -1,0 +1,154 @@
+"""What a store needs of its database, and how one is opened: SQLite files or PostgreSQL, by the same SQL.
+
+SQL is written once, in the part that both understand, with two marks that the PostgreSQL side translates: `?` for a
+parameter and `WITHOUT ROWID` after a table. A batch of rows comes in as a relation named `given`, so that a thousand
+reports are a few statements and not a few thousand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+from thresher.errors import StoreUnavailable
+
+Role = Literal["collector", "aggregator", "coordinator"]
+Kind = Literal["TEXT", "BYTEA", "BIGINT", "BOOLEAN", "DOUBLE PRECISION"]
+Value: TypeAlias = str | bytes | int | float | bool | None
+Row: TypeAlias = tuple[Any, ...]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
+_POSTGRESQL = ("postgresql://", "postgres://")
+
+
+class Transaction(Protocol):
+    """Statements that happen together or not at all."""
+
+    def execute(self, sql: str, parameters: Sequence[Value] = ()) -> int:
+        """Run a statement; the number of rows it changed."""
+        ...
+
+    def fetch(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
+        """Run a statement that returns rows."""
+        ...
+
+    def execute_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> int:
+        """Run a statement that reads `rows` from the relation `given`; the number of rows it changed."""
+        ...
+
+    def fetch_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> list[Row]:
+        """Run a statement that reads `rows` from the relation `given` and returns rows."""
+        ...
+
+    def lock(self, *, shared: bool) -> None:
+        """Wait for the store's one lock, and hold it until the transaction ends.
+
+        Guarantee: whoever holds it shared sees no round open or close; waiting for it is fair. What is read after
+        this call is not older than the lock.
+        """
+        ...
+
+
+class Database(Protocol):
+    """One role's tables.
+
+    Guarantee: when a `transaction()` block has ended without an error, its changes survive a crash of the process, the
+    machine or the database. When it ended with an error none of them is there, except that a connection lost during
+    the commit itself leaves open which of the two it is. Every error of a driver becomes `StoreUnavailable`, and the
+    next transaction starts afresh. Threads may share a database.
+    """
+
+    def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
+        """Statements that happen together or not at all; with `write=False`, a view of one moment."""
+        ...
+
+    def scrub(self) -> None:
+        """Overwrite what was deleted, as far as the database can."""
+        ...
+
+    def claim(self) -> None:
+        """Be the only one that has claimed these tables, or fail."""
+        ...
+
+    def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What tells a store from others."""
+
+    used: bool
+    """Whether there are any tables."""
+    id: str | None
+    """None where there are none, and for stores from before ids were kept."""
+
+
+def look_at(where: str | Path, role: Role) -> Mark:
+    """Whose store is at a place, without changing anything there."""
+    if str(where).startswith(_POSTGRESQL):
+        from thresher.roles.database import postgresql
+
+        return postgresql.look_at(str(where), f"thresher_{role}")
+    from thresher.roles.database import sqlite
+
+    return sqlite.look_at(Path(where) / f"{role}.db")
+
+
+def open_database(where: str | Path, role: Role) -> Database:
+    """A role's database, with its tables brought to the newest version.
+
+    `where` is a directory, for the SQLite file `<role>.db` in it, or a `postgresql://` address, for the schema
+    `thresher_<role>` there.
+    """
+    from thresher.roles.database.migrations import migrate
+    from thresher.roles.database.schema import MIGRATIONS
+
+    database: Database
+    if str(where).startswith(_POSTGRESQL):
+        from thresher.roles.database.postgresql import PostgreSQL
+
+        database = PostgreSQL(str(where), f"thresher_{role}")
+    else:
+        from thresher.roles.database.sqlite import SQLite
+
+        database = SQLite(Path(where) / f"{role}.db")
+    try:
+        migrate(database, role, MIGRATIONS[role])
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+class Store:
+    """What the stores of all roles have in common: one database, which they close."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def id(self) -> str:
+        """Of this store and of every copy of it; no other store has it."""
+        with self._database.transaction(write=False) as transaction:
+            [(id,)] = transaction.fetch("SELECT id FROM store_id")
+            return str(id)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._database.close()
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of anything stored: what cannot is not looked up, so no odd text meets SQL."""
+    return _NAME.fullmatch(text) is not None
+
+
+def unavailable(reason: str, *, hint: str = "Try again in a moment.", lasting: bool = False) -> StoreUnavailable:
+    """The error of every store; the reason is ours, because a driver's message may quote a row."""
+    return StoreUnavailable(f"The database {reason}.", hint=f"Nothing was acknowledged. {hint}", lasting=lasting)

@@ -1,0 +1,374 @@
+"""From settings to a server's parts: stores, roles and peers. Every secret stays with the role that needs it."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import logging
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from thresher.clock import Clock, SystemClock
+from thresher.device.policy import Policy
+from thresher.errors import InvalidSetting, ServerUnavailable, StoreUnavailable
+from thresher.mechanism.response import Response
+from thresher.protocol.messages import RoundConfiguration, RoundSettings, check_name
+from thresher.roles.aggregator.aggregator import Aggregator
+from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.round_drawing import Drawing, LocalDrawing
+from thresher.roles.aggregator.spark_drawing import SparkDrawing, check_master
+from thresher.roles.aggregator.store import AggregatorStore
+from thresher.roles.collector.collector import Collector
+from thresher.roles.collector.store import CollectorStore
+from thresher.roles.computing import here
+from thresher.roles.coordinator.coordinator import Coordinator
+from thresher.roles.database.database import Store
+from thresher.roles.ports import AggregatorPort, CollectorPort, PublicKeyPort
+from thresher.roles.tokens import token_hash
+from thresher.server.auth import (
+    COLLECTOR_TO_AGGREGATOR,
+    COORDINATOR_TO_AGGREGATOR,
+    COORDINATOR_TO_COLLECTOR,
+    Identity,
+    Tokens,
+)
+from thresher.server.data_directory import DataDirectory, read_key_file
+from thresher.server.limits import Limits
+from thresher.server.peers import HttpAggregator, HttpCollector
+from thresher.server.role_stores import bind_stores, check_stores
+from thresher.server.server_ledger import claimed, open_ledger
+from thresher.server.services import Services
+from thresher.server.workers import Workers
+from thresher.unreachable import trusted
+
+log = logging.getLogger("thresher.server")
+
+S = TypeVar("S", bound=Store)
+T = TypeVar("T")
+P = TypeVar("P", HttpCollector, HttpAggregator)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a server is run."""
+
+    data_dir: Path
+    roles: tuple[str, ...] = ("collector", "aggregator", "coordinator")
+    host: str = "127.0.0.1"
+    port: int = 8080
+    store: str | None = field(default=None, repr=False)
+    """A `postgresql://` address; by default each role has an SQLite file in the data directory."""
+    adopt_store: bool = False
+    """Whether the data directory takes this store from now on, though it was used with another one."""
+    collector: str | None = None
+    aggregator: str | None = None
+    peer_key_files: tuple[Path, ...] = ()
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_ca: Path | None = None
+    """Who signs the peers' certificates, if not one of the usual authorities."""
+    proxies: tuple[str, ...] = ()
+    """Addresses or networks of proxies in front, whose word is taken for whether a request came over TLS."""
+    budget_epsilon: float | None = None
+    budget_delta: float | None = None
+    fleet: str = "fleet"
+    rounds: RoundSettings = field(default_factory=RoundSettings)
+    spark: str | None = None
+    """A Spark master, where the aggregator draws large rounds; by default it draws all of them itself."""
+    batches: Path | None = None
+    """A folder that all Spark workers can read, by default in the aggregator's directory."""
+    device_policy: Policy = field(default_factory=Policy)
+    """What devices agree to, as the operator states it: analysts are warned of queries that it does not allow."""
+    come_back: float = 60.0
+    store_seconds: float = 60.0
+    """How long a start waits for a database that is not there yet."""
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise InvalidSetting("tls-cert", "and tls-key go together")
+        for proxy in self.proxies:
+            _check_network(proxy)
+        check_name("fleet", self.fleet)
+        if not 0 <= self.port <= 65535:
+            raise InvalidSetting("port", "must be from 0 to 65535")
+        if not 0 < self.come_back <= 86_400:
+            raise InvalidSetting("come-back", "must be above 0 and at most 86400 seconds")
+        if self.store is not None and not self.store.startswith(("postgresql://", "postgres://")):
+            raise InvalidSetting(
+                "store", "must be a postgresql:// address", hint="Without it, SQLite files in the data directory serve."
+            )
+        if self.spark is not None:
+            check_master(self.spark)
+            if "aggregator" not in self.roles:
+                raise InvalidSetting("spark", "is for the aggregator, whose role must run here")
+        elif self.batches is not None:
+            raise InvalidSetting("batches", "is a folder for Spark, so it goes together with spark")
+
+
+def _check_network(text: str) -> None:
+    """No name and no wildcard: whoever is trusted by mistake could say that plain HTTP was TLS."""
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        raise InvalidSetting(
+            "trusted-proxy", "must be an address or a network", hint="For example 10.0.0.7 or 10.0.0.0/24."
+        ) from None
+
+
+@contextlib.contextmanager
+def assembled(
+    settings: Settings, directory: DataDirectory, clock: Clock | None = None, *, processes: bool = False
+) -> Iterator[Services]:
+    """The parts of a server, closed again at the end. With `processes`, plans are computed beside it."""
+    clock = clock or SystemClock()
+    with contextlib.ExitStack() as stack:
+        services = Services(clock=clock, tokens=Tokens({}), limits=settings.limits, come_back=settings.come_back)
+        if processes:
+            limits = settings.limits
+            services.compute = Workers(
+                limits.planners, waiting=limits.plans_waiting, seconds=limits.plan_seconds, metrics=services.metrics
+            )
+            stack.callback(services.compute.close)
+        yield _assemble(settings, directory, services, stack)
+
+
+def _assemble(
+    settings: Settings, directory: DataDirectory, services: Services, stack: contextlib.ExitStack
+) -> Services:
+    peers = _Peers(settings, services, stack)
+    stores = _Stores(settings, directory, stack)
+    if "aggregator" in directory.roles:
+        _add_aggregator(settings, directory, services, stores, stack)
+    if "collector" in directory.roles:
+        _add_collector(settings, services, stores, peers)
+    if "coordinator" in directory.roles:
+        _add_coordinator(settings, directory, services, stores, peers)
+    _register_secrets(services, directory)
+    services.tokens = _tokens(services, directory)
+    stores.bind()
+    return services
+
+
+def _add_aggregator(
+    settings: Settings, directory: DataDirectory, services: Services, stores: _Stores, stack: contextlib.ExitStack
+) -> None:
+    store = stores.open("aggregator", AggregatorStore.open)
+    own = directory.of("aggregator")
+    drawing: Drawing = LocalDrawing()
+    if settings.spark is not None:
+        drawing = SparkDrawing(settings.spark, settings.batches or own / "batches", smaller=drawing)
+    aggregator = Aggregator(store, KeyRing(own / "keys"), services.clock, drawing=drawing)
+    stack.callback(aggregator.close)
+    aggregator.recover()
+    aggregator.public_key()  # the first start makes a key
+    services.aggregator = aggregator
+    services.checks["aggregator"] = store.rounds_to_delete
+    gauge = services.metrics.gauge
+    totals = aggregator.totals  # what was in the reports is nobody's business but the operator's
+    gauge(
+        "thresher_malformed_reports",
+        "Malformed reports dropped since the start.",
+        lambda: totals().malformed,
+        operators=True,
+    )
+    gauge(
+        "thresher_duplicate_reports",
+        "Repeated reports dropped since the start.",
+        lambda: totals().duplicates,
+        operators=True,
+    )
+    gauge("thresher_releases", "Releases drawn since the start.", lambda: aggregator.totals().releases)
+
+
+def _add_collector(settings: Settings, services: Services, stores: _Stores, peers: _Peers) -> None:
+    store = stores.open("collector", CollectorStore.open)
+    services.collector = Collector(
+        store,
+        services.clock,
+        aggregator=peers.aggregator(COLLECTOR_TO_AGGREGATOR),
+        hourly=settings.limits.enrolments_per_hour,
+    )
+    services.collector.recover()
+    services.collector_store = store
+    services.checks["collector"] = store.open_rounds
+    services.metrics.gauge("thresher_open_rounds", "Rounds open now.", lambda: len(store.open_rounds()))
+
+
+def _add_coordinator(
+    settings: Settings, directory: DataDirectory, services: Services, stores: _Stores, peers: _Peers
+) -> None:
+    store = stores.open("coordinator", claimed)
+    services.coordinator_store = store
+    ledger = open_ledger(directory, store, settings.budget_epsilon, settings.budget_delta)
+
+    def check() -> None:
+        store.claim()
+        store.tokens()
+        _ = ledger.spent
+
+    services.checks["coordinator"] = check
+    services.coordinator = Coordinator(
+        store,
+        ledger,
+        services.clock,
+        peers.collector(),
+        peers.aggregator(COORDINATOR_TO_AGGREGATOR),
+        settings.fleet,
+        settings.rounds,
+        policy=settings.device_policy,
+        most_open=settings.limits.open_queries,
+        compute=services.compute or here,
+    )
+
+
+def _register_secrets(services: Services, directory: DataDirectory) -> None:
+    """Let the directory's own key and tokens open this server. Last of all: a start that fails must not let them in.
+
+    All are known already on every later start, so that one that was revoked stays so.
+    """
+    now = services.clock.now()
+    if services.collector_store is not None:
+        key = directory.secret("enrolment").token
+        services.collector_store.add_enrolment_key(_first_id(key), token_hash(key), "first", now)
+    if services.coordinator_store is not None:
+        for kind in ("analyst", "operator"):
+            token = directory.secret(kind).token
+            services.coordinator_store.add_token(_first_id(token), kind, token_hash(token), kind, now=now)
+
+
+class _Stores:
+    """The stores of the roles that run here."""
+
+    def __init__(self, settings: Settings, directory: DataDirectory, stack: contextlib.ExitStack) -> None:
+        self._settings = settings
+        self._directory = directory
+        self._stack = stack
+        self._ids: dict[str, str] = {}
+        if not settings.adopt_store:
+            self._waited(lambda: check_stores(directory, settings.store))
+
+    def open(self, role: str, opening: Callable[[str | Path], S]) -> S:
+        """Open a role's store; it is closed at the end."""
+        store = self._waited(lambda: opening(self._settings.store or self._directory.of(role)))
+        self._stack.callback(store.close)
+        self._ids[role] = store.id
+        return store
+
+    def bind(self) -> None:
+        """Keep the data directory with the stores that are open."""
+        bind_stores(self._directory, self._settings.store, self._ids)
+
+    def _waited(self, action: Callable[[], T]) -> T:
+        """Wait for a database that is not there yet, as after both machines have restarted."""
+        end, told = time.monotonic() + self._settings.store_seconds, False
+        while True:
+            try:
+                return action()
+            except StoreUnavailable as error:
+                if self._settings.store is None or error.lasting or time.monotonic() >= end:
+                    raise
+                if not told:
+                    log.warning("%s Trying again for up to %.0f s.", error.message, self._settings.store_seconds)
+                    told = True
+                time.sleep(0.5)
+
+
+class _Peers:
+    """The other roles: those that run here, or the way to them."""
+
+    def __init__(self, settings: Settings, services: Services, stack: contextlib.ExitStack) -> None:
+        self._settings = settings
+        self._services = services
+        self._stack = stack
+        self._keys = dict(read_key_file(path) for path in settings.peer_key_files)
+        self._verify = True if settings.tls_ca is None else _trusted(settings.tls_ca)
+
+    def collector(self) -> CollectorPort:
+        """The collector, for the coordinator."""
+        if self._services.collector is not None:
+            return self._services.collector
+        url = self._settings.collector
+        if url is None:
+            raise InvalidSetting("collector", "must be the address of the collector, or its role must run here")
+        return self._known("collector", HttpCollector(url, self._key(COORDINATOR_TO_COLLECTOR), verify=self._verify))
+
+    def aggregator(self, kind: str) -> AggregatorPort:
+        """The aggregator, for whoever holds a key of this kind."""
+        if self._services.aggregator is not None:
+            return self._services.aggregator
+        url = self._settings.aggregator
+        if url is not None:
+            return self._known("aggregator", HttpAggregator(url, self._key(kind), verify=self._verify))
+        if kind == COLLECTOR_TO_AGGREGATOR and self._settings.collector is None:
+            return _NoAggregator()
+        raise InvalidSetting("aggregator", "must be the address of the aggregator, or its role must run here")
+
+    def _known(self, name: str, peer: P) -> P:
+        self._stack.callback(peer.disconnect)
+        self._services.peers[name] = peer
+        return peer
+
+    def _key(self, kind: str) -> str:
+        if kind not in self._keys:
+            caller, _, called = kind.partition("-to-")
+            raise InvalidSetting(
+                "peer-key-file",
+                f"is missing for the {called}",
+                hint=f"Copy {called}/{caller}.key from the {called}'s data directory and name it here.",
+            )
+        return self._keys[kind]
+
+
+def _trusted(path: Path) -> ssl.SSLContext:
+    try:
+        return trusted(path)
+    except InvalidSetting as error:
+        raise InvalidSetting("tls-ca", "is not a file with certificates that can be read", hint=error.hint) from None
+
+
+class _NoAggregator:
+    """For one of several collectors that share a database: another one forwards."""
+
+    def public_key(self) -> PublicKeyPort:
+        """Not here."""
+        raise ServerUnavailable("This collector knows no aggregator.")
+
+    def add_batch(self, round: str, number: int, blob: bytes) -> None:
+        """Not here."""
+        raise ServerUnavailable("This collector knows no aggregator.")
+
+    def release(self, configuration: RoundConfiguration, batches: int, response: Response) -> str:
+        """Not here."""
+        raise ServerUnavailable("This collector knows no aggregator.")
+
+    def forget(self, round: str) -> None:
+        """Not here."""
+        raise ServerUnavailable("This collector knows no aggregator.")
+
+
+def _tokens(services: Services, directory: DataDirectory) -> Tokens:
+    store, clock = services.coordinator_store, services.clock
+    peers = {
+        token_hash(secret.token): Identity(secret.kind, secret.kind)
+        for secret in directory.secrets
+        if "-to-" in secret.kind
+    }
+    if store is None:
+        # Elsewhere is a store of tokens; here only this server's own operator is known.
+        operator = directory.secret("operator").token
+        return Tokens(peers | {token_hash(operator): Identity("operator", "operator")})
+
+    def find(hashed: bytes) -> Identity | None:
+        token = store.token(hashed)
+        return Identity(token.kind, token.name) if token is not None and token.valid(clock.now()) else None
+
+    return Tokens(peers, find)
+
+
+def _first_id(token: str) -> str:
+    return f"first-{token_hash(token).hex()[:12]}"

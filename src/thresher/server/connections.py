@@ -1,0 +1,301 @@
+"""What one connection may take, before any route is asked: bytes of a head, seconds for head, body and answer.
+
+uvicorn reads requests with the class that `guarded` makes. It closes a connection
+
+- whose request line and headers are longer than `Limits.head_bytes`: the parser never sees more of them,
+- whose head takes longer than `head_seconds`, or whose body takes longer than `body_seconds`,
+- whose other side does not take the answer for `stall_seconds`,
+- that is one too many for its address, or for the server (`door`).
+
+It speaks HTTP/1.1 and nothing else: a request that asks for another protocol (`Upgrade`) is read as if it did not.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, Final
+
+from thresher.server.door import Door, Guest
+from thresher.server.limits import KIB
+from thresher.server.problem import Refused, answer_of
+
+_PIECE: Final = 4 * KIB
+"""While a head is read, the parser gets at most so much at a time."""
+_BODY_PIECE: Final = 16 * KIB
+_DRAINED: Final = 256 * KIB
+"""What is still read of a body whose answer was sent already."""
+_GRACE_SECONDS: Final = 5.0
+"""How much longer than a route waits for a body: the route's own answer comes first."""
+_BETWEEN, _HEAD, _BODY = range(3)
+
+
+class _Guarded(Guest):
+    """What both of uvicorn's classes get; `guarded` puts it in front of one of them."""
+
+    door: Door
+    cycle: Any
+
+    def at_work(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def connection_made(self, transport: Any) -> None:
+        """Let uvicorn have the connection, if the door does."""
+        if self.arriving is not None:
+            self.door.succeed(self.arriving, self)
+            self.arriving = None
+        if self.door.enter(self, transport):
+            super().connection_made(transport)  # type: ignore[misc]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection is gone."""
+        self.door.leave(self)
+        if self.cycle is not None or getattr(self, "flow", None) is not None:  # uvicorn had it
+            super().connection_lost(error)  # type: ignore[misc]
+
+    def send_400_response(self, message: str) -> None:
+        """Say that a request cannot be read, unless an answer is on its way; then close the connection."""
+        answering = bool(getattr(self, "pipeline", None))
+        if self.at_work():
+            answering = answering or self.cycle.response_started
+            self.cycle.disconnected = True  # what its route still sends goes nowhere
+            self.cycle.message_event.set()
+        if answering:
+            self.transport.close()
+        else:
+            super().send_400_response(message)  # type: ignore[misc]
+
+    def pause_writing(self) -> None:
+        """The other side does not take what it is sent."""
+        self.stalled = self.door.now() + self.door.limits.stall_seconds
+        super().pause_writing()  # type: ignore[misc]
+
+    def resume_writing(self) -> None:
+        """The other side goes on."""
+        self.stalled = math.inf
+        super().resume_writing()  # type: ignore[misc]
+
+    def _awaits_head(self) -> None:
+        """Of the next request something has come: the rest must follow."""
+        self.expect("head-seconds", self.door.now() + self.door.limits.head_seconds)
+
+    def _awaits_body(self) -> None:
+        self.door.waiting.pop(self, None)
+        self.expect("body-seconds", self.door.now() + self.door.limits.body_seconds + _GRACE_SECONDS)
+
+    def _has_all(self) -> None:
+        self.door.waiting.pop(self, None)
+        self.due = math.inf
+
+
+class _HttpTools(_Guarded):
+    """In front of uvicorn's class on httptools, whose parser itself has no limit for a head."""
+
+    _phase = _BETWEEN
+    _head = 0
+    _drained = 0
+    _around = 0
+    _completed = False
+    parser: Any
+    headers: Any
+    url: bytes
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.parser = _parser()(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser, a little at a time while it reads a head."""
+        if self._phase == _BETWEEN and self.due == math.inf:
+            self._awaits_head()
+        start = 0
+        while start < len(data) and not self.transport.is_closing():
+            before, self._completed = self._phase, False
+            piece = data[start : start + (_BODY_PIECE if before == _BODY else self._room())]
+            start += len(piece)
+            super().data_received(piece)  # type: ignore[misc]
+            if self.transport.is_closing():
+                return  # it was refused, and there may be no request
+            if self._phase == _BODY:
+                if self.cycle.response_complete and self._is_endless(len(piece)):
+                    return
+                if self._goes_around(len(piece)):
+                    return
+            # How much of a piece that also held the end of a request belongs to the next one, nobody says.
+            elif before == _BODY or self._completed:
+                self._head = 0
+            elif self._is_too_long(len(piece)):
+                return
+        if self._phase == _HEAD and self.due == math.inf:
+            self._awaits_head()
+
+    def _room(self) -> int:
+        """How much of a head the parser may be given next."""
+        return min(_PIECE, self.door.limits.head_bytes - self._head)
+
+    def _is_too_long(self, more: int) -> bool:
+        self._head += more
+        if self._head < self.door.limits.head_bytes:
+            return False
+        refused = Refused(431, "headers-too-large", "The request line and headers are too long.")
+        status, headers, body = answer_of(refused)
+        lines = [f"HTTP/1.1 {status} Request Header Fields Too Large".encode()]
+        lines += [name + b": " + value for name, value in (*headers, (b"connection", b"close"))]
+        self.transport.write(b"\r\n".join([*lines, b"", body]))
+        self.door.leave(self)
+        self.door.tell("head-bytes")
+        self.transport.close()
+        return True
+
+    def _is_endless(self, more: int) -> bool:
+        self._drained += more
+        if self._drained <= _DRAINED:
+            return False
+        self.door.close(self, "body-bytes")
+        return True
+
+    def _goes_around(self, more: int) -> bool:
+        """Extensions of a chunk and trailers: the parser keeps a line of them whole, and copies it with every piece."""
+        self._around += more
+        if self._around <= self.door.limits.head_bytes + _BODY_PIECE:
+            return False
+        self.door.close(self, "around-body")
+        return True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header of the head; one that follows the body is nobody's, and must not join those that were read."""
+        if self._phase != _BODY:
+            super().on_header(name, value)  # type: ignore[misc]
+
+    def on_body(self, body: bytes) -> None:
+        """Some of a body's content."""
+        self._around = 0
+        super().on_body(body)  # type: ignore[misc]
+
+    def on_message_begin(self) -> None:
+        """The parser has seen the first byte of a request."""
+        self._phase = _HEAD
+        super().on_message_begin()  # type: ignore[misc]
+
+    def plain_head(self) -> bytes:
+        """The head that was read last, without what asks for another protocol."""
+        import httptools
+
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            raise httptools.HttpParserError("CONNECT")
+        lines = [method + b" " + self.url + b" HTTP/" + self.parser.get_http_version().encode()]
+        lines += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
+
+    def on_headers_complete(self) -> None:
+        """The parser has a whole head."""
+        if self.parser.should_upgrade():
+            return  # it is read again without that
+        self._phase, self._head, self._drained, self._around = _BODY, 0, 0, 0
+        self._awaits_body()
+        super().on_headers_complete()  # type: ignore[misc]
+
+    def on_message_complete(self) -> None:
+        """The parser has a whole request."""
+        if self.parser.should_upgrade():
+            return
+        self._phase, self._completed = _BETWEEN, True
+        self._has_all()
+        super().on_message_complete()  # type: ignore[misc]
+
+    def on_response_complete(self) -> None:
+        """The answer is sent; uvicorn closes the connection if no other request comes in time."""
+        super().on_response_complete()  # type: ignore[misc]
+        if self._phase != _BODY and not self.at_work():
+            self.door.waiting[self] = None
+
+
+@functools.cache
+def _parser() -> Any:
+    """httptools' parser for a server that speaks HTTP/1.1 alone.
+
+    By itself it takes a request that asks for another protocol to have no body, whatever its length says, and what
+    follows for that protocol. uvicorn goes on to read HTTP: bytes of a body would be the next request.
+    """
+    import httptools
+
+    class Parser(httptools.HttpRequestParser):
+        """Reads the head of such a request once more, without what asks for another protocol."""
+
+        def __init__(self, protocol: _HttpTools) -> None:
+            super().__init__(protocol)
+            self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+            self._protocol = protocol
+
+        def feed_data(self, data: Any) -> None:
+            """Parse."""
+            while True:
+                try:
+                    super().feed_data(data)
+                except httptools.HttpParserUpgrade as upgrade:
+                    data = self._protocol.plain_head() + data[upgrade.args[0] :]
+                else:
+                    return
+
+    return Parser
+
+
+class _H11(_Guarded):
+    """In front of uvicorn's class on h11, whose parser has a limit for a head; see `configured`."""
+
+    conn: Any
+    scope: Any
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser."""
+        import h11
+
+        if self.due == math.inf and not self.at_work():
+            self._awaits_head()
+        while data and not self.transport.is_closing():
+            reads_head = self.conn.their_state is h11.IDLE
+            room = self.door.limits.head_bytes - len(self.conn.trailing_data[0]) if reads_head else len(data)
+            piece, data = data[: max(1, room)], data[max(1, room) :]
+            super().data_received(piece)  # type: ignore[misc]
+        self._look()
+
+    def _should_upgrade(self) -> bool:
+        """Whether a request is for no HTTP server; one that asks for another protocol is read like any other."""
+        return bool(self.scope["method"] == "CONNECT")
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        """Refuse such a request."""
+        self.send_400_response("Invalid HTTP request received.")
+
+    def on_response_complete(self) -> None:
+        """The answer is sent; uvicorn closes the connection if no other request comes in time."""
+        super().on_response_complete()  # type: ignore[misc]
+        self._look()
+        if not self.at_work() and self.due == math.inf:
+            self.door.waiting[self] = None
+
+    def _look(self) -> None:
+        import h11
+
+        if self.conn.their_state is h11.SEND_BODY:
+            if self.why != "body-seconds" or self.due == math.inf:
+                self._awaits_body()
+        elif self.conn.their_state is not h11.IDLE or self.why == "body-seconds":
+            self._has_all()
+
+
+def configured(config: Any, door: Door) -> None:
+    """Make uvicorn read requests behind a door; `config` must not be loaded yet."""
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+    config.h11_max_incomplete_event_size = door.limits.head_bytes - 1  # as many without an end are too many
+    config.http = guarded(AutoHTTPProtocol, door)
+    config.load()
+
+
+def guarded(base: type, door: Door) -> Any:
+    """One of uvicorn's two classes for HTTP, behind a door."""
+    mixed = _HttpTools if hasattr(base, "on_headers_complete") else _H11
+    return type(f"Guarded{base.__name__}", (mixed, base), {"door": door})

@@ -1,0 +1,286 @@
+"""The operator's routes: enrolment keys, tokens, the aggregator's key. Secrets are shown once, when they are made."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from thresher.errors import NotFound
+from thresher.protocol.messages import Message, Name, Seconds
+from thresher.roles.tokens import new_token, token_hash
+from thresher.server.peer_messages import AggregatorKey
+from thresher.server.routing import Call, Route
+
+OPERATOR = ("operator",)
+MOST_DEVICES = 1_000
+"""Listed for a key."""
+
+
+class NewEnrolmentKey(Message, frozen=True, kw_only=True):
+    """Make an enrolment key, for a time or a number of devices, in all or in an hour, if wanted."""
+
+    name: Name
+    seconds: Seconds | None = None
+    devices: Annotated[int, Meta(ge=1, le=1 << 40)] | None = None
+    hourly: Annotated[int, Meta(ge=1, le=1 << 40)] | None = None
+
+
+class EnrolmentKeyMade(Message, frozen=True, kw_only=True):
+    """The key, shown this once."""
+
+    id: Name
+    key: str
+
+
+class EnrolmentKeyShown(Message, frozen=True, kw_only=True):
+    """An enrolment key without its secret."""
+
+    id: Name
+    name: str
+    created: float
+    expires: float | None
+    revoked: bool
+    devices: int | None
+    """How many devices it may enrol; null for any number."""
+    hourly: int | None
+    """How many in an hour; null for as many as the server says."""
+    enrolled: int
+
+
+class EnrolmentKeys(Message, frozen=True, kw_only=True):
+    """All enrolment keys."""
+
+    keys: list[EnrolmentKeyShown]
+
+
+class DeviceShown(Message, frozen=True, kw_only=True):
+    """A device that has enrolled: when it did and was last here, each to the day, and nothing of what it holds."""
+
+    id: Name
+    enrolled: float | None
+    """Null for devices from before this was kept."""
+    last_check_in: float | None
+    revoked: bool
+
+
+class DeviceList(Message, frozen=True, kw_only=True):
+    """The devices of one enrolment key: how many there are, and the 1,000 that enrolled last."""
+
+    number: int
+    devices: list[DeviceShown]
+
+
+class DevicesRevoked(Message, frozen=True, kw_only=True):
+    """How many devices were revoked by this request."""
+
+    revoked: int
+
+
+class NewToken(Message, frozen=True, kw_only=True):
+    """Make a token for a person or a program."""
+
+    name: Name
+    role: Literal["analyst", "operator"]
+    seconds: Seconds | None = None
+
+
+class TokenMade(Message, frozen=True, kw_only=True):
+    """The token, shown this once."""
+
+    id: Name
+    token: str
+
+
+class TokenShown(Message, frozen=True, kw_only=True):
+    """A token without its secret."""
+
+    id: Name
+    name: str
+    role: str
+    created: float
+    expires: float | None
+    revoked: bool
+
+
+class TokenList(Message, frozen=True, kw_only=True):
+    """All tokens that an operator made."""
+
+    tokens: list[TokenShown]
+
+
+def _expires(call: Call, seconds: float | None) -> float | None:
+    return None if seconds is None else call.services.clock.now() + seconds
+
+
+def _new_id() -> str:
+    return secrets.token_hex(6)
+
+
+def _make_enrolment_key(call: Call) -> EnrolmentKeyMade:
+    message: NewEnrolmentKey = call.body
+    made = EnrolmentKeyMade(id=_new_id(), key=new_token("enrolment"))
+    call.services.the_collector_store.add_enrolment_key(
+        made.id,
+        token_hash(made.key),
+        message.name,
+        call.services.clock.now(),
+        expires=_expires(call, message.seconds),
+        devices=message.devices,
+        hourly=message.hourly,
+    )
+    return made
+
+
+def _enrolment_keys(call: Call) -> EnrolmentKeys:
+    return EnrolmentKeys(
+        keys=[
+            EnrolmentKeyShown(
+                id=key.id,
+                name=key.name,
+                created=key.created,
+                expires=key.expires,
+                revoked=key.revoked is not None,
+                devices=key.devices,
+                hourly=key.hourly,
+                enrolled=key.enrolled,
+            )
+            for key in call.services.the_collector_store.enrolment_keys()
+        ]
+    )
+
+
+def _revoke_enrolment_key(call: Call) -> None:
+    if not call.services.the_collector_store.revoke_enrolment_key(call.path["id"], call.services.clock.now()):
+        raise _no_such_key()
+
+
+def _devices(call: Call) -> DeviceList:
+    found = call.services.the_collector.devices_of_key(call.path["id"], MOST_DEVICES)
+    if found is None:
+        raise _no_such_key()
+    number, devices = found
+    return DeviceList(
+        number=number,
+        devices=[
+            DeviceShown(id=each.id, enrolled=each.enrolled, last_check_in=each.last_check_in, revoked=each.revoked)
+            for each in devices
+        ],
+    )
+
+
+def _revoke_devices(call: Call) -> DevicesRevoked:
+    revoked = call.services.the_collector.revoke_devices(call.path["id"])
+    if revoked is None:
+        raise _no_such_key()
+    return DevicesRevoked(revoked=revoked)
+
+
+def _revoke_device(call: Call) -> None:
+    if not call.services.the_collector.revoke_device(call.path["id"]):
+        raise NotFound("There is no such device.")
+
+
+def _no_such_key() -> NotFound:
+    return NotFound("There is no such enrolment key.")
+
+
+def _make_token(call: Call) -> TokenMade:
+    message: NewToken = call.body
+    made = TokenMade(id=_new_id(), token=new_token(message.role))
+    call.services.the_coordinator_store.add_token(
+        made.id,
+        message.role,
+        token_hash(made.token),
+        message.name,
+        now=call.services.clock.now(),
+        expires=_expires(call, message.seconds),
+    )
+    return made
+
+
+def _tokens(call: Call) -> TokenList:
+    return TokenList(
+        tokens=[
+            TokenShown(
+                id=token.id,
+                name=token.name,
+                role=token.kind,
+                created=token.created,
+                expires=token.expires,
+                revoked=token.revoked is not None,
+            )
+            for token in call.services.the_coordinator_store.tokens()
+        ]
+    )
+
+
+def _revoke_token(call: Call) -> None:
+    if not call.services.the_coordinator_store.revoke_token(call.path["id"], call.services.clock.now()):
+        raise NotFound("There is no such token.")
+
+
+def _key(call: Call) -> AggregatorKey:
+    key = call.services.the_aggregator.public_key()
+    return AggregatorKey(key_id=key.key_id, public_key=key.raw.hex())
+
+
+def _rotate(call: Call) -> AggregatorKey:
+    key = call.services.the_aggregator.rotate()
+    return AggregatorKey(key_id=key.key_id, public_key=key.raw.hex())
+
+
+_ENROLMENT_KEYS = "/v1/operator/enrolment-keys"
+_TOKENS = "/v1/operator/tokens"
+_KEYS = "/v1/operator/keys"
+ROUTES = (
+    Route(
+        "POST", _ENROLMENT_KEYS, "make_enrolment_key", "Make an enrolment key; it is shown this once.",
+        OPERATOR, "collector", _make_enrolment_key,
+        body=NewEnrolmentKey, answer=EnrolmentKeyMade, status=201, problems=(400,),
+    ),
+    Route(
+        "GET", _ENROLMENT_KEYS, "list_enrolment_keys", "All enrolment keys, without their secrets.",
+        OPERATOR, "collector", _enrolment_keys, answer=EnrolmentKeys,
+    ),
+    Route(
+        "DELETE", f"{_ENROLMENT_KEYS}/{{id}}", "revoke_enrolment_key",
+        "Nobody enrols with this key any more; devices that did stay.",
+        OPERATOR, "collector", _revoke_enrolment_key, problems=(404,),
+    ),
+    Route(
+        "GET", f"{_ENROLMENT_KEYS}/{{id}}/devices", "list_devices", "The devices that enrolled with this key.",
+        OPERATOR, "collector", _devices, answer=DeviceList, problems=(404,),
+    ),
+    Route(
+        "DELETE", f"{_ENROLMENT_KEYS}/{{id}}/devices", "revoke_devices",
+        "Revoke this key and every device that enrolled with it.",
+        OPERATOR, "collector", _revoke_devices, answer=DevicesRevoked, problems=(404,),
+    ),
+    Route(
+        "DELETE", "/v1/operator/devices/{id}", "revoke_device",
+        "Take nothing more of this device; reports that were taken stay.",
+        OPERATOR, "collector", _revoke_device, problems=(404,),
+    ),
+    Route(
+        "POST", _TOKENS, "make_token", "Make an analyst's or operator's token; it is shown this once.",
+        OPERATOR, "coordinator", _make_token, body=NewToken, answer=TokenMade, status=201, problems=(400,),
+    ),
+    Route(
+        "GET", _TOKENS, "list_tokens", "All tokens, without their secrets.",
+        OPERATOR, "coordinator", _tokens, answer=TokenList,
+    ),
+    Route(
+        "DELETE", f"{_TOKENS}/{{id}}", "revoke_token", "This token opens nothing any more.",
+        OPERATOR, "coordinator", _revoke_token, problems=(404,),
+    ),
+    Route(
+        "GET", _KEYS, "show_key", "The key that new rounds are sealed to; devices can pin it.",
+        OPERATOR, "aggregator", _key, answer=AggregatorKey,
+    ),
+    Route(
+        "POST", f"{_KEYS}/rotate", "rotate_key", "A new key for the rounds to come; open rounds keep theirs.",
+        OPERATOR, "aggregator", _rotate, answer=AggregatorKey, problems=(400,),
+    ),
+)  # fmt: skip

@@ -1,0 +1,84 @@
+"""What the roles say to one another over HTTP, when they run apart. See `thresher.roles.ports`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from thresher.protocol.messages import Count, Message, Name, RoundConfiguration
+
+
+class OpenRound(Message, frozen=True, kw_only=True):
+    """Show this round to devices."""
+
+    configuration: RoundConfiguration
+    target: Count | None = None
+
+
+class RoundNumbers(Message, frozen=True, kw_only=True):
+    """The public numbers of a round."""
+
+    asked: Count
+    contacted: Count
+    completed: Count
+
+
+class Forwarded(Message, frozen=True, kw_only=True):
+    """How many batches of a round the aggregator has."""
+
+    batches: Count
+
+
+class Overview(Message, frozen=True, kw_only=True):
+    """The fleet at a glance, as the collector knows it."""
+
+    enrolled: Count
+    active: Count
+    check_ins: list[tuple[float, int]]
+
+
+class AggregatorKey(Message, frozen=True, kw_only=True):
+    """The key that new rounds are sealed to; devices can pin it."""
+
+    key_id: Name
+    public_key: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+
+    @property
+    def raw(self) -> bytes:
+        """The key's 32 bytes."""
+        return bytes.fromhex(self.public_key)
+
+
+class RetireKeys(Message, frozen=True, kw_only=True):
+    """Delete the private half of every old key but these."""
+
+    in_use: list[Name]
+
+
+class KeysRetired(Message, frozen=True, kw_only=True):
+    """The keys that were deleted."""
+
+    retired: list[Name]
+
+
+class ResponseStated(Message, frozen=True, kw_only=True):
+    """How many devices took part in a round."""
+
+    asked: Count
+    contacted: Count
+    completed: Count
+
+
+class ReleaseRound(Message, frozen=True, kw_only=True):
+    """Release this round, once all its batches are there."""
+
+    configuration: RoundConfiguration
+    batches: Count
+    response: ResponseStated
+
+
+class Released(Message, frozen=True, kw_only=True):
+    """A release, as `Release.to_json` writes it."""
+
+    release: str

@@ -1,0 +1,123 @@
+"""Errors on the wire: one shape, application/problem+json, made from the `code` of what was raised.
+
+Statuses stand in the table of `thresher.errors`. Those that only exist on the wire are 403 (a token of another role),
+405, 408 (a body that is too slow), 410 (a round that has closed), 413 (a body that is too large), 429 (too many
+requests) and 431 (headers that are too long).
+
+Anything that is not ours is a 500 with an opaque number; the log gets that number and the exception's type, because a
+message or a traceback could hold what a person sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+from collections.abc import Mapping
+
+from thresher.errors import LedgerUnavailable, ServerUnavailable, StoreUnavailable, ThresherError, http_status
+from thresher.protocol.messages import Problem, encode
+
+log = logging.getLogger("thresher.server")
+
+MEDIA_TYPE = b"application/problem+json"
+RETRY_SECONDS = 1
+"""What `Retry-After` says when nobody knows better: the same sealed bytes can safely be sent again at any time."""
+
+_TITLES = {
+    400: "Not a valid message",
+    401: "Not authorised",
+    402: "Budget exceeded",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Too slow",
+    409: "Conflict",
+    410: "Closed",
+    413: "Too large",
+    422: "Not possible",
+    429: "Too many requests",
+    431: "Headers too long",
+    500: "Internal error",
+    501: "Not installed",
+    503: "Not available",
+}
+# The messages of these errors may name files or hosts of the server's machine.
+_HIDDEN: tuple[type[ThresherError], ...] = (LedgerUnavailable, StoreUnavailable, ServerUnavailable)
+_UNAVAILABLE = "The server cannot do this now. Nothing was acknowledged, nothing is lost."
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class Refused(ThresherError):
+    """A request is refused for a reason that only exists on the wire: its size, its rate, its token's role."""
+
+    def __init__(
+        self, status: int, code: str, message: str, *, hint: str = "", retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.code = code  # one class for all: the code belongs to the instance
+        self.retry_after = retry_after
+
+
+def status_of(error: ThresherError) -> int:
+    """The HTTP status of an error of ours."""
+    return error.status if isinstance(error, Refused) else http_status(error)
+
+
+def problem_of(error: BaseException) -> Problem:
+    """What the other side may know of an error.
+
+    Guarantee: of an exception that is not a `ThresherError`, nothing but an opaque number.
+    """
+    if not isinstance(error, ThresherError):
+        number = secrets.token_hex(6)
+        log.error("internal error %s: %s", number, type(error).__name__)
+        return _problem(500, "internal", f"Something went wrong here. The log has it under {number}.", "")
+    status = status_of(error)
+    if isinstance(error, _HIDDEN):
+        return _problem(status, error.code, _UNAVAILABLE, "Try again later.")
+    return _problem(status, error.code, error.message, error.hint)
+
+
+def answer_of(error: BaseException) -> tuple[int, Headers, bytes]:
+    """Status, headers and body of the answer to an error."""
+    problem = problem_of(error)
+    headers = [(b"content-type", MEDIA_TYPE), (b"cache-control", b"no-store")]
+    if problem.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if problem.status in (429, 503):
+        headers.append((b"retry-after", str(retry_seconds(error)).encode()))
+    body = encode(problem)
+    headers.append((b"content-length", str(len(body)).encode()))
+    return problem.status, headers, body
+
+
+def retry_seconds(error: BaseException) -> int:
+    """Whole seconds for `Retry-After`, at least 1."""
+    asked: float | None = getattr(error, "retry_after", None)
+    if asked is None or not 0 < asked < math.inf:
+        return RETRY_SECONDS
+    return max(1, math.ceil(asked))
+
+
+def _problem(status: int, code: str, detail: str, hint: str) -> Problem:
+    return Problem(
+        type=f"urn:thresher:problem:{code}",
+        title=_TITLES.get(status, "Error"),
+        status=status,
+        code=code,
+        detail=detail,
+        hint=hint,
+    )
+
+
+def http_refusal(status: int, headers: Mapping[str, str] | None = None) -> Refused:
+    """What the router itself refuses: an unknown path, a method the path does not have."""
+    if status == 404:
+        return Refused(404, "not-found", "There is nothing at this path.", hint="See /openapi.json.")
+    if status == 405:
+        allowed = (headers or {}).get("Allow", "another method")
+        return Refused(405, "method-not-allowed", f"This path takes {allowed}.")
+    return Refused(status, "refused", "This request cannot be answered.")

@@ -1,0 +1,221 @@
+"""The route table's row, and the endpoint that serves one: token, rate, body, then a plain function in a thread.
+
+The table is data: the OpenAPI document and the test of who may call what are made from it, so that a new route cannot
+be forgotten in either. Device routes have rows too, but are served by `device_routes` in a shorter way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from thresher.protocol.messages import Message, decode, encode
+from thresher.roles.computing import on_behalf_of
+from thresher.roles.tokens import token_hash
+from thresher.server.auth import ANALYST, Identity, bearer, check_kind
+from thresher.server.limits import KIB, TokenBuckets, read_body, stated_length
+from thresher.server.own_thread import Alone
+from thresher.server.problem import Refused, answer_of, http_refusal
+
+if TYPE_CHECKING:
+    from thresher.server.services import Services
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+ServerRole = Literal["collector", "aggregator", "coordinator"]
+
+JSON = "application/json"
+OCTETS = "application/octet-stream"
+EVENTS = "text/event-stream"
+TEXT = "text/plain"
+
+_SMALL = 64 * KIB
+"""Longer bodies are read in a thread."""
+_JSON_HEADERS = [
+    (b"content-type", b"application/json"),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, as a handler sees it."""
+
+    services: Services
+    identity: Identity | None
+    path: Mapping[str, str]
+    body: Any
+    token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One row of the table.
+
+    `opens` are the kinds of token that open it, none for a public route; a public route may show more to those with a
+    token of the kinds `also`. `role` is the server role that serves it, None
+    for all. A handler is a plain function that may block; it runs in a thread. With `answers=EVENTS` it is an
+    asynchronous generator of events instead.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    opens: tuple[str, ...]
+    role: ServerRole | None
+    handler: Callable[[Call], Any] | None = None
+    body: type[Message] | None = None
+    takes: str = JSON
+    answer: type | None = None
+    answers: str = JSON
+    status: int = 200
+    largest_body: int = 64 * KIB
+    reads: bool = False
+    """The handler reads its body itself: it gets the bytes."""
+    alone: bool = False
+    """The handler may hang on a store or a peer, and must not keep others from a thread: it gets one of its own."""
+    at_once: bool = False
+    """The handler neither waits nor computes: it needs no thread."""
+    problems: tuple[int, ...] = ()
+    also: tuple[str, ...] = ()
+
+
+class Endpoint:
+    """All methods of one path, as an ASGI application that never raises."""
+
+    def __init__(self, services: Services, routes: Iterable[Route], buckets: Mapping[str, TokenBuckets]) -> None:
+        self._services = services
+        self._routes = {route.method: route for route in routes}
+        self._path = next(iter(self._routes.values())).path
+        self._buckets = buckets
+        self._alone: dict[tuple[str, str | None], Alone] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        method = scope["method"]
+        status = 499  # whoever asked went away; replaced by every answer
+        try:
+            route = self._routes.get("GET" if method == "HEAD" else method)
+            if route is None:
+                raise http_refusal(405, {"Allow": ", ".join(sorted(self._routes))})
+            with contextlib.ExitStack() as held:
+                call = await self._call(route, scope, receive, held)
+                if route.answers == EVENTS:
+                    status = 200
+                    assert route.handler is not None
+                    await self._stream(route.handler(call), receive, send)
+                    return
+                result = await self._result(route, call)
+            status, headers, body = _answer(route, result)
+        except ConnectionResetError:
+            return
+        except Exception as error:
+            status, headers, body = answer_of(error)
+            if status == 405:
+                headers.append((b"allow", ", ".join(sorted(self._routes)).encode()))
+        finally:
+            known = method if method in ("HEAD", *self._routes) else "other"
+            self._services.metrics.request(known, self._path, status)
+        await respond(send, status, headers, body)
+
+    async def _result(self, route: Route, call: Call) -> Any:
+        assert route.handler is not None
+        if route.at_once:
+            return route.handler(call)
+        if route.alone:
+            # One for each kind of caller, since whoever asks may get what another was told.
+            kind = None if call.identity is None else call.identity.kind
+            alone = self._alone.setdefault((route.method, kind), Alone())
+            return await alone(route.handler, call)
+        with on_behalf_of(token_hash(call.token)):
+            return await asyncio.to_thread(route.handler, call)
+
+    async def _call(self, route: Route, scope: Scope, receive: Receive, held: contextlib.ExitStack) -> Call:
+        """The request, of one who may make it. Its body counts as theirs for as long as `held` lasts."""
+        services = self._services
+        identity, token = None, ""
+        headers = scope["headers"]
+        opens = route.opens
+        if route.also and any(name == b"authorization" for name, _ in headers):
+            opens = route.also  # a wrong token is refused, and not taken for none
+        if opens:
+            token = bearer(headers)
+            kind = check_kind(token, opens)
+            # Before the look-up, so that one caller cannot keep a store busy.
+            self._buckets["peer" if "-to-" in kind else kind].take(token_hash(token))
+            identity = await asyncio.to_thread(services.tokens.identify, token, opens)
+        body: Any = None
+        if route.method in ("POST", "PUT"):
+            if identity is not None and identity.kind in ANALYST:
+                held.enter_context(services.bodies.hold(token_hash(token), stated_length(headers, route.largest_body)))
+            body = await read_body(headers, receive, route.largest_body, services.limits.body_seconds)
+            if route.body is not None and not route.reads:
+                small = len(body) <= _SMALL
+                body = decode(route.body, body) if small else await asyncio.to_thread(decode, route.body, body)
+            elif body and route.body is None and route.takes == JSON:
+                raise Refused(400, "invalid-format", "This request takes no body.")
+        return Call(services, identity, scope.get("path_params", {}), body, token)
+
+    async def _stream(self, events: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
+        """Send events until they end or the other side goes; the first is fetched before the answer starts.
+
+        Guarantee: whoever goes is noticed at once, also while there is nothing to send: streams are limited in number.
+        """
+        first = await anext(events, None)
+        headers = [(b"content-type", EVENTS.encode()), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            event = first
+            while event is not None and not gone.done():
+                await send({"type": "http.response.body", "body": event, "more_body": True})
+                event = await _unless(gone, events)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except OSError:
+            return
+        finally:
+            gone.cancel()
+            await events.aclose()  # type: ignore[attr-defined]
+
+
+async def _unless(gone: asyncio.Future[None], events: AsyncIterator[bytes]) -> bytes | None:
+    """The next event; None if there is none, or once the other side has gone."""
+    coming = asyncio.ensure_future(anext(events, None))
+    try:
+        await asyncio.wait((coming, gone), return_when=asyncio.FIRST_COMPLETED)
+        return coming.result() if coming.done() else None
+    finally:
+        if not coming.done():
+            coming.cancel()
+            await asyncio.wait((coming,))  # what it holds is given back before the events are closed
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def respond(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    """Send a whole answer."""
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _answer(route: Route, result: Any) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    status = route.status
+    if isinstance(result, tuple):
+        status, result = result
+    if result is None:
+        return 204, [(b"cache-control", b"no-store")], b""
+    body = result if isinstance(result, bytes) else encode(result)
+    headers = list(_JSON_HEADERS)
+    if route.answers != JSON:
+        headers[0] = (b"content-type", route.answers.encode())
+    headers.append((b"content-length", str(len(body)).encode()))
+    return status, headers, body

@@ -1,0 +1,108 @@
+"""Connections of a TLS listener, from their first moment: whoever only begins a handshake is counted and timed too.
+
+uvicorn's own listener hands a connection over once TLS is agreed on; thousands that never get there would be nobody's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from typing import Any
+
+from thresher.server.door import Door, Guest
+
+log = logging.getLogger("thresher.server")
+
+_AT_ONCE = 100
+_PAUSE_SECONDS = 1.0
+
+
+class _Arriving(Guest):
+    """A connection until TLS is agreed on; to the door it is its own transport."""
+
+    def __init__(self, connection: socket.socket, address: Any) -> None:
+        self._connection = connection
+        self._address = address
+        self.task: asyncio.Task[None] | None = None
+
+    def get_extra_info(self, name: str) -> Any:
+        """The address of the other side, in the way of a transport."""
+        return self._address
+
+    def abort(self) -> None:
+        """Close the connection."""
+        if self.task is not None:
+            self.task.cancel()
+        with contextlib.suppress(OSError):
+            self._connection.close()
+
+
+class Acceptor:
+    """Accepts at a socket, agrees on TLS, and hands connections to uvicorn; closes as uvicorn's own listeners do."""
+
+    def __init__(self, server: Any, listener: socket.socket, door: Door) -> None:
+        self._server = server
+        self._context: ssl.SSLContext = server.config.ssl
+        self._listener = listener
+        self._door = door
+        self._loop = asyncio.get_running_loop()
+        self._arriving: set[asyncio.Task[None]] = set()
+        self._open = True
+        listener.setblocking(False)
+        listener.listen(server.config.backlog)
+        self._loop.add_reader(listener, self._accept)
+
+    def close(self) -> None:
+        """Accept no more, and give up on those that have not agreed on TLS."""
+        if self._open:
+            self._open = False
+            self._loop.remove_reader(self._listener)
+            for task in tuple(self._arriving):
+                task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Wait until nothing of this is left."""
+        await asyncio.gather(*self._arriving, return_exceptions=True)
+
+    def _accept(self) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                connection, address = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no open files left, as a rule
+                log.warning("no connection can be accepted now: %s", error.strerror)
+                self._loop.remove_reader(self._listener)
+                self._loop.call_later(_PAUSE_SECONDS, self._resume)
+                return
+            guest = _Arriving(connection, address)
+            if self._door.enter(guest, guest):
+                guest.task = self._loop.create_task(self._agree(guest, connection))
+                self._arriving.add(guest.task)
+                guest.task.add_done_callback(self._arriving.discard)
+
+    def _resume(self) -> None:
+        if self._open:
+            self._loop.add_reader(self._listener, self._accept)
+
+    async def _agree(self, guest: _Arriving, connection: socket.socket) -> None:
+        server = self._server
+        protocol = server.config.http_protocol_class(
+            config=server.config, server_state=server.server_state, app_state=server.lifespan.state, _loop=self._loop
+        )
+        protocol.arriving = guest
+        connection.setblocking(False)
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: protocol,
+                connection,
+                ssl=self._context,
+                ssl_handshake_timeout=self._door.limits.head_seconds,
+            )
+        except (OSError, ssl.SSLError):  # whoever it was speaks no TLS, trusts nobody here, or went away
+            connection.close()
+        finally:
+            self._door.leave(guest)

@@ -1,0 +1,62 @@
+"""The process that `Workers` starts: reads requests from a socket, computes, answers, and ends with the server."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+from multiprocessing.connection import Connection
+from typing import Any
+
+from thresher.errors import ThresherError
+from thresher.server.memory import bound_heaps
+
+
+class Broken(RuntimeError):
+    """Something that is not an error of ours went wrong; only its type is told."""
+
+
+def work(file: int) -> None:
+    """Answer requests until the server is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the server, which then ends this
+    threading.Thread(target=_end_with, args=(file,), daemon=True).start()
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process: a request has used up its time
+    bound_heaps()
+    _load()
+    connection: Connection[Any, Any] = Connection(file)
+    connection.send("ready")
+    while True:
+        try:
+            function, arguments, seconds = connection.recv()
+        except (EOFError, ConnectionError):
+            return
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        outcome = _outcome(function, arguments)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        connection.send(outcome)
+
+
+def _load() -> None:
+    """Import what requests need, so that this takes nothing of the first one's time."""
+    from thresher.privacy.guarantee import delta
+
+    delta(sampling_rate=0.25, threshold=10, epsilon=1.0, adjacency="replace", rounds=2)
+
+
+def _outcome(function: Any, arguments: tuple[Any, ...]) -> tuple[bool, Any]:
+    try:
+        return True, function(*arguments)
+    except ThresherError as error:
+        return False, error
+    except Exception as error:
+        return False, Broken(type(error).__name__)
+
+
+def _end_with(file: int) -> None:
+    """End as soon as nobody holds the other end, also in the middle of a computation."""
+    poll = select.poll()
+    poll.register(file, 0)  # nothing but that the other side has gone
+    while not poll.poll():
+        pass
+    os._exit(0)

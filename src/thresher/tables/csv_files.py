@@ -1,0 +1,168 @@
+"""CSV and TSV files: the header is public, every field is text, and a record that cannot be read has no values.
+
+Fields are separated by the file's delimiter and may be in double quotes; a quote inside them is doubled. An empty
+field is no value. A record with too few or too many fields is left out; a field that is not UTF-8 has no value.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from thresher.errors import InvalidSetting
+from thresher.tables.column_kinds import check_distinct
+from thresher.tables.record_stream import RecordStream, blocks, first_record, opened, quotes_as_usual, whole_records
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_DELIMITERS = (",", ";", "\t", "|")
+_LONGEST_HEADER = 1 << 20
+_MARK = b"\xef\xbb\xbf"
+_PIECE = 1 << 16
+"""Where a chunk has a fault, pieces of this many bytes are parsed one by one, and only the faulty one slowly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A file's first record: the names of its columns, what separates them, and how many bytes it has."""
+
+    names: tuple[str, ...]
+    delimiter: str
+    size: int
+
+
+def read_header(file: str, *, tabs: bool) -> Header:
+    """The header of a file; with `tabs` the delimiter is a tab, else the first of , ; tab | that the header holds."""
+    with opened(file) as (stream, _):
+        record = first_record(stream, _LONGEST_HEADER)
+    try:
+        if record is None:
+            raise ValueError
+        line = record.removeprefix(_MARK).decode("utf-8").rstrip("\r\n")
+        delimiter = "\t" if tabs else next((each for each in _DELIMITERS if each in line), ",")
+        if "\r" in line or "\x00" in line:
+            raise ValueError
+        names = tuple(next(csv.reader([line], delimiter=delimiter), [])) if "\n" not in line else ()
+    except (ValueError, csv.Error):
+        raise InvalidSetting(
+            "data",
+            f"{file!r} does not begin with a header line",
+            hint="The first line must have the columns' names, in UTF-8, and end in a line feed.",
+        ) from None
+    check_distinct(names)
+    return Header(names, delimiter, len(record))
+
+
+class CsvFiles:
+    """Files with the same columns, each in its own order."""
+
+    def __init__(self, files: Sequence[str], *, tabs: bool) -> None:
+        headers = {file: read_header(file, tabs=tabs) for file in files}
+        self._headers = {file: header for file, header in headers.items() if header.names}
+        self.names = list(next(iter(self._headers.values())).names) if self._headers else []
+        if any(set(header.names) != set(self.names) for header in self._headers.values()):
+            raise InvalidSetting("data", "has files with different columns", hint="Give files with the same columns.")
+
+    def stream(self, columns: Mapping[str, str]) -> RecordStream:
+        """Some columns as text, under other names: a mapping from the file's to those."""
+        import pyarrow as pa
+
+        schema = pa.schema([(name, pa.string()) for name in columns.values()])
+
+        def chunks(file: str, stream: Any) -> Iterator[bytes]:
+            stream.read(self._headers[file].size)
+            return whole_records(blocks(stream), self._headers[file].delimiter)
+
+        def parse(file: str, chunk: bytes) -> pa.Table:
+            return parsed(chunk, self._headers[file], list(columns)).rename_columns(schema.names)
+
+        return RecordStream(list(self._headers), schema, chunks, parse)
+
+
+def parsed(chunk: bytes, header: Header, columns: Sequence[str]) -> pa.Table:
+    """Whole records as a table of text."""
+    import pyarrow as pa
+
+    quick = _quickly(chunk, header, columns)
+    if quick is not None:
+        return quick
+    cut = (chunk[start : start + _PIECE] for start in range(0, len(chunk), _PIECE))
+    pieces = whole_records(cut, header.delimiter)
+    return pa.concat_tables(
+        [
+            quick if (quick := _quickly(piece, header, columns)) is not None else _slowly(piece, header, columns)
+            for piece in pieces
+        ]
+    )
+
+
+def _quickly(chunk: bytes, header: Header, columns: Sequence[str]) -> pa.Table | None:
+    """By Arrow; None where something is not as it should be."""
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    if chunk.count(b"\r") != chunk.count(b"\r\n"):
+        return None  # Arrow would end a record there
+    if chunk.count(b'"') % 2 or not quotes_as_usual(chunk, header.delimiter):
+        return None  # Arrow would take all that follows for one field
+    try:
+        return pc.read_csv(
+            pa.py_buffer(chunk),
+            read_options=pc.ReadOptions(use_threads=False, block_size=len(chunk) + 1, column_names=list(header.names)),
+            parse_options=pc.ParseOptions(
+                delimiter=header.delimiter, newlines_in_values=True, invalid_row_handler=lambda row: "skip"
+            ),
+            convert_options=pc.ConvertOptions(
+                include_columns=list(columns),
+                column_types=dict.fromkeys(columns, pa.string()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+            ),
+        )
+    except (pa.ArrowException, ValueError):
+        return None
+
+
+def _slowly(piece: bytes, header: Header, columns: Sequence[str]) -> pa.Table:
+    """One record after the other, whatever they hold."""
+    import pyarrow as pa
+
+    places = [header.names.index(name) for name in columns]
+    values: list[list[str | None]] = [[] for _ in columns]
+    for record in _records(piece, header.delimiter.encode()):
+        if len(record) == len(header.names):
+            for held, place in zip(values, places, strict=True):
+                held.append(_text(record[place]))
+    return pa.table([pa.array(held, pa.string()) for held in values], names=list(columns))
+
+
+def _records(piece: bytes, delimiter: bytes) -> Iterator[list[bytes]]:
+    between = re.escape(delimiter)
+    quoted = rb'"([^"]*(?:""[^"]*)*)"([^' + between + rb"\n]*)"
+    field = re.compile(rb"(?:" + quoted + rb"|([^" + between + rb"\n]*))(" + between + rb"|\n|\Z)")
+    record: list[bytes] = []
+    place = 0
+    while place < len(piece) or record:
+        found = field.match(piece, place)
+        assert found is not None
+        inner, after, plain, end = found.groups()
+        last = end != delimiter
+        if last:
+            after, plain = (part and part.removesuffix(b"\r") for part in (after, plain))
+        record.append(plain if inner is None else inner.replace(b'""', b'"') + after)
+        place = found.end()
+        if last:
+            yield record
+            record = []
+
+
+def _text(field: bytes) -> str | None:
+    try:
+        return field.decode("utf-8") or None
+    except UnicodeDecodeError:
+        return None

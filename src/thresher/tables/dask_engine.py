@@ -1,0 +1,271 @@
+"""Dask frames: workers count their partitions with the embedded engine and exchange only Arrow tables of counts.
+
+Partial counts are dealt out by a hash of their keys, so that each key's counts meet in one task, which drops those
+that cannot be released before anything reaches the caller.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from thresher.questions import Question
+from thresher.questions.spelling import read_whole
+from thresher.tables.arrow_engine import ArrowEngine, as_unit, readable
+from thresher.tables.column_keys import COUNT, KEY, canonical, keys, value_names
+from thresher.tables.column_kinds import Kind, kind_of_arrow
+from thresher.tables.duckdb_engine import chosen, collect, connected, unit_key
+from thresher.tables.error_guard import guarded
+from thresher.tables.objects import spelled
+from thresher.tables.pandas_columns import holds_objects, pandas_column
+from thresher.tables.text_reading import read_column
+from thresher.tables.time_zones import UTC
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MOST_SHARES = 32
+"""Into how many tasks the keys are dealt at most; tasks grow with this number times that of partitions."""
+
+
+class DaskRows:
+    """Partitions, as tasks that give Arrow tables with columns v0, v1, …"""
+
+    def __init__(self, partitions: Sequence[Any], time_zone: str) -> None:
+        self._partitions = partitions
+        self._time_zone = time_zone
+
+    def counts(self, question: Question, *, at_least: int = 1, most: int | None = None) -> pa.Table:
+        """Keys and n of `columns.count`, no more than `most` + 1 rows of them."""
+        import pyarrow as pa
+        from dask.base import compute
+
+        def run() -> pa.Table:
+            names = value_names(len(question.columns))
+            partial = _task(_counted)
+            by = ", ".join(f"{KEY}{index}" for index in range(len(keys(question))))
+            shares = _deal([partial(part, question, names, self._time_zone) for part in self._partitions], by)
+            merge = _task(_merged)
+            merged = [merge(share, at_least, most) for share in shares]
+            whole = pa.concat_tables(compute(*merged))  # type: ignore[no-untyped-call]
+            return whole if most is None else whole.slice(0, most + 1)
+
+        return guarded("Dask", run)
+
+    def close(self) -> None:
+        """Let go of the partitions, so that workers forget those that they keep."""
+        self._partitions = ()
+
+
+class DaskEngine:
+    """A Dask data frame."""
+
+    name = "Dask"
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self._types: dict[str, pa.DataType] = {}
+        self._read: Mapping[str, Kind] = {}
+        self._time_zone = UTC
+
+    def names(self) -> list[str] | None:
+        """The columns' names."""
+        return [name for name in self._frame.columns if isinstance(name, str)]
+
+    def kind(self, column: str) -> Kind | None:
+        """What a column holds, from what Dask knows without its rows."""
+        return self._read.get(column) or kind_of_arrow(self._type(column))
+
+    def untyped(self, column: str) -> bool:
+        """Whether Dask knows no more of a column than "objects", or "categories" that it has not seen."""
+        return _is_untyped(self._frame, column)
+
+    def reading(self, kinds: Mapping[str, Kind]) -> DaskEngine:
+        """The same rows, with these columns of text read as these kinds, by the workers."""
+        engine = copy.copy(self)
+        engine._read = dict(kinds)
+        return engine
+
+    def on_clock(self, time_zone: str) -> DaskEngine:
+        """The same rows, with instants on the wall clock of this zone."""
+        engine = copy.copy(self)
+        engine._time_zone = time_zone
+        return engine
+
+    def nested(self, column: str) -> bool:
+        """Whether a column holds lists or structures."""
+        import pyarrow as pa
+
+        return bool(pa.types.is_nested(self._type(column)))
+
+    def _type(self, column: str) -> pa.DataType:
+        """How a column's partitions are stored before anything is read."""
+        if column not in self._types:
+            self._types[column] = guarded(self.name, lambda: _arrow_type(self._frame, column))
+        return self._types[column]
+
+    def rows(self, wanted: Sequence[str]) -> DaskRows:
+        """These columns, each row a unit."""
+        return guarded(self.name, lambda: DaskRows(self._select(wanted, value_names(len(wanted))), self._time_zone))
+
+    def chosen(self, wanted: Sequence[str], unit: str) -> DaskRows:
+        """These columns, one row a unit, kept by Dask."""
+        from dask.base import persist
+
+        def run() -> DaskRows:
+            names = value_names(len(wanted))
+            kinds = [kind for column in wanted if (kind := self.kind(column)) is not None]
+            parts = self._select([*wanted, unit], [*names, "u"])
+            shares = _deal(parts, unit_key(self.kind(unit)))
+            choose = _task(_chosen)
+            tasks = [choose(share, kinds, self.kind(unit), self._time_zone) for share in shares]
+            return DaskRows(list(persist(*tasks)), self._time_zone)  # type: ignore[no-untyped-call]
+
+        return guarded(self.name, run)
+
+    def close(self) -> None:
+        """Dask forgets what it keeps when nothing refers to it."""
+
+    def _select(self, wanted: Sequence[str], names: Sequence[str]) -> list[Any]:
+        import pyarrow as pa
+
+        read = _task(_partition)
+        schema = pa.schema([(name, self._type(column)) for name, column in zip(names, wanted, strict=True)])
+        kinds = [self._read.get(column) for column in wanted]
+        # One column may be wanted twice, as a value and as the unit.
+        distinct = list(dict.fromkeys(wanted))
+        dtypes = [self._frame._meta[column].dtype for column in wanted]
+        parts = self._frame[distinct].to_delayed()
+        return [read(part, list(wanted), schema, dtypes, kinds, self._time_zone) for part in parts]
+
+
+def _task(function: Callable[..., Any], results: int | None = None) -> Callable[..., Any]:
+    """A function as a task of Dask's; not a pure one, since a choice at random is another one when made again."""
+    from dask.delayed import delayed
+
+    task: Callable[..., Any] = delayed(function, nout=results, pure=False)
+    return task
+
+
+def _deal(parts: Sequence[Any], by: str) -> list[list[Any]]:
+    """The parts' rows, dealt out by a hash: for each share, the tasks that give its rows of every part."""
+    number = min(len(parts), _MOST_SHARES)
+    split = _task(_split, number)
+    dealt = [split(part, by, number) for part in parts]
+    return [[part[share] for part in dealt] for share in range(number)]
+
+
+def _is_untyped(frame: Any, column: str) -> bool:
+    dtype = frame._meta[column].dtype
+    return holds_objects(dtype) or (hasattr(dtype, "categories") and not frame[column].cat.known)
+
+
+def _arrow_type(frame: Any, column: str) -> pa.DataType:
+    import pyarrow as pa
+
+    if _is_untyped(frame, column):
+        return pa.large_string()
+    found = readable(pandas_column(frame._meta[column])).type
+    return found.value_type if pa.types.is_dictionary(found) else found
+
+
+def _partition(
+    frame: Any, wanted: list[str], schema: pa.Schema, dtypes: list[Any], kinds: list[Kind | None], time_zone: str
+) -> pa.Table:
+    """A partition's columns as Arrow, of the same types in every partition."""
+    import pyarrow as pa
+
+    expected = zip(wanted, schema.types, dtypes, strict=True)
+    stored = [as_unit(_stored(frame[column], kind, dtype)) for column, kind, dtype in expected]
+    read = [
+        column if kind is None else read_column(column, kind, 1, time_zone)
+        for column, kind in zip(stored, kinds, strict=True)
+    ]
+    return pa.table(read, names=schema.names)
+
+
+def _stored(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:
+    """A partition's column as Arrow of this type; `dtype` is what it is to Dask.
+
+    A value that does not fit is no value. One of them may also have given its partition another type than Dask expects,
+    as one text among whole numbers does; then all are taken one by one.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_large_string(kind):
+        return spelled(column)
+    if kind_of_arrow(kind) is None and not pa.types.is_integer(kind):
+        return _converted(column, kind, dtype)
+    try:
+        return readable(pandas_column(column)).cast(kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        texts = spelled(column).to_pylist()
+    return pa.chunked_array([pa.array([None if text is None else _fitting(text, kind) for text in texts], kind)])
+
+
+def _converted(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:
+    """A column of what tells units apart but cannot be counted, and has no text: durations, hours, periods, bytes.
+
+    Where pandas cannot convert all of it, each half is converted by itself, down to the single value that does not fit.
+    """
+    import pyarrow as pa
+
+    try:
+        return readable(pandas_column(column.astype(dtype))).cast(kind)
+    except Exception:  # whatever a value does that is asked to be of this type: it is no unit then
+        if len(column) <= 1:
+            return pa.chunked_array([pa.nulls(len(column), kind)])
+    middle = len(column) // 2
+    halves = [_converted(half, kind, dtype) for half in (column.iloc[:middle], column.iloc[middle:])]
+    return pa.chunked_array([chunk for half in halves for chunk in half.chunks], kind)
+
+
+def _fitting(text: str, kind: pa.DataType) -> Any:
+    """What a value that is written so is as this type; None if it does not fit."""
+    import pyarrow as pa
+
+    try:
+        return pa.scalar(read_whole(text), kind) if pa.types.is_integer(kind) else pa.scalar(text).cast(kind)
+    except (pa.ArrowException, ValueError, OverflowError):
+        return None
+
+
+def _counted(table: pa.Table, question: Question, names: list[str], time_zone: str) -> pa.Table:
+    """A partition's keys and counts."""
+    engine = ArrowEngine(names, table.column, threads=1).on_clock(time_zone)
+    try:
+        return canonical(engine.rows(names).counts(question))
+    finally:
+        engine.close()
+
+
+def _split(table: pa.Table, by: str, number: int) -> tuple[pa.Table, ...]:
+    """A table's rows, dealt out by a hash of some columns."""
+    import pyarrow.compute as pc
+
+    with connected(threads=1) as connection:
+        hashed = connection.from_arrow(table).project(f"*, CAST(hash({by}) % {number} AS INTEGER) AS share")
+        whole = collect(hashed)
+    rows = whole.drop_columns(["share"])
+    return tuple(rows.filter(pc.equal(whole["share"], share)) for share in range(number))
+
+
+def _merged(tables: list[pa.Table], at_least: int, most: int | None) -> pa.Table:
+    """The sums of partial counts that are `at_least`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    whole = pa.concat_tables(tables)
+    names = [name for name in whole.column_names if name != COUNT]
+    summed = whole.group_by(names).aggregate([(COUNT, "sum")]).rename_columns([*names, COUNT])
+    reached = summed.filter(pc.greater_equal(summed[COUNT], at_least))
+    return reached if most is None else reached.slice(0, most + 1)
+
+
+def _chosen(tables: list[pa.Table], kinds: list[Kind], unit_kind: Kind | None, time_zone: str) -> pa.Table:
+    """One row a unit, of all of the unit's rows."""
+    import pyarrow as pa
+
+    with connected(threads=1) as connection:
+        return collect(chosen(connection.from_arrow(pa.concat_tables(tables)), kinds, unit_kind, time_zone))

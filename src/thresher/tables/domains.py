@@ -1,0 +1,114 @@
+"""A public domain in the form in which a table's buckets are counted, so that equal things meet."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from thresher.errors import InvalidSetting
+from thresher.questions import Bins, Dates, Joint, Question, check_domain, normal
+from thresher.questions.spelling import as_text, read_boolean, read_date, read_float, read_time, read_whole
+from thresher.tables.column_kinds import Kind
+from thresher.tables.time_zones import UTC, zone_of
+
+_READ: dict[Kind, Callable[[str], Any]] = {
+    "text": str,
+    "whole numbers": read_whole,
+    "floats": read_float,
+    "decimals": str,
+    "booleans": read_boolean,
+}
+
+
+def as_counted(
+    domain: Sequence[Any],
+    question: Question,
+    kinds: Sequence[Kind | None],
+    untyped: Sequence[bool],
+    time_zone: str = UTC,
+) -> tuple[Any, ...]:
+    """The domain's buckets as values of the question's columns, which hold these `kinds`.
+
+    Text is read as what the column holds ("20" is 20 where there are whole numbers), as lines of a file are text. Where
+    a column is text because it is untyped, 20 is "20", as in its rows. Times with a zone are read on the wall clock of
+    `time_zone`, as in the table's rows.
+    Edge cases: what does not fit a column is refused. Without that it would be shown as "below threshold", however
+    many hold what was meant. Buckets with too few or too many parts are left for the histogram's own check.
+    """
+    read = functools.partial(_value, zone=zone_of(time_zone))
+    counted = [_counted_kind(question, position, kind) for position, kind in enumerate(kinds)]
+    if len(counted) == 1:
+        buckets = tuple(read(value, counted[0], question.columns[0], untyped[0]) for value in domain)
+    else:
+        buckets = tuple(
+            tuple(map(read, bucket, counted, question.columns, untyped))
+            if isinstance(bucket, tuple | list) and len(bucket) == len(counted)
+            else bucket
+            for bucket in domain
+        )
+    check_domain(question, buckets)
+    return buckets
+
+
+def _counted_kind(question: Question, position: int, kind: Kind | None) -> Kind | None:
+    part = question.parts[position] if isinstance(question, Joint) else question
+    if isinstance(part, Bins):
+        return "floats"
+    return "dates" if isinstance(part, Dates) else kind
+
+
+def _value(value: Any, kind: Kind | None, column: str, untyped: bool, *, zone: dt.tzinfo) -> Any:
+    if kind is None or kind == "nothing" or normal(value) is None:
+        return value
+    if kind == "text" and untyped and (text := as_text(value)) is not None:
+        return text
+    if isinstance(value, str):
+        read = _read(value, kind, zone)
+        if read is None:
+            raise _misfit(kind, column)
+        return read
+    if kind in ("whole numbers", "floats") and isinstance(value, Real):
+        return _number(float(value), value, kind, column)
+    if not _fits(value, kind):
+        raise _misfit(kind, column)
+    if kind == "times" and value.tzinfo is not None:
+        try:
+            return value.astimezone(zone).replace(tzinfo=None)
+        except OverflowError:
+            raise _misfit(kind, column) from None
+    return value
+
+
+def _read(text: str, kind: Kind, zone: dt.tzinfo) -> Any:
+    if kind in ("dates", "times"):
+        return (read_date if kind == "dates" else read_time)(text, zone)
+    return _READ[kind](text)
+
+
+def _number(number: float, value: Any, kind: Kind, column: str) -> float:
+    if kind == "floats":
+        return number
+    if not number.is_integer():
+        raise _misfit(kind, column)
+    return int(value)
+
+
+def _fits(value: Any, kind: Kind) -> bool:
+    if kind == "booleans":
+        return isinstance(value, bool | np.bool_)
+    if kind == "times":
+        return isinstance(value, dt.datetime)
+    return kind == "dates" and isinstance(value, dt.date) and not isinstance(value, dt.datetime)
+
+
+def _misfit(kind: Kind, column: str) -> InvalidSetting:
+    return InvalidSetting(
+        "domain",
+        f"has a bucket that does not fit column {column!r}, which is counted as {kind}",
+        hint="Write decimals as text with all their places, as '1.20'." if kind == "decimals" else "",
+    )

@@ -1,0 +1,157 @@
+"""JSON lines: each line is an object of one unit, and a column is what the caller calls so.
+
+Rows decide which keys a file has, so nobody is told: a key that no line has gives no unit a value. A value is text,
+as `questions.spelling.as_text` writes it (42 is "42", true is "true"); null, lists and objects are no value.
+A line that is not JSON in UTF-8 has no values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thresher.tables.record_stream import CHUNK, RecordStream, blocks, opened, whole_records
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LINE = "line"
+LARGEST_OBJECT = 1 << 27
+_MARK = b"\xef\xbb\xbf"
+
+
+def is_array(file: str) -> bool:
+    """Whether a file is one JSON array of objects in place of lines.
+
+    It is if its name ends in .json, it begins with [, and nowhere a line ends in } and the next one begins with {. That
+    is what the lines of two people look like, and what no array has: there a comma is between objects, and text holds
+    no line feed.
+    Guarantee: where two other people's lines follow one another, no line turns lines into an array, whatever it holds;
+    no element of an array turns it into lines.
+    """
+    if Path(file.lower().removesuffix(".gz").removesuffix(".zst")).suffix != ".json":
+        return False
+    with opened(file) as (stream, _):
+        if not stream.read(1 << 16).removeprefix(_MARK).lstrip().startswith(b"["):
+            return False
+    with opened(file) as (stream, _):
+        before = b""
+        for block in blocks(stream):
+            joined = before + block
+            if b"}\n{" in joined or b"}\r\n{" in joined:
+                return False
+            before = joined[-3:]
+    return True
+
+
+def line_stream(files: Sequence[str], arrays: Collection[str] = ()) -> RecordStream:
+    """The lines of some files, as the only column, and the elements of those that are `arrays`."""
+    import pyarrow as pa
+
+    def chunks(file: str, stream: Any) -> Iterator[bytes]:
+        if file in arrays:
+            return elements(stream.read())
+        first = stream.read(len(_MARK))
+        start = [] if first == _MARK else [first]
+        return whole_records(block for part in (start, blocks(stream)) for block in part if block)
+
+    return RecordStream(files, pa.schema([(LINE, pa.string())]), chunks, lambda _, chunk: _lines(chunk))
+
+
+_TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_TOKEN = re.compile(_TEXT + rb"?+|[\[{]|[\]}]|,", re.DOTALL)
+_BRACKET = re.compile(rb"[\[{]|[\]}]")
+
+
+def _shallow(levels: int) -> bytes:
+    """A regular expression for a list or an object with at most so many others inside one another."""
+    inner = rb"|" + _shallow(levels - 1) if levels else b""
+    return rb'[\[{](?:[^"\[\]{}]++|' + _TEXT + inner + rb")*+[\]}]"
+
+
+_ELEMENT = re.compile(rb"\s*+" + _shallow(2) + rb"\s*+,", re.DOTALL)
+"""Most elements, at once; others are read token by token, which takes longer."""
+
+
+def elements(array: bytes) -> Iterator[bytes]:
+    """The elements of a JSON array, a line each, whatever is inside of them; in chunks of some lines."""
+    held: list[bytes] = []
+    size = place = 0
+    while bracket := _BRACKET.search(array, place):
+        if bracket[0] in b"]}":
+            raise ValueError  # it closes nothing: the file is damaged
+        place, closed = bracket.end(), False
+        while not closed:
+            if element := _ELEMENT.match(array, place):
+                end, after = element.end() - 1, element.end()
+            else:
+                end, after, closed = _end(array, place)
+            held.append(array[place:end].replace(b"\n", b" ") + b"\n")
+            size += end - place
+            place = after
+            if size > CHUNK:
+                yield b"".join(held)
+                held, size = [], 0
+    yield b"".join(held)
+
+
+def _end(array: bytes, start: int) -> tuple[int, int, bool]:
+    """Where an element ends that starts here, where what follows it starts, and whether it was the array's last."""
+    depth = 1
+    for token in _TOKEN.finditer(array, start):
+        match token[0]:
+            case b"[" | b"{":
+                depth += 1
+            case b"]" | b"}":
+                depth -= 1
+            case b"," if depth == 1:
+                return token.start(), token.end(), False
+        if not depth:
+            return token.start(), token.end(), True
+    raise ValueError  # the file was cut off
+
+
+def _lines(chunk: bytes) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends = pa.py_buffer(b"".join(place.to_bytes(8, "little") for place in (0, len(chunk))))
+    whole = pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, pa.py_buffer(chunk)])
+    split = pc.list_flatten(pc.split_pattern(whole, b"\n"))
+    try:
+        lines = split.cast(pa.string())
+    except pa.ArrowInvalid:
+        lines = pa.array([_text(line) for line in split.to_pylist()], pa.string())
+    return pa.table({LINE: lines})
+
+
+def _text(line: bytes) -> str | None:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def value_of(column: str) -> str:
+    """SQL for the JSON under a key of `line`; null where there is none."""
+    pointer = "/" + column.replace("~", "~0").replace("/", "~1")
+    literal = "'" + pointer.replace("'", "''") + "'"
+    return f"TRY(json_extract({LINE}, {literal}))"
+
+
+def text_of(value: str) -> str:
+    """SQL for JSON as text; `value` is the name of a column.
+
+    A number with a fraction or an exponent is written as Python writes the double it is.
+    """
+    text = f"CAST({value} AS VARCHAR)"
+    double = f"TRY_CAST({text} AS DOUBLE)"
+    return (
+        f"CASE WHEN {text}[1] = '\"' THEN json_extract_string({value}, '$') "
+        f"WHEN {text}[1] IN ('{{', '[', 'n') THEN NULL "
+        f"WHEN regexp_matches({text}, '[.eENI]') AND {text} NOT IN ('true', 'false') THEN "
+        f"CASE WHEN isfinite({double}) THEN CAST({double} AS VARCHAR) END "
+        f"WHEN {text} = '-0' THEN '0' ELSE {text} END"
+    )

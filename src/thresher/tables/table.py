@@ -1,0 +1,288 @@
+"""A table as a population."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thresher.errors import InvalidSetting
+from thresher.mechanism import Randomness, Release, SecureRandomness, coins, sample_and_threshold
+from thresher.mechanism.release import NUMBERS
+from thresher.privacy.plans import Plan
+from thresher.privacy.settings import check_count
+from thresher.privacy.units import Unit
+from thresher.questions import Below, Cells, Prefixes, Question, Values
+from thresher.questions.population import Population, Progress
+from thresher.tables import column_kinds as kinds
+from thresher.tables.arrow_engine import ArrowEngine
+from thresher.tables.column_keys import buckets, canonical, nothing
+from thresher.tables.domains import as_counted
+from thresher.tables.duckdb_engine import weighted_rows
+from thresher.tables.rows import Engine, Rows
+from thresher.tables.sources import open_data
+from thresher.tables.spark_engine import SparkRows
+from thresher.tables.time_zones import UTC, check_time_zone
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SAMPLING_RATE_LIMIT = 0.4
+"""Up to this rate, rows in memory are sampled before they are counted; above it, counts are thinned."""
+
+Readings = tuple[tuple[str, kinds.Kind | None], ...]
+"""Columns, each with the kind as which it is read."""
+
+_log = logging.getLogger("thresher.tables")
+
+_ASKED_REPEATEDLY = (Prefixes, Cells, Below)
+
+
+class Table(Population):
+    """Rows of any table as a population. Without `unit=`, each row is a unit: a person with ten rows is ten people.
+
+    With `unit="user_id"`, each unit contributes one value: one of its rows that have a value in all columns that a
+    question reads is chosen at random, once for each set of columns, so that several rounds see the same value. Rows
+    without a unit are left out. Units are told apart by the bytes of their text in NFC, whatever collation a column,
+    session or database has.
+
+    `data` is a pandas, Polars (eager or lazy), PyArrow, DuckDB, Ibis, Dask, Spark or Spark Connect frame; the path of a
+    CSV, TSV, JSON lines or Parquet file, a glob, or a directory of Parquet files; or a NumPy array or list, whose
+    column is called "value". It must not change while the table is in use, and must be readable more than once. On
+    Spark, workers must run an interpreter like this one, with Thresher (set PYSPARK_PYTHON before the session starts),
+    if more than `driver_limit` buckets survive.
+
+    `types` declares what text says, as `{"age": "whole numbers"}`, for data that has no types of its own (CSV, JSON
+    lines, lists, columns of Python objects): such columns are text otherwise, whatever their rows hold. Each value is
+    read by itself, and one that cannot be read is no value.
+
+    Nulls and NaN are "no value". A time with a zone is an instant, and is counted on the wall clock of `time_zone`, the
+    name of a zone, as "Europe/Paris"; the zone that a column or a session has never matters. A time without a zone is
+    counted as it stands. Times are cut down to whole microseconds.
+
+    `before_draw` is called once, after the first question was checked and counted and before its sample is drawn: there
+    a ledger is charged, so that a table that cannot be read costs nothing. `progress` is called while a file is read.
+
+    How a round is drawn, always with the distribution of an exact coin for each unit:
+
+    - Counts are thinned, as a rule: the engine counts buckets and keeps those that reach the threshold, since no other
+      can be released; they alone come back, and each count is thinned with an exact binomial.
+    - Rows in memory are sampled first where the rate is at most 0.4: then counting the sample is cheaper.
+    - Questions that are asked in rounds (prefixes, cells, splits) count a column's distinct values once and answer
+      every round from these counts, up to `cache_limit` of them, which stay in memory; beyond that limit the engine
+      counts in each round.
+    - On Spark, more than `driver_limit` surviving buckets are thinned by the workers; only what is released comes back.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        unit: str | None = None,
+        *,
+        randomness: Randomness | None = None,
+        before_draw: Callable[[], object] | None = None,
+        types: Mapping[str, str] | None = None,
+        time_zone: str = UTC,
+        progress: Progress | None = None,
+        cache_limit: int = 5_000_000,
+        driver_limit: int = 5_000_000,
+    ) -> None:
+        if not (unit is None or isinstance(unit, str)):
+            raise InvalidSetting("unit", "must be the name of a column")
+        self._unit = unit
+        self.unit = Unit.of_table(unit)
+        self._randomness = SecureRandomness() if randomness is None else randomness
+        self._before_draw = before_draw
+        self._cache_limit = check_count(cache_limit, setting="cache_limit")
+        self._driver_limit = check_count(driver_limit, setting="driver_limit")
+        self._types = kinds.check_types(types)
+        self._time_zone = check_time_zone(time_zone)
+        self._engine = open_data(data, progress).on_clock(self._time_zone)
+        self._engines: dict[Readings, Engine] = {}
+        self._chosen: dict[Readings, Rows] = {}
+        self._cached: dict[Readings, Rows | None] = {}
+        try:
+            self._check_settings()
+        except BaseException:
+            self.close()
+            raise
+
+    def _check_settings(self) -> None:
+        names = self._engine.names()
+        if self._unit is not None:
+            kinds.check_unit(self._unit, names, self._engine.nested)
+        for column, kind in self._types.items():
+            kinds.check_name(column, names, setting="types")
+            kinds.check_declared(column, kind, self._engine.kind(column))
+        if any(kind != self._engine.kind(column) for column, kind in self._types.items()):
+            self._engine.reading(self._types)  # refuses what it cannot read
+
+    def charged(self, before_draw: Callable[[], object]) -> Table:
+        """This very table, with something to call before the next draw: engine and counts are shared, not copied."""
+        table = copy.copy(self)
+        table._before_draw = before_draw
+        return table
+
+    def check(self, question: Question) -> None:
+        """Require that the question's columns exist and hold what it reads; nothing is counted or drawn."""
+        names = self._engine.names()
+        for column in question.columns:
+            kinds.check_name(column, names)
+            if column in NUMBERS:
+                raise InvalidSetting(
+                    "column",
+                    f"{column!r} has the name of a column of every release",
+                    hint=f"Rename it: {', '.join(NUMBERS)} are taken.",
+                )
+            kinds.check_kind(column, self._kind(column, question), question)
+
+    def _kind(self, column: str, question: Question) -> kinds.Kind | None:
+        """What a column is counted as for a question."""
+        if column in self._types:
+            return self._types[column]
+        return kinds.counted_as(question, column) if self._engine.untyped(column) else self._engine.kind(column)
+
+    def read_domain(self, question: Question, domain: Sequence[Any]) -> tuple[Any, ...]:
+        """A public domain as the question's buckets on this table; what does not fit its columns is refused."""
+        self.check(question)
+        held = [self._kind(column, question) for column in question.columns]
+        untyped = [self._engine.untyped(column) for column in question.columns]
+        return as_counted(domain, question, held, untyped, self._time_zone)
+
+    def ask(self, question: Question, plan: Plan) -> Release:
+        """One round: a fresh sample's answer to the question.
+
+        Guarantee: one of the plan's rounds, for units as the class says.
+        Edge cases: an empty table and a column of nulls give an empty release.
+        """
+        self.check(question)
+        if self._holds_nothing(question):
+            self._about_to_draw()
+            return self._release(nothing(question), question, plan)
+        if self._samples_rows(question, plan):
+            return self._release(self._sampled(question, plan), question, plan)
+        rows = self._rows(question)
+        if isinstance(rows, SparkRows) and self._randomness.private:
+            counted = rows.counts(question, at_least=plan.threshold, most=self._driver_limit)
+            if counted.num_rows > self._driver_limit:
+                self._about_to_draw()
+                return self._release(rows.thinned(question, plan), question, plan)
+        else:
+            counted = rows.counts(question, at_least=plan.threshold)
+        if not self._randomness.private:
+            # A seed gives a bucket the same draw again only if buckets come in the same order.
+            counted = counted.sort_by([(name, "ascending") for name in counted.column_names])
+        pair = buckets(counted, question)
+        self._about_to_draw()
+        return sample_and_threshold(pair, plan, self._randomness, columns=question.columns, unit=self.unit)
+
+    def close(self) -> None:
+        """Let go of connections and of what engines keep for this table.
+
+        Guarantee: never fails. An answer that was paid for is not lost because its engine could not be closed; the log
+        has the kind of error.
+        """
+        kept: list[Any] = [rows for rows in (*self._chosen.values(), *self._cached.values()) if rows is not None]
+        self._chosen.clear()
+        self._cached.clear()
+        for part in (*kept, self._engine):
+            try:
+                part.close()
+            except Exception as error:
+                _log.warning("%s could not be closed: %s", self._engine.name, type(error).__name__)
+
+    def __enter__(self) -> Table:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        unit = "each row a unit" if self._unit is None else f"unit {self._unit!r}"
+        return f"<Table on {self._engine.name}, {unit}>"
+
+    def _tally(self, question: Question, *, at_least: int = 1) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Exact buckets and counts before any draw, for tests. Never to be shown to anyone."""
+        self.check(question)
+        if self._holds_nothing(question):
+            return buckets(nothing(question), question)
+        return buckets(self._rows(question).counts(question, at_least=at_least), question)
+
+    def _holds_nothing(self, question: Question) -> bool:
+        return any(self._engine.kind(column) == "nothing" for column in question.columns)
+
+    def _readings(self, question: Question) -> Readings:
+        """The question's columns, each with what it is read as."""
+        return tuple((column, self._kind(column, question)) for column in question.columns)
+
+    def _reader(self, readings: Readings) -> Engine:
+        """The engine that gives columns so read."""
+        if readings not in self._engines:
+            declared = {column: self._types[column] for column in (self._unit,) if column in self._types}
+            read = {
+                column: kind
+                for column, kind in {**declared, **dict(readings)}.items()
+                if kind is not None and kind != self._engine.kind(column)
+            }
+            self._engines[readings] = self._engine.reading(read) if read else self._engine
+        return self._engines[readings]
+
+    def _rows(self, question: Question) -> Rows:
+        """What to count: a column's distinct values if they are at hand, else the rows."""
+        readings = self._readings(question)
+        if readings not in self._cached and isinstance(question, _ASKED_REPEATEDLY):
+            self._cached[readings] = self._distinct(readings)
+        return self._cached.get(readings) or self._units(readings)
+
+    def _units(self, readings: Readings) -> Rows:
+        wanted = tuple(column for column, _ in readings)
+        if self._unit is None:
+            return self._reader(readings).rows(wanted)
+        if readings not in self._chosen:
+            self._chosen[readings] = self._reader(readings).chosen(wanted, self._unit)
+        return self._chosen[readings]
+
+    def _distinct(self, readings: Readings) -> Rows | None:
+        """Distinct values with their counts, in memory; None if there are too many."""
+        values = Values(tuple(column for column, _ in readings))
+        counted = self._units(readings).counts(values, most=self._cache_limit)
+        if counted.num_rows > self._cache_limit:
+            return None
+        return weighted_rows(canonical(counted))
+
+    def _samples_rows(self, question: Question, plan: Plan) -> bool:
+        return (
+            isinstance(self._engine, ArrowEngine)
+            and self._unit is None
+            and plan.sampling_rate <= SAMPLING_RATE_LIMIT
+            and not isinstance(question, _ASKED_REPEATEDLY)
+            and self._readings(question) not in self._cached
+        )
+
+    def _sampled(self, question: Question, plan: Plan) -> pa.Table:
+        """Keys and counts of a sample of the rows that reach the threshold."""
+        engine = cast(ArrowEngine, self._reader(self._readings(question)))
+        number = engine.number_of_rows(question.columns)
+        self._about_to_draw()
+        mask = coins(number, plan.sampling_rate, self._randomness)
+        return engine.sampled(question.columns, mask).counts(question, at_least=plan.threshold)
+
+    def _about_to_draw(self) -> None:
+        """Call `before_draw`, once: by now all that can be refused has been, and nothing random has happened."""
+        if self._before_draw is not None:
+            self._before_draw()
+            self._before_draw = None
+
+    def _release(self, sampled: pa.Table, question: Question, plan: Plan) -> Release:
+        """A release of counts that are sampled already."""
+        found, counts = buckets(sampled, question)
+        return Release.of(
+            found, counts, plan, private=self._randomness.private, columns=question.columns, unit=self.unit
+        )

@@ -1,0 +1,98 @@
+"""Ways to draw a round have one distribution; a unit's value is chosen uniformly."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+from table_cases import Maker, counted, opened
+
+import thresher as th
+from thresher.questions import Values
+from thresher.tables import Table, table
+
+ALPHA = 1e-9  # false alarm per check
+BUCKETS = 4000  # each is an independent draw
+UNITS = 40
+PLAN = th.Plan(0.25, 6, 1.0, 0.5)
+
+
+def p_value(drawn: Counter[int], rate: float) -> float:
+    """Of counts in a release, 0 where the bucket was dropped, against Binomial(40, rate) cut at the threshold."""
+    exact = stats.binom(UNITS, rate)
+    cells = [exact.cdf(PLAN.threshold - 1), *(exact.pmf(count) for count in range(PLAN.threshold, 17)), exact.sf(16)]
+    seen = [drawn[0], *(drawn[count] for count in range(PLAN.threshold, 17))]
+    observed = [*seen, BUCKETS - sum(seen)]
+    return float(stats.chisquare(observed, np.array(cells) * BUCKETS).pvalue)
+
+
+def draw(population: Table) -> Counter[int]:
+    release = population.ask(Values(("x",)), PLAN)
+    drawn = Counter(release.counts.tolist())
+    drawn[0] = BUCKETS - len(release)
+    return drawn
+
+
+def forty_of_each() -> pa.Table:
+    return pa.table({"x": list(range(BUCKETS)) * UNITS})
+
+
+@pytest.mark.parametrize("limit", [0.0, 1.0], ids=["thinning", "sampling rows"])
+def test_thinning_counts_and_sampling_rows_have_the_same_distribution(
+    limit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "SAMPLING_RATE_LIMIT", limit)
+    population = Table(forty_of_each())
+    assert population._samples_rows(Values(("x",)), PLAN) == (limit == 1.0)
+    drawn = draw(population)
+    assert p_value(drawn, 0.25) > ALPHA
+    assert p_value(drawn, 0.275) < ALPHA  # the test can fail
+
+
+def test_spark_workers_draw_from_the_same_distribution(cluster: Maker) -> None:
+    population = Table(cluster(forty_of_each()), driver_limit=10)
+    drawn = draw(population)
+    assert p_value(drawn, 0.25) > ALPHA
+    assert p_value(drawn, 0.275) < ALPHA
+    again = draw(population)  # a fresh sample
+    assert drawn != again
+
+
+def test_both_ways_count_the_same_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["a"] * 500 + ["e\u0301"] * 400 + ["\u00e9"] * 300 + [None] * 200
+    plan = th.Plan(1 - 2**-40, 300, 1.0, 0.5)  # so close to 1 that no coin among 1,400 is ever false
+    for limit in (0.0, 1.0):
+        monkeypatch.setattr(table, "SAMPLING_RATE_LIMIT", limit)
+        release = Table(pa.table({"x": words})).ask(Values(("x",)), plan)
+        assert dict(zip(release.buckets, release.counts.tolist(), strict=True)) == {"\u00e9": 700, "a": 500}
+
+
+def test_a_unit_contributes_each_of_its_rows_equally_often(source: Maker) -> None:
+    # 3,000 units with three rows of value 0 and one row each of 1 and 2: rows are chosen, not distinct values.
+    units, rows = 3000, [0, 0, 1, 2, 0]
+    data = pa.table({"unit": [unit for unit in range(units) for _ in rows], "x": rows * units})
+    found = counted(opened(source, data, unit="unit"), Values(("x",)))
+    observed = [found[value] for value in (0, 1, 2)]
+    assert stats.chisquare(observed, np.array([3, 1, 1]) / 5 * units).pvalue > ALPHA
+    assert stats.chisquare(observed, np.array([1, 1, 1]) / 3 * units).pvalue < ALPHA  # the test can fail
+
+
+@pytest.mark.slow
+def test_a_unit_chooses_anew_in_another_table(local: Maker) -> None:
+    data = pa.table({"unit": [1] * 64, "x": list(range(64))})
+    chosen = {next(iter(counted(Table(local(data), unit="unit"), Values(("x",))))) for _ in range(12)}
+    assert len(chosen) > 1  # twelve equal choices of 64 happen once in 64^11
+
+
+def test_rows_without_a_unit_or_a_value_do_not_count(local: Maker) -> None:
+    data = pa.table({"unit": [1, 1, None, 2, 3], "x": [None, 5.0, 6.0, float("nan"), 7.0]})
+    for _ in range(8):  # unit 1 must choose the row that has a value, every time
+        assert counted(Table(local(data), unit="unit"), Values(("x",))) == {5.0: 1, 7.0: 1}
+
+
+def test_the_unit_may_be_the_column_itself(local: Maker) -> None:
+    data = pa.table({"x": [1, 1, 2, 3, 3, 3]})
+    assert counted(Table(local(data), unit="x"), Values(("x",))) == {1: 1, 2: 1, 3: 1}

@@ -1,0 +1,211 @@
+"""Times with a zone are instants, counted on the wall clock of one zone, whatever a column, file or session says."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import duckdb
+import pandas as pd
+import polars as pl
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from table_cases import Maker, counted
+
+import thresher as th
+from thresher.errors import InvalidSetting
+from thresher.questions import Dates, Values
+from thresher.questions.spelling import read_time
+from thresher.tables import Table
+
+PLAN = th.Plan(0.5, 20, 1.0, 1e-3)
+NEW_YORK, TOKYO, PARIS = "America/New_York", "Asia/Tokyo", "Europe/Paris"
+EVENING = dt.datetime(2024, 1, 31, 20, 0, tzinfo=ZoneInfo(NEW_YORK))
+# An hour apart; on the wall clock of Paris, where clocks go back that night, they are the same time.
+BEFORE, AFTER = dt.datetime(2024, 10, 27, 0, 30, tzinfo=dt.UTC), dt.datetime(2024, 10, 27, 1, 30, tzinfo=dt.UTC)
+INSTANTS = [EVENING, BEFORE, AFTER, None]
+NAIVE = [dt.datetime(2024, 1, 31, 20, 0)] * len(INSTANTS)
+
+
+def rows(zone: str) -> pa.Table:
+    return pa.table(
+        {"at": pa.array(INSTANTS, pa.timestamp("us", zone)), "plain": NAIVE, "unit": list(range(len(INSTANTS)))}
+    )
+
+
+def wall(time: dt.datetime, zone: str) -> dt.datetime:
+    return time.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+
+
+def assert_one_rule(data: Any, unit: str | None = "unit", **settings: Any) -> None:
+    """The same months and times on every engine, for the default zone and for others."""
+    with Table(data, **settings) as table:
+        assert counted(table, Dates("at", "month")) == {dt.date(2024, 2, 1): 1, dt.date(2024, 10, 1): 2}
+    for zone in ("UTC", NEW_YORK, PARIS):
+        for each in (None, unit) if zone == PARIS else (None,):
+            with Table(data, unit=each, time_zone=zone, **settings) as table:
+                expected: dict[dt.datetime, int] = {}
+                for instant in INSTANTS[:3]:
+                    expected[wall(instant, zone)] = expected.get(wall(instant, zone), 0) + 1
+                assert counted(table, Values(("at",))) == expected, (zone, each)
+                assert counted(table, Values(("plain",))) == {NAIVE[0]: len(NAIVE)}, (zone, each)
+                days: dict[dt.date, int] = {}
+                for time, count in expected.items():
+                    days[time.date()] = days.get(time.date(), 0) + count
+                assert counted(table, Dates("at", "day")) == days, (zone, each)
+    with Table(data, time_zone=NEW_YORK, **settings) as table:
+        assert counted(table, Dates("at", "month")) == {dt.date(2024, 1, 1): 1, dt.date(2024, 10, 1): 2}
+
+
+def test_every_engine_has_one_rule(engine: Maker) -> None:
+    assert_one_rule(engine(rows(NEW_YORK)))
+
+
+def test_the_zone_of_a_column_does_not_matter(local: Maker) -> None:
+    for zone in ("UTC", TOKYO):
+        with Table(local(rows(zone))) as table:
+            assert counted(table, Dates("at", "month")) == {dt.date(2024, 2, 1): 1, dt.date(2024, 10, 1): 2}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.csv", "rows.jsonl"])
+def test_every_file_has_the_same_rule(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    types = {"at": "times", "plain": "times"}
+    if name.endswith("parquet"):
+        pq.write_table(rows(NEW_YORK), path)
+    else:
+        texts = [None if instant is None else instant.isoformat() for instant in INSTANTS]
+        table = rows(NEW_YORK).set_column(0, "at", pa.array(texts))
+        form = "HEADER, FORMAT csv" if name.endswith("csv") else "FORMAT json"
+        duckdb.connect().from_arrow(table).query("rows", f"COPY rows TO '{path}' ({form})")
+    assert_one_rule(str(path), types=types)
+
+
+@pytest.mark.slow
+def test_objects_have_the_same_rule() -> None:
+    assert_one_rule(
+        pd.DataFrame({"at": pd.Series(INSTANTS, dtype=object), "plain": NAIVE, "unit": range(len(INSTANTS))}),
+        types={"at": "times", "plain": "times"},
+    )
+    with Table(INSTANTS, types={"value": "times"}, time_zone=NEW_YORK) as table:
+        assert counted(table, Dates("value", "month")) == {dt.date(2024, 1, 1): 1, dt.date(2024, 10, 1): 2}
+
+
+@pytest.mark.parametrize("zone", [None, NEW_YORK])
+@pytest.mark.parametrize("make", ["parquet", "arrow", "pandas", "polars", "lazy", "duckdb"])
+def test_nanoseconds_are_cut_down(tmp_path: Path, make: str, zone: str | None) -> None:
+    """Also before 1970, and also in the last nanosecond of a day."""
+    last = [-1, 1_735_689_600 * 10**9 - 1]
+    table = pa.table({"at": pa.array(last, pa.timestamp("ns", zone))})
+    pq.write_table(table, tmp_path / "rows.parquet", version="2.6")
+    data = {
+        "parquet": lambda: tmp_path / "rows.parquet",
+        "arrow": lambda: table,
+        "pandas": table.to_pandas,
+        "polars": lambda: pl.from_arrow(table),
+        "lazy": lambda: pl.from_arrow(table).lazy(),
+        "duckdb": lambda: duckdb.connect().from_arrow(table),
+    }[make]()
+    with Table(data) as population:
+        assert counted(population, Dates("at", "day")) == {dt.date(1969, 12, 31): 1, dt.date(2024, 12, 31): 1}
+        assert counted(population, Values(("at",))) == {
+            dt.datetime(1969, 12, 31, 23, 59, 59, 999999): 1,
+            dt.datetime(2024, 12, 31, 23, 59, 59, 999999): 1,
+        }
+
+
+@pytest.mark.parametrize("unit", ["s", "ms"])
+def test_coarser_times_with_a_zone_are_counted(unit: str, tmp_path: Path) -> None:
+    table = pa.table({"at": pa.array(INSTANTS[:1], pa.timestamp(unit, TOKYO))})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    for data in (table, table.to_pandas(), tmp_path / "rows.parquet", duckdb.connect().from_arrow(table)):
+        with Table(data, time_zone=NEW_YORK) as population:
+            assert counted(population, Values(("at",))) == {dt.datetime(2024, 1, 31, 20): 1}
+
+
+def test_a_time_beyond_the_calendar_is_no_value() -> None:
+    connection = duckdb.connect()
+    relation = connection.sql(
+        "SELECT unnest([TIMESTAMPTZ 'infinity', TIMESTAMPTZ '-infinity', TIMESTAMPTZ '200000-01-01 00:00:00+00', "
+        "TIMESTAMPTZ '9999-12-31 20:00:00+00', TIMESTAMPTZ '2024-02-01 01:00:00+00']) AS at"
+    )
+    for zone, found in ((TOKYO, 1), (NEW_YORK, 2)):  # the fourth is in the year 10000 in Tokyo
+        with Table(relation, time_zone=zone) as population:
+            assert sum(counted(population, Values(("at",))).values()) == found
+
+
+@pytest.mark.parametrize("wrong", ["Mars/Olympus", "", "utc", "../etc/passwd", "Europe", None, 5, "Europe/Paris'"])
+def test_an_unknown_zone_is_refused_before_anything_is_charged(tmp_path: Path, wrong: Any) -> None:
+    ledger = th.Ledger(tmp_path / "ledger.db", epsilon=5, delta=1e-2)
+    with pytest.raises(InvalidSetting, match="time_zone"):
+        Table(rows("UTC"), time_zone=wrong)
+    if wrong is not None:
+        with pytest.raises(InvalidSetting, match="time_zone"):
+            th.histogram(rows("UTC"), "at", plan=PLAN, dates="day", time_zone=wrong, ledger=ledger)
+    assert ledger.history() == []
+
+
+@pytest.mark.slow
+def test_the_verb_takes_a_zone_and_reads_domains_in_it() -> None:
+    many = pa.concat_tables([rows("UTC").slice(0, 1)] * 1000)
+    answer = th.histogram(many, "at", plan=PLAN, dates="month", time_zone=NEW_YORK)
+    assert [row.bucket for row in answer] == [dt.date(2024, 1, 1)]
+    assert [row.bucket for row in th.histogram(many, "at", plan=PLAN, dates="month")] == [dt.date(2024, 2, 1)]
+    for domain in ([EVENING], [EVENING.isoformat()], ["2024-02-01T01:00Z"], [dt.datetime(2024, 1, 31, 20)]):
+        answer = th.histogram(many, "at", plan=PLAN, domain=domain, time_zone=NEW_YORK)
+        assert [(row.bucket, row.estimate is not None) for row in answer] == [(dt.datetime(2024, 1, 31, 20), True)]
+
+
+def test_a_zone_is_for_tables_that_are_opened_here() -> None:
+    with Table(rows("UTC")) as table, pytest.raises(InvalidSetting, match="time_zone"):
+        th.histogram(table, "at", plan=PLAN, time_zone=NEW_YORK)
+
+
+def test_single_texts_are_read_in_a_zone() -> None:
+    zone = ZoneInfo(NEW_YORK)
+    assert read_time("2024-02-01T01:00Z", zone) == read_time("2024-02-01T10:00+09", zone) == wall(EVENING, NEW_YORK)
+    assert read_time("2024-02-01T01:00", zone) == dt.datetime(2024, 2, 1, 1)
+    assert read_time("0001-01-01T00:00Z", zone) is None
+
+
+def test_a_device_reads_its_own_wall_clock() -> None:
+    assert Dates("at", "month").bucket(EVENING) == dt.date(2024, 1, 1)
+    assert Values(("at",)).bucket(EVENING) == dt.datetime(2024, 1, 31, 20)
+
+
+@pytest.fixture
+def postgresql(postgresql_url: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE people (at timestamptz, plain timestamp, unit bigint)")
+        for position, (instant, plain) in enumerate(zip(INSTANTS, NAIVE, strict=True)):
+            connection.execute("INSERT INTO people VALUES (%s, %s, %s)", (instant, plain, position))
+        yield connection
+
+
+@pytest.mark.slow
+def test_postgresql_through_ibis_has_the_same_rule(postgresql: Any) -> None:
+    import ibis
+
+    table = ibis.postgres.from_connection(postgresql).table("people")
+    postgresql.execute("SET TimeZone = 'Asia/Tokyo'")
+    assert_one_rule(table)
+
+
+@pytest.mark.slow
+def test_databases_that_cannot_convert_are_refused(tmp_path: Path) -> None:
+    import sqlite3
+
+    import ibis
+
+    with sqlite3.connect(tmp_path / "rows.sqlite") as connection:
+        connection.execute("CREATE TABLE people (at TIMESTAMPTZ)")
+    connection.close()
+    table = Table(ibis.sqlite.connect(tmp_path / "rows.sqlite").table("people"))
+    with pytest.raises(InvalidSetting, match="times with a zone"):
+        counted(table, Dates("at", "day"))
