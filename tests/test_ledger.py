@@ -19,9 +19,6 @@ import thresher as th
 from thresher.errors import BudgetExceeded, InvalidFormat, InvalidSetting, LedgerUnavailable
 from thresher.ledger import Amount, Ledger, charge_plan
 from thresher.privacy import ROW
-from thresher.verbs import Charged
-from thresher.verbs.heavy_hitters import heavy_hitters
-from thresher.verbs.quantiles import quantiles
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -149,8 +146,7 @@ class _CrashingPopulation(th.Population):
 
 def _crash_between_charge_and_draw(path: str) -> None:
     ledger, plan = Ledger(path), th.plan(1, 1e-8, rounds=3)
-    population = Charged(_CrashingPopulation(), lambda: charge_plan(ledger, plan, "heavy_hitters of word", ROW))
-    heavy_hitters(population, "word", plan, method="trie")
+    th.heavy_hitters(_CrashingPopulation(), "word", plan=plan, method="trie", ledger=ledger)
 
 
 def test_a_crash_between_charge_and_draw_costs_budget(tmp_path: Path) -> None:
@@ -179,8 +175,8 @@ def test_a_query_is_charged_once_and_only_if_it_is_valid(tmp_path: Path) -> None
     ledger, plan = Ledger(tmp_path / "privacy.db", epsilon=2, delta=1e-6), th.plan(1, 1e-8, rounds=6)
     people = _CountingPopulation()
 
-    def charged() -> Charged:
-        return Charged(people, lambda: charge_plan(ledger, plan, "quantiles of age", ROW))
+    def quantiles(probabilities: Any, **settings: Any) -> Any:
+        return th.quantiles(people, "age", probabilities, plan=plan, ledger=ledger, **settings)
 
     for wrong in (
         {"probabilities": [0.5], "lower": 1, "upper": 0},
@@ -191,14 +187,14 @@ def test_a_query_is_charged_once_and_only_if_it_is_valid(tmp_path: Path) -> None
         {"probabilities": [0.5], "lower": 0, "upper": 1, "method": "hierarchy", "branching": 1000},
     ):
         with pytest.raises(InvalidSetting):
-            quantiles(charged(), "age", plan=plan, **wrong)  # type: ignore[arg-type]
+            quantiles(**wrong)
     assert ledger.spent == Amount(0.0, 0.0)
-    quantiles(charged(), "age", [0.5], plan, lower=0, upper=1, method="hierarchy")
+    quantiles([0.5], lower=0, upper=1, method="hierarchy")
     assert people.asked == 6
     assert ledger.spent == Amount(plan.epsilon, plan.delta)
-    quantiles(charged(), "age", [0.5], plan, lower=0, upper=1, method="hierarchy")
+    quantiles([0.5], lower=0, upper=1, method="hierarchy")
     with pytest.raises(BudgetExceeded):
-        quantiles(charged(), "age", [0.5], plan, lower=0, upper=1, method="hierarchy")
+        quantiles([0.5], lower=0, upper=1, method="hierarchy")
     assert people.asked == 12  # nothing was drawn for the query that did not fit
 
 

@@ -26,7 +26,7 @@ ALL = [
 
 @pytest.mark.parametrize("question", ALL, ids=lambda question: question.kind)
 def test_a_question_travels_as_json_and_is_the_same_value(question):
-    sent = json.loads(json.dumps(questions.to_dict(question)))
+    sent = json.loads(json.dumps(question.to_dict()))
     assert questions.from_dict(sent) == question
     assert hash(questions.from_dict(sent)) == hash(question)
 
@@ -157,7 +157,7 @@ def test_questions_that_make_no_sense(make):
     ],
 )
 def test_a_domain_names_buckets_that_values_can_have(question, good, bad):
-    questions.check_domain(question, good)
+    question.check_domain(good)
     for bucket in bad:
         with pytest.raises(InvalidSetting, match="domain"):
-            questions.check_domain(question, [*good, bucket])
+            question.check_domain([*good, bucket])

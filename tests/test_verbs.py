@@ -13,8 +13,9 @@ import thresher as th
 from thresher.errors import BudgetExceeded, InvalidSetting, VerificationFailed
 from thresher.privacy import ROW
 from thresher.questions import Bins, Dates, Joint, Values
-from thresher.verbs.asking import histogram_question
+from thresher.verbs.asking import Target, make
 
+ONE = th.plan(epsilon=1.0, delta=1e-8)
 TARGET = {"epsilon": 1.0, "delta": 1e-8}
 FALSE_ALARM = 1e-9  # an interval at this error misses that rarely
 
@@ -69,6 +70,9 @@ def test_several_columns_bins_and_dates(frame):
 
 
 def test_questions_from_settings():
+    def histogram_question(column, **settings):
+        return make("histogram", Target(plan=ONE), {"column": column, **settings}).question
+
     assert histogram_question("a") == Values(("a",))
     assert histogram_question(["a", "b"]) == Values(("a", "b"))
     assert histogram_question("a", bins=[0, 1]) == Bins("a", (0.0, 1.0))

@@ -12,7 +12,11 @@ from thresher.mechanism import Release
 from thresher.privacy import Guarantee, Plan, plan
 from thresher.questions.population import Population
 from thresher.tables import look
-from thresher.verbs.asking import heavy_hitters, histogram, quantiles, ranges
+from thresher.verbs.answer import load
+from thresher.verbs.heavy_hitters import heavy_hitters
+from thresher.verbs.histogram import histogram
+from thresher.verbs.quantiles import quantiles
+from thresher.verbs.ranges import ranges
 
 if TYPE_CHECKING:
     from thresher.client import Fleet
@@ -33,6 +37,7 @@ __all__ = [
     "errors",
     "heavy_hitters",
     "histogram",
+    "load",
     "look",
     "mechanism",
     "plan",
@@ -52,4 +57,8 @@ def __getattr__(name: str) -> object:
         from thresher import device
 
         return getattr(device, name)
+    from thresher.verbs.asking import functions
+
+    if name in functions():  # a verb that another package, or a new file, has added
+        return functions()[name]
     raise AttributeError(f"module 'thresher' has no attribute {name!r}")

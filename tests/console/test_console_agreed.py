@@ -64,15 +64,17 @@ def test_a_form_without_an_agreement_spends_nothing(fleet):
             assert http.post(path, data=form).status_code == 409
         assert spent(fleet) == 0
         agreed = asking.agreement(asking.filled(form))
-        assert http.post(f"/ask?agreed={agreed}", data={**form, "domain": "a\r\nb"}).status_code == 409
+        assert http.post(f"/ask?agreed={agreed}", data={**form, "histogram_domain": "a\r\nb"}).status_code == 409
         assert http.post(f"/ask?agreed={agreed}", data=form).status_code == 303
         assert spent(fleet) == 0.5
 
 
 def test_an_agreement_is_to_what_costs():
-    fields = asking.filled({"attribute": "country", "domain": "a\r\nb"})
-    assert asking.agreement(fields) == asking.agreement(asking.filled({"attribute": "word", "domain": "a\nb"}))
-    for name in asking.DEFAULTS:
+    fields = asking.filled({"attribute": "country", "histogram_domain": "a\r\nb"})
+    assert asking.agreement(fields) == asking.agreement(
+        asking.filled({"attribute": "word", "histogram_domain": "a\nb"})
+    )
+    for name in asking.defaults():
         changed = asking.agreement({**fields, name: "x"}) != asking.agreement(fields)
         assert changed == (name not in ("attribute", "name")), name
 
@@ -124,11 +126,13 @@ def test_the_address_keeps_what_was_filled_in(visit, fleet):
     page = visitor.go("/ask")
     page.get_by_role("button", name="word").click()
     expect(page.locator("#attribute")).to_have_value("word")
-    visitor.fill_ask("heavy_hitters", "word", epsilon="0.7", hitters_method="=trie")
-    expect(page).to_have_url(re.compile(r"/ask\?verb=heavy_hitters&attribute=word&hitters_method=trie&epsilon=0\.7$"))
+    visitor.fill_ask("heavy_hitters", "word", epsilon="0.7", heavy_hitters_method="=trie")
+    expect(page).to_have_url(
+        re.compile(r"/ask\?verb=heavy_hitters&attribute=word&heavy_hitters_method=trie&epsilon=0\.7$")
+    )
     page.reload()
     expect(page.locator("#epsilon")).to_have_value("0.7")
-    expect(page.locator('input[name="hitters_method"][value="trie"]')).to_be_checked()
+    expect(page.locator('input[name="heavy_hitters_method"][value="trie"]')).to_be_checked()
     fleet.console_clock.ahead = 2 * 3600  # the session ends over it
     page.fill("#epsilon", "0.8")
     page.wait_for_url("**/login?**")

@@ -23,8 +23,8 @@ from thresher.console import ask_form as asking
 from thresher.console.adapter import console_pages
 from thresher.errors import ThresherError
 from thresher.questions import Bins, Values
+from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, QueryTaker, RangesQuery
 from thresher.verbs import asking as verbs
-from thresher.verbs.queries import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
 
 planned = functools.cache(th.plan)  # each of the doors plans the same
 CSRF = re.compile(r'name="csrf" value="([^"]+)"')
@@ -66,6 +66,16 @@ CASES = [
     for values, expected in zip(sides, (True, False), strict=True)
     for value in values
 ]
+
+
+class _Named(QueryTaker):
+    """Submits to a fleet under a given name."""
+
+    def __init__(self, fleet: Fleet, name: str) -> None:
+        self.fleet, self.name = fleet, name
+
+    def submit(self, query, *, wait, progress):
+        return self.fleet.submit(query, wait=wait, progress=progress, name=self.name, warn=False)
 
 
 class Doors:
@@ -126,7 +136,7 @@ class Doors:
         try:
             fleet = fleet.with_rounds(**given["rounds"])
             target = {"epsilon": given["epsilon"], "delta": given["delta"]}
-            taker = commands._Named(fleet, given["name"])
+            taker = _Named(fleet, given["name"])
             bounds = {"lower": given["lower"], "upper": 100.0}
             if given["kind"] == "values":
                 th.histogram(taker, given["column"], **target, wait=False)
@@ -176,13 +186,14 @@ class Doors:
                 content["rounds"] = given["levels"]
         else:
             content = plan.to_dict()
-        query = {
-            "values": HistogramQuery(Values("word"), plan),
-            "bins": HistogramQuery(Bins("word", (0.0, 1.0)), plan),
-            "trie": HeavyHittersQuery("word", plan, "trie", 1),
-            "quantiles": QuantilesQuery("word", (0.5,), plan, 0.0, 100.0, "hierarchy"),
-            "ranges": RangesQuery("word", plan, 0.0, 100.0, 4),
-        }[given["kind"]].to_dict() | {"plan": content}
+        make = {
+            "values": lambda: HistogramQuery(Values("word"), plan),
+            "bins": lambda: HistogramQuery(Bins("word", (0.0, 1.0)), plan),
+            "trie": lambda: HeavyHittersQuery("word", plan, "trie", 1),
+            "quantiles": lambda: QuantilesQuery("word", (0.5,), plan, 0.0, 100.0, "hierarchy"),
+            "ranges": lambda: RangesQuery("word", plan, 0.0, 100.0, 4),
+        }[given["kind"]]
+        query = make().to_dict() | {"plan": content}
         names = {"trie": ("column", "step"), "quantiles": ("column", "lower", "branching")}
         if given["kind"] in ("values", "bins"):
             query["question"] |= (
@@ -210,9 +221,16 @@ class Doors:
         verb = {"values": "histogram", "bins": "histogram", "trie": "heavy_hitters"}.get(given["kind"], given["kind"])
         form = {"verb": verb, "attribute": given["column"], "name": given["name"]}
         form |= {"epsilon": given["epsilon"], "delta": given["delta"]}
-        form |= {"buckets": "bins" if given["kind"] == "bins" else "values", "bins_number": given["bins"]}
-        form |= {"bins_lower": given["lower"], "hitters_method": "trie", "hitters_levels": given["levels"]}
-        form |= {"hitters_step": given["step"], "probabilities": given["probability"]}
+        form |= {
+            "histogram_group": "bins" if given["kind"] == "bins" else "values",
+            "histogram_bins": given["bins"],
+        }
+        form |= {
+            "histogram_lower": given["lower"],
+            "heavy_hitters_method": "trie",
+            "heavy_hitters_levels": given["levels"],
+        }
+        form |= {"heavy_hitters_step": given["step"], "quantiles_probabilities": given["probability"]}
         form |= {"quantiles_levels": given["levels"], "quantiles_upper": 100, "quantiles_lower": given["lower"]}
         form |= {"ranges_lower": given["lower"], "ranges_upper": 100, "ranges_levels": given["levels"]}
         form |= {"ranges_branching": given["branching"]}

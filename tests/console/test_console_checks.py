@@ -87,7 +87,7 @@ def test_by_keyboard_alone(visit, server):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     assert page.is_checked("input[name=verb][value=quantiles]")
-    assert page.is_visible("#probabilities") and not page.is_visible("#bins_lower")
+    assert page.is_visible("#quantiles_probabilities") and not page.is_visible("#histogram_lower")
 
 
 def test_charts_have_words(server, answered, visit):

@@ -31,19 +31,25 @@ ONE, SIX = th.plan(1.0, 1e-8), th.plan(1.0, 1e-8, rounds=6)
     [
         ({"attribute": "country"}, HistogramQuery(Values(("country",)), ONE)),
         ({"attribute": "country, os"}, HistogramQuery(Values(("country", "os")), ONE)),
-        ({"attribute": "country", "domain": "fr\n\n de \nfr"}, HistogramQuery(Values(("country",)), ONE, ("fr", "de"))),
         (
-            {"attribute": "age", "buckets": "bins", "bins_upper": "90", "bins_number": "3"},
+            {"attribute": "country", "histogram_domain": "fr\n\n de \nfr"},
+            HistogramQuery(Values(("country",)), ONE, ("fr", "de")),
+        ),
+        (
+            {"attribute": "age", "histogram_group": "bins", "histogram_upper": "90", "histogram_bins": "3"},
             HistogramQuery(Bins("age", (0, 30, 60, 90)), ONE),
         ),
-        ({"attribute": "day", "buckets": "dates", "every": "month"}, HistogramQuery(Dates("day", "month"), ONE)),
+        (
+            {"attribute": "day", "histogram_group": "dates", "histogram_dates": "month"},
+            HistogramQuery(Dates("day", "month"), ONE),
+        ),
         ({"attribute": "w", "verb": "heavy_hitters"}, HeavyHittersQuery("w", ONE)),
         (
-            {"attribute": "w", "verb": "heavy_hitters", "hitters_method": "trie", "hitters_levels": "6"},
+            {"attribute": "w", "verb": "heavy_hitters", "heavy_hitters_method": "trie", "heavy_hitters_levels": "6"},
             HeavyHittersQuery("w", SIX, "trie", 1),
         ),
         (
-            {"attribute": "n", "verb": "quantiles", "probabilities": "0.5; .9"},
+            {"attribute": "n", "verb": "quantiles", "quantiles_probabilities": "0.5; .9"},
             QuantilesQuery("n", (0.5, 0.9), SIX, 0.0, 1000.0, "hierarchy"),
         ),
         (
@@ -51,7 +57,7 @@ ONE, SIX = th.plan(1.0, 1e-8), th.plan(1.0, 1e-8, rounds=6)
                 "attribute": "n",
                 "verb": "quantiles",
                 "quantiles_method": "search",
-                "probabilities": "0.5 0.9",
+                "quantiles_probabilities": "0.5 0.9",
                 "quantiles_steps": "3",
             },
             QuantilesQuery("n", (0.5, 0.9), SIX, 0.0, 1000.0, "search"),
@@ -95,14 +101,14 @@ def run(line: str) -> object:
         ({"attribute": "a", "epsilon": "nan"}, "epsilon"),
         ({"attribute": "a", "epsilon": "-1"}, "epsilon"),
         ({"attribute": "a", "delta": "1"}, "delta"),
-        ({"attribute": "a", "buckets": "bins", "bins_number": "1e9"}, "number of bins"),
-        ({"attribute": "a", "buckets": "bins", "bins_number": "2.5"}, "number of bins"),
-        ({"attribute": "a", "buckets": "bins", "bins_upper": "-1"}, "bins"),
-        ({"attribute": "a,b", "buckets": "dates"}, "attribute"),
+        ({"attribute": "a", "histogram_group": "bins", "histogram_bins": "1e9"}, "bins"),
+        ({"attribute": "a", "histogram_group": "bins", "histogram_bins": "2.5"}, "bins"),
+        ({"attribute": "a", "histogram_group": "bins", "histogram_upper": "-1"}, "lower"),
+        ({"attribute": "a,b", "histogram_group": "dates"}, "dates"),
         ({"attribute": "a,a"}, "column"),
-        ({"attribute": "a", "verb": "quantiles", "probabilities": ""}, "quantiles"),
-        ({"attribute": "a", "verb": "quantiles", "probabilities": "2"}, "probabilities"),
-        ({"attribute": "a", "verb": "ranges", "ranges_levels": "100000"}, "rounds"),
+        ({"attribute": "a", "verb": "quantiles", "quantiles_probabilities": ""}, "quantile"),
+        ({"attribute": "a", "verb": "quantiles", "quantiles_probabilities": "2"}, "probabilities"),
+        ({"attribute": "a", "verb": "ranges", "ranges_levels": "100000"}, "levels"),
         ({"attribute": "a", "verb": "ranges", "ranges_upper": "0"}, "lower"),
         ({"attribute": "a", "contact": "0"}, "devices contacted"),
         ({"attribute": "a", "minutes": "-1"}, "minutes"),
@@ -276,14 +282,20 @@ def test_an_error_finds_its_field():
         ({"verb": "quantiles", "quantiles_lower": "x"}, "quantiles_lower"),
         ({"verb": "quantiles", "quantiles_lower": "9", "quantiles_upper": "1"}, "quantiles_lower"),
         ({"verb": "ranges", "ranges_branching": "1"}, "ranges_branching"),
-        ({"verb": "heavy_hitters", "hitters_method": "trie", "hitters_levels": "x"}, "hitters_levels"),
-        ({"buckets": "bins", "bins_number": "0"}, "bins_number"),
-        ({"verb": "heavy_hitters", "hitters_method": "trie", "hitters_levels": "1001"}, ""),  # rounds have no field
+        (
+            {"verb": "heavy_hitters", "heavy_hitters_method": "trie", "heavy_hitters_levels": "x"},
+            "heavy_hitters_levels",
+        ),
+        ({"histogram_group": "bins", "histogram_bins": "0"}, "histogram_bins"),
+        (
+            {"verb": "heavy_hitters", "heavy_hitters_method": "trie", "heavy_hitters_levels": "1001"},
+            "",
+        ),  # rounds have no field
     ):
         fields = asking.filled({"attribute": "a", **given})
         with pytest.raises(ThresherError) as raised:
             asking.to_request(fields)
-        assert asking.field_of(asking.as_on_the_form(raised.value), fields) == field, given
+        assert asking.field_of(raised.value, fields) == field, given
 
 
 @pytest.mark.parametrize("kind", KINDS)

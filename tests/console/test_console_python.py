@@ -16,7 +16,7 @@ from thresher.console import ask_form as asking
 from thresher.console.python_line import python_line
 from thresher.protocol.messages import QueryRequest
 from thresher.questions import Values
-from thresher.verbs.queries import HistogramQuery
+from thresher.verbs import HistogramQuery
 
 pytestmark = pytest.mark.slow  # every line is a query
 
@@ -68,17 +68,23 @@ def line_of(http, query: str) -> str:
     [
         {"verb": "histogram", "attribute": "country"},
         {"verb": "histogram", "attribute": "country, os", "epsilon": "0.5", "delta": "1e-6"},
-        {"verb": "histogram", "attribute": "country", "domain": "France\nItalia\nnowhere's <b>"},
-        {"verb": "histogram", "attribute": "latency_ms", "buckets": "bins", "bins_upper": "700", "bins_number": "70"},
-        {"verb": "histogram", "attribute": "day", "buckets": "dates", "every": "month"},
+        {"verb": "histogram", "attribute": "country", "histogram_domain": "France\nItalia\nnowhere's <b>"},
+        {
+            "verb": "histogram",
+            "attribute": "latency_ms",
+            "histogram_group": "bins",
+            "histogram_upper": "700",
+            "histogram_bins": "70",
+        },
+        {"verb": "histogram", "attribute": "day", "histogram_group": "dates", "histogram_dates": "month"},
         {"verb": "histogram", "attribute": "country", "contact": "50", "sampled_by": "device"},
         {"verb": "heavy_hitters", "attribute": "word"},
-        {"verb": "heavy_hitters", "attribute": "word", "hitters_method": "trie", "hitters_levels": "3"},
+        {"verb": "heavy_hitters", "attribute": "word", "heavy_hitters_method": "trie", "heavy_hitters_levels": "3"},
         {"verb": "quantiles", "attribute": "latency_ms", "quantiles_levels": "3"},
         {
             "verb": "quantiles",
             "attribute": "latency_ms",
-            "probabilities": "0.5",
+            "quantiles_probabilities": "0.5",
             "quantiles_method": "search",
             "quantiles_steps": "3",
         },
@@ -107,7 +113,9 @@ def test_a_plan_that_was_made_otherwise_is_written_out(http, server):
 
 
 def test_many_bins_are_a_short_line(server):
-    fields = asking.filled({"attribute": "a", "buckets": "bins", "bins_lower": "-3.7", "bins_number": "10000"})
+    fields = asking.filled(
+        {"attribute": "a", "histogram_group": "bins", "histogram_lower": "-3.7", "histogram_bins": "10000"}
+    )
     query = asking.to_query(fields)
     line = python_line(query, "http://server")
     assert len(line) < 200

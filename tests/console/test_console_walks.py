@@ -18,14 +18,19 @@ pytestmark = pytest.mark.slow  # processes and browsers take their time
 
 VERBS = [
     ("histogram", "country", {}, "France"),
-    ("histogram", "latency_ms", {"buckets": "=bins", "bins_upper": "500", "bins_number": "5"}, "100 to 200"),
+    (
+        "histogram",
+        "latency_ms",
+        {"histogram_group": "=bins", "histogram_upper": "500", "histogram_bins": "5"},
+        "100 to 200",
+    ),
     ("heavy_hitters", "word", {}, "the"),
-    ("heavy_hitters", "word", {"hitters_method": "=trie", "hitters_levels": "4"}, "the"),
-    ("quantiles", "latency_ms", {"probabilities": "0.5, 0.9"}, "50 %"),
+    ("heavy_hitters", "word", {"heavy_hitters_method": "=trie", "heavy_hitters_levels": "4"}, "the"),
+    ("quantiles", "latency_ms", {"quantiles_probabilities": "0.5, 0.9"}, "50 %"),
     (
         "quantiles",
         "latency_ms",
-        {"quantiles_method": "=search", "probabilities": "0.5", "quantiles_steps": "5"},
+        {"quantiles_method": "=search", "quantiles_probabilities": "0.5", "quantiles_steps": "5"},
         "50 %",
     ),
     ("ranges", "latency_ms", {"ranges_levels": "4"}, "0 to 250"),
@@ -413,7 +418,7 @@ def test_a_release_is_read_by_whoever_verifies_it(server, visit):
     """What the page offers for download is all that an auditor needs."""
     visitor = visit(server)
     visitor.sign_in(server.analyst)
-    visitor.ask("quantiles", "latency_ms", probabilities="0.5")
+    visitor.ask("quantiles", "latency_ms", quantiles_probabilities="0.5")
     page = visitor.read()
     content = page.request.get(page.url.replace("/answer", "/download/json")).json()
     assert th.privacy.plans.Plan.from_dict(content["plan"]).verify() <= 1e-8

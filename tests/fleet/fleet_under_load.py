@@ -25,7 +25,7 @@ from thresher.device.state import MemoryState
 from thresher.mechanism import Release
 from thresher.privacy.plans import Plan
 from thresher.questions import Values
-from thresher.verbs.queries import HeavyHittersQuery, HistogramQuery
+from thresher.verbs import HeavyHittersQuery, HistogramQuery
 
 EVERYTHING = Plan(sampling_rate=2**-12, threshold=1, epsilon=0.05, delta=0.0003)
 """Drops nothing from devices whose coins are `Heads`, and is small enough for many queries in one ledger."""

@@ -30,7 +30,7 @@ from thresher.roles.collector.store import CollectorStore
 from thresher.roles.coordinator.coordinator import Coordinator
 from thresher.roles.coordinator.store import CoordinatorStore
 from thresher.roles.tokens import new_token
-from thresher.verbs.queries import HistogramQuery
+from thresher.verbs import HistogramQuery
 
 EVERYTHING = Plan(sampling_rate=0.5, threshold=1, epsilon=1.0, delta=0.9)
 """Drops nothing. With `Heads` for coins, what is released is what was handed in."""

@@ -14,7 +14,7 @@ from thresher.server.app import App, build_app
 from thresher.server.assembly import Settings, assembled
 from thresher.server.data_directory import ROLES, DataDirectory
 from thresher.server.services import Services
-from thresher.verbs.queries import HistogramQuery
+from thresher.verbs import HistogramQuery
 
 
 @dataclass

@@ -25,7 +25,7 @@ from thresher.questions import Values
 from thresher.roles.collector.enrolment import Overview
 from thresher.roles.coordinator.admission import admit
 from thresher.roles.coordinator.cautions import Public, cautions
-from thresher.verbs.queries import HistogramQuery
+from thresher.verbs import HistogramQuery
 
 PLAN = th.plan(1, 1e-8)
 MANY = 100_000

@@ -32,7 +32,7 @@ from thresher.roles.coordinator import coordinator as coordinator_module
 from thresher.roles.coordinator.coordinator import Coordinator
 from thresher.roles.coordinator.views import query_of
 from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery, query_from_dict
-from thresher.verbs.replay import replay
+from thresher.verbs.drivers import replay
 
 WORDS = ["yes"] * 3_000 + ["no"] * 2_000 + ["nay"] * 1_000
 TRIE = HeavyHittersQuery("word", th.plan(epsilon=1.0, delta=1e-6, rounds=2), "trie")
@@ -139,13 +139,28 @@ def test_what_cannot_be_run_is_neither_stored_nor_charged(server, wrong, error):
             marks=pytest.mark.slow,
         ),
         (dataclasses.replace(TRIE, step=4096), "step", "at most 2,042 with 2 levels"),
-        (dataclasses.replace(TRIE, step=5001), "step", "at most 5,000 with 2 levels"),
-        (QuantilesQuery("word", (0.5,), PLAN, 1.0, math.nextafter(1.0, 2.0), "search"), "upper", "above lower"),
     ],
 )
 def test_a_refusal_names_the_setting_that_was_given(server, wrong, setting, said):
     with pytest.raises(InvalidSetting, match=said) as refused:
         server.coordinator.preview(request(query=wrong))
+    assert refused.value.setting == setting
+
+
+@pytest.mark.parametrize(
+    ("wrong", "setting", "said"),
+    [
+        (lambda: dataclasses.replace(TRIE, step=5001), "step", "at most 5,000 with 2 levels"),
+        (
+            lambda: QuantilesQuery("word", (0.5,), PLAN, 1.0, math.nextafter(1.0, 2.0), "search"),
+            "upper",
+            "above lower",
+        ),
+    ],
+)
+def test_what_no_fleet_could_run_is_no_query(wrong, setting, said):
+    with pytest.raises(InvalidSetting, match=said) as refused:
+        wrong()
     assert refused.value.setting == setting
 
 

@@ -37,7 +37,7 @@ from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.report_opening import Opening, Workers, open_reports
 from thresher.roles.aggregator.report_tally import count_reports, tally
 from thresher.roles.aggregator.store import AggregatorStore
-from thresher.verbs.queries import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
+from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
 
 LONG = os.environ.get("THRESHER_LONG") == "1"
 REQUESTS_EACH = 120 if LONG else 4

@@ -27,7 +27,7 @@ from thresher.mechanism.response import Response
 from thresher.questions import Values
 from thresher.server.peers import HttpAggregator, HttpCollector
 from thresher.server.serving import _our_signals
-from thresher.verbs.queries import HistogramQuery
+from thresher.verbs import HistogramQuery
 
 pytestmark = pytest.mark.slow  # processes and browsers take their time
 

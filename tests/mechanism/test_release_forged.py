@@ -20,7 +20,8 @@ from thresher.errors import InvalidFormat, InvalidSetting, VerificationFailed
 from thresher.mechanism import Release, Response, sample_and_threshold
 from thresher.privacy import DEVICE, ROW, Unit
 from thresher.protocol.rates import share
-from thresher.verbs.rounds import Answer
+from thresher.questions import Values
+from thresher.verbs import Answer, HistogramQuery, RangesQuery
 
 RATES, PLAN = share(th.plan(epsilon=1.0, delta=1e-8))
 USER = Unit("column", "user")
@@ -322,7 +323,7 @@ def test_a_plan_made_by_hand_has_no_guarantee_that_nobody_checked() -> None:
 def test_an_answer_whose_plan_does_not_hold_guarantees_nothing() -> None:
     boast = th.Plan(0.5, 2, 0.1, 1e-12)
     population = th.mechanism.sample_and_threshold({"a": 1000}, boast, columns=("word",), unit=ROW)
-    answer = th.verbs.Histogram(population)
+    answer = th.verbs.Histogram(HistogramQuery(Values(("word",)), boast), (population,))
     with pytest.raises(VerificationFailed):
         _ = answer.guarantee
     assert "no guarantee" in answer.promise()
@@ -369,7 +370,9 @@ def test_rounds_for_different_units_do_not_add_up() -> None:
     plan = th.plan(epsilon=1.0, delta=1e-6, rounds=2)
 
     def answer(*units: Unit | None) -> Answer:
-        return Answer(plan, tuple(sample_and_threshold({"a": 5_000}, plan, unit=unit) for unit in units))
+        return Answer(
+            RangesQuery("a", plan, 0, 1), tuple(sample_and_threshold({"a": 5_000}, plan, unit=unit) for unit in units)
+        )
 
     assert answer(DEVICE, DEVICE).verify().unit == DEVICE
     assert answer(None, DEVICE).verify().unit is None

@@ -11,7 +11,7 @@ from thresher.mechanism.response import stands_for
 from thresher.privacy.rates import ONE, Rates
 from thresher.questions import Values
 from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
-from thresher.verbs.replay import Replayed
+from thresher.verbs.drivers import replay
 
 ONE_ROUND, TWO = th.plan(1, 1e-8), th.plan(1, 1e-8, rounds=2)
 WHOM = "the 512 devices that checked in while the round was open, from the 500 of them that completed it"
@@ -25,11 +25,11 @@ def release(plan, column="word", values=("a",), asked=512):
 
 
 def answers():
-    yield HistogramQuery(Values(("word",)), ONE_ROUND).run(Replayed([release(ONE_ROUND)]))
-    yield HeavyHittersQuery("word", ONE_ROUND).run(Replayed([release(ONE_ROUND)]))
+    yield replay(HistogramQuery(Values(("word",)), ONE_ROUND), [release(ONE_ROUND)])
+    yield replay(HeavyHittersQuery("word", ONE_ROUND), [release(ONE_ROUND)])
     cells = [release(TWO, "x", [1]), release(TWO, "x", [5], asked=600)]
-    yield RangesQuery("x", TWO, 0.0, 100.0).run(Replayed(cells))
-    yield QuantilesQuery("x", (0.5,), TWO, 0.0, 100.0, "hierarchy").run(Replayed(cells))
+    yield replay(RangesQuery("x", TWO, 0.0, 100.0), cells)
+    yield replay(QuantilesQuery("x", (0.5,), TWO, 0.0, 100.0, "hierarchy"), cells)
 
 
 @pytest.mark.parametrize("answer", list(answers()), ids=lambda answer: type(answer).__name__)

@@ -15,7 +15,7 @@ import thresher as th
 from thresher.verbs.accuracy import Seen, count_bounds, rank_standard_error
 from thresher.verbs.consistency import consistent_curve
 from thresher.verbs.hierarchy import Hierarchy, decompose
-from thresher.verbs.search import Split, Splits, rising_fit
+from thresher.verbs.quantile_search import Split, Splits, rising_fit
 
 RATE, THRESHOLD, TAIL = 0.4, 4, 0.05
 

@@ -8,8 +8,7 @@ from in_memory_people import CountsPopulation, NumbersPopulation, paper_plan, se
 
 import thresher as th
 from thresher.privacy import Plan
-from thresher.verbs.heavy_hitters import heavy_hitters
-from thresher.verbs.quantiles import quantiles
+from thresher.verbs import heavy_hitters, quantiles
 
 pytestmark = pytest.mark.slow  # whole experiments
 
@@ -47,7 +46,9 @@ def _rank_errors(people: NumbersPopulation, plan: Plan, method: str, upper: floa
     errors = []
     for seed in range(runs):
         for wanted in ([0.3], [0.5]) if method == "search" else ([0.1, 0.3, 0.5, 0.9],):
-            answer = quantiles(people.seeded(seed), "x", wanted, plan, lower=0, upper=upper, method=method, branching=2)  # type: ignore[arg-type]
+            answer = quantiles(
+                people.seeded(seed), "x", wanted, plan=plan, lower=0, upper=upper, method=method, branching=2
+            )  # type: ignore[arg-type]
             errors += [abs(people.rank(found.value) - found.probability) for found in answer]
     return float(np.mean(errors))
 

@@ -11,8 +11,9 @@ from rich.console import Console
 
 import thresher as th
 from thresher.errors import InvalidSetting, NotReleased, VerificationFailed
+from thresher.privacy.units import MEMBER
 from thresher.questions import END, Prefixes, Values
-from thresher.verbs.heavy_hitters import heavy_hitters
+from thresher.verbs import heavy_hitters
 from thresher.verbs.trie import branching_trie
 
 SIX = th.plan(1, 1e-8, rounds=6)
@@ -22,17 +23,17 @@ WORDS = {"the": 9_000, "then": 4_000, "there": 3_000, "a": 5_000, "": 2_000, "th
 
 def test_one_shot_finds_whole_values_in_one_round() -> None:
     people = CountsPopulation(WORDS)
-    answer = heavy_hitters(people, "word", ONE)
+    answer = heavy_hitters(people, "word", plan=ONE)
     assert people.asked == [Values(("word",))]
     assert {item.item for item in answer} == set(WORDS) - {"rare"}
     assert answer.top(2) == answer.items[:2]
     assert [item.item for item in answer.top(2)] == ["the", "a"]
     assert all(item.complete for item in answer)
-    assert answer.guarantee == ONE.guarantee == answer.verify()
+    assert answer.guarantee == ONE.guarantee.for_unit(MEMBER) == answer.verify()
 
 
 def test_one_shot_trie_sums_what_was_released() -> None:
-    answer = heavy_hitters(CountsPopulation(WORDS), "word", ONE)
+    answer = heavy_hitters(CountsPopulation(WORDS), "word", plan=ONE)
     (the,) = (node for node in answer.trie.children() if node.prefix == "the" and not node.complete)
     below = ("the", "then", "there", "thesaurus")
     assert the.count == sum(answer[word].count for word in below)
@@ -42,7 +43,7 @@ def test_one_shot_trie_sums_what_was_released() -> None:
 
 def test_trie_levels_part_the_from_then() -> None:
     people = CountsPopulation(WORDS)
-    answer = heavy_hitters(people, "word", SIX, method="trie")
+    answer = heavy_hitters(people, "word", plan=SIX, method="trie")
     assert answer.to_dict().keys() == {"the", "then", "there", "a", ""}
     assert [item.item for item in answer.unfinished] == ["thesau"]
     assert not answer["thesau"].complete
@@ -57,7 +58,7 @@ def test_trie_levels_part_the_from_then() -> None:
 
 def test_each_level_asks_only_for_extensions_of_open_prefixes() -> None:
     people = CountsPopulation(WORDS)
-    heavy_hitters(people, "word", SIX, method="trie")
+    heavy_hitters(people, "word", plan=SIX, method="trie")
     questions = [question for question in people.asked if isinstance(question, Prefixes)]
     assert [(question.length, question.known) for question in questions] == [(i, i - 1) for i in range(1, 7)]
     assert questions[0].parents == frozenset()
@@ -71,7 +72,7 @@ def test_each_level_asks_only_for_extensions_of_open_prefixes() -> None:
 def test_larger_steps_find_the_same_words(step: int) -> None:
     plan = th.plan(1, 1e-8, rounds=-(-10 // step))
     people = CountsPopulation(WORDS)
-    answer = heavy_hitters(people, "word", plan, method="trie", step=step)
+    answer = heavy_hitters(people, "word", plan=plan, method="trie", step=step)
     assert answer.to_dict().keys() == set(WORDS) - {"rare"}
     assert answer.unfinished == ()
     assert [question.length for question in people.asked] == [step * i for i in range(1, plan.rounds + 1)]  # type: ignore[attr-defined]
@@ -80,18 +81,18 @@ def test_larger_steps_find_the_same_words(step: int) -> None:
 def test_it_stops_when_nothing_extends_and_gives_nothing_back() -> None:
     seen: list[tuple[int, int, str]] = []
     people = CountsPopulation({"ab": 5_000, "xyzzy": 3})
-    answer = heavy_hitters(people, "word", SIX, method="trie", progress=lambda *args: seen.append(args))
+    answer = heavy_hitters(people, "word", plan=SIX, method="trie", progress=lambda *args: seen.append(args))
     assert answer.rounds_asked == len(people.asked) == 3
     assert answer.to_dict().keys() == {"ab"}
     assert answer.guarantee.rounds == 6 and answer.guarantee.epsilon == SIX.epsilon
     assert [(done, total) for done, total, _ in seen] == [(1, 6), (2, 6), (3, 6)]
-    assert seen[2][2] == "prefixes of word, level 3"
+    assert seen[2][2] == "heavy_hitters of word, trie"
 
 
 @pytest.mark.parametrize("method", ["one-shot", "trie"])
 def test_nothing_found_is_an_answer(method: str) -> None:
     plan = ONE if method == "one-shot" else SIX
-    answer = heavy_hitters(CountsPopulation({"rare": 2}), "word", plan, method=method)  # type: ignore[arg-type]
+    answer = heavy_hitters(CountsPopulation({"rare": 2}), "word", plan=plan, method=method)  # type: ignore[arg-type]
     assert len(answer) == len(answer.to_arrow()) == len(answer.trie) == 0
     assert answer.rounds_asked == 1
     assert answer.top(5) == ()
@@ -101,7 +102,7 @@ def test_nothing_found_is_an_answer(method: str) -> None:
 
 def test_estimates_are_within_what_the_binomial_law_allows() -> None:
     """Six standard deviations: a false alarm in two of a billion words."""
-    answer = heavy_hitters(CountsPopulation(WORDS), "word", SIX, method="trie")
+    answer = heavy_hitters(CountsPopulation(WORDS), "word", plan=SIX, method="trie")
     for word in ("the", "then", "a"):
         deviation = (WORDS[word] * (1 - SIX.sampling_rate) / SIX.sampling_rate) ** 0.5
         assert abs(answer[word].estimate - WORDS[word]) < 6 * deviation
@@ -109,7 +110,7 @@ def test_estimates_are_within_what_the_binomial_law_allows() -> None:
 
 
 def test_the_table_has_the_promised_columns() -> None:
-    answer = heavy_hitters(CountsPopulation(WORDS), "word", SIX, method="trie")
+    answer = heavy_hitters(CountsPopulation(WORDS), "word", plan=SIX, method="trie")
     table = answer.to_arrow()
     assert table.column_names == ["item", "count", "estimate", "lower", "upper", "complete"]
     counts = table["count"].to_pylist()
@@ -122,7 +123,7 @@ def test_the_table_has_the_promised_columns() -> None:
 
 
 def test_values_that_are_not_text_are_found_by_one_shot() -> None:
-    answer = heavy_hitters(CountsPopulation({12: 4_000, 127: 3_000}), "code", ONE)
+    answer = heavy_hitters(CountsPopulation({12: 4_000, 127: 3_000}), "code", plan=ONE)
     assert [item.item for item in answer] == [12, 127]
     assert answer.to_arrow()["item"].to_pylist() == [12, 127]
     assert json.loads(answer.to_json())["items"][0]["item"] == 12
@@ -131,7 +132,7 @@ def test_values_that_are_not_text_are_found_by_one_shot() -> None:
 def test_the_tree_is_shown_without_control_characters() -> None:
     people = CountsPopulation({"the": 9_000, "then": 4_000, "evil\x1b[2J": 3_000})
     console = Console(file=io.StringIO(), width=100)
-    console.print(heavy_hitters(people, "word", ONE).tree())
+    console.print(heavy_hitters(people, "word", plan=ONE).tree())
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "\x1b" not in shown and "evil�[2J" in shown
     assert "the…" in shown and "everything below the threshold" in shown
@@ -139,7 +140,7 @@ def test_the_tree_is_shown_without_control_characters() -> None:
 
 def test_the_tree_leaves_out_chains_and_what_is_small() -> None:
     people = CountsPopulation({"abcd": 40_000, "abxy": 9_000, "q": 3_000}, seeded(1))
-    answer = heavy_hitters(people, "word", SIX, method="trie")
+    answer = heavy_hitters(people, "word", plan=SIX, method="trie")
     assert {node.label for node in answer.trie.without_chains().nodes} == {"ab…", "abcd", "abxy", "q"}
     assert len(answer.trie) == 10
     console = Console(file=io.StringIO(), width=100)
@@ -172,7 +173,7 @@ def test_requests_that_are_refused_before_anything_is_asked() -> None:
 
 
 def test_a_seeded_draw_is_repeatable_and_guarantees_nothing() -> None:
-    one, two = (heavy_hitters(CountsPopulation(WORDS, seeded(5)), "word", SIX, method="trie") for _ in range(2))
+    one, two = (heavy_hitters(CountsPopulation(WORDS, seeded(5)), "word", plan=SIX, method="trie") for _ in range(2))
     assert one.items == two.items
     assert not one.private and "not private" in repr(one)
     with pytest.raises(VerificationFailed):

@@ -11,12 +11,17 @@ import thresher as th
 from thresher.errors import InvalidSetting, NotReleased, VerificationFailed
 from thresher.mechanism import Release
 from thresher.privacy import Plan
+from thresher.privacy.units import MEMBER
 from thresher.questions import Bins, Question, Values
-from thresher.verbs.histogram import histogram
+from thresher.verbs import HistogramQuery
 
 PLAN = th.plan(1, 1e-8)
 COUNTRIES = {"fr": 5_000, "de": 3_000, "at": 400, "rare": 3}
 COUNTRY = Values(("country",))
+
+
+def histogram(people, question, plan, *, domain=None, progress=None):
+    return HistogramQuery(question, plan, domain).run(people, progress)
 
 
 def test_it_reads_like_a_release() -> None:
@@ -29,7 +34,7 @@ def test_it_reads_like_a_release() -> None:
     assert answer.to_dict().keys() == {"fr", "de", "at"}
     assert answer.to_arrow().column_names == ["country", "count", "estimate", "lower", "upper"]
     assert answer.to_pandas()["country"].tolist() == answer.to_polars()["country"].to_list() == ["fr", "de", "at"]
-    assert answer.guarantee == PLAN.guarantee == answer.verify()
+    assert answer.guarantee == PLAN.guarantee.for_unit(MEMBER) == answer.verify()
     assert answer.plan == PLAN and answer.private
     assert Release.from_json(answer.to_json()).to_dict() == answer.to_dict()
     with pytest.raises(NotReleased):
@@ -57,7 +62,7 @@ def test_a_domain_shows_what_is_below_the_threshold_and_hides_the_rest() -> None
         ("nowhere", "below threshold"),
     ]
     assert all(rows[2][name] is None for name in ("count", "estimate", "lower", "upper"))
-    assert answer.verify() == PLAN.guarantee
+    assert answer.verify() == PLAN.guarantee.for_unit(MEMBER)
     for text in (str(answer), answer._repr_html_()):
         assert "below threshold" in text
         assert "other: everything below the threshold" in text
@@ -130,5 +135,6 @@ class _Stubborn(th.Population):
         return CountsPopulation(COUNTRIES).ask(question, th.plan(2, 1e-8))
 
 
-def test_the_answer_states_the_plan_it_was_drawn_with() -> None:
-    assert histogram(_Stubborn(), COUNTRY, PLAN).guarantee.epsilon == 2
+def test_an_answer_that_was_drawn_with_another_plan_guarantees_nothing() -> None:
+    with pytest.raises(VerificationFailed, match="another plan"):
+        _ = histogram(_Stubborn(), COUNTRY, PLAN).guarantee

@@ -12,10 +12,7 @@ import thresher as th
 from thresher import charts
 from thresher.errors import InvalidSetting
 from thresher.questions import Values
-from thresher.verbs.heavy_hitters import heavy_hitters
-from thresher.verbs.histogram import histogram
-from thresher.verbs.quantiles import quantiles
-from thresher.verbs.ranges import ranges
+from thresher.verbs import HistogramQuery, heavy_hitters, quantiles, ranges
 
 ONE, FOUR = th.plan(1, 1e-8), th.plan(1, 1e-8, rounds=4)
 WORDS = CountsPopulation({"the": 9_000, "then": 4_000, 'quote"<b>': 3_000, "a": 5_000})
@@ -23,15 +20,15 @@ NUMBERS = NumbersPopulation([value % 100 for value in range(20_000)])
 NOBODY = NumbersPopulation([1.0])
 
 ANSWERS: dict[str, Any] = {
-    "histogram": lambda: histogram(WORDS, Values(("word",)), ONE),
-    "one-shot": lambda: heavy_hitters(WORDS, "word", ONE),
-    "trie": lambda: heavy_hitters(WORDS, "word", FOUR, method="trie"),
-    "no trie": lambda: heavy_hitters(CountsPopulation({}), "word", FOUR, method="trie"),
-    "search": lambda: quantiles(NUMBERS, "x", [0.5, 0.9], FOUR, lower=0, upper=100),
-    "hierarchy": lambda: quantiles(NUMBERS, "x", [0.5, 0.9], FOUR, lower=0, upper=100, method="hierarchy"),
-    "no search": lambda: quantiles(NOBODY, "x", [0.5], FOUR, lower=0, upper=100),
-    "ranges": lambda: ranges(NUMBERS, "x", FOUR, lower=0, upper=100),
-    "no ranges": lambda: ranges(NOBODY, "x", FOUR, lower=0, upper=100),
+    "histogram": lambda: HistogramQuery(Values(("word",)), ONE).run(WORDS),
+    "one-shot": lambda: heavy_hitters(WORDS, "word", plan=ONE),
+    "trie": lambda: heavy_hitters(WORDS, "word", plan=FOUR, method="trie"),
+    "no trie": lambda: heavy_hitters(CountsPopulation({}), "word", plan=FOUR, method="trie"),
+    "search": lambda: quantiles(NUMBERS, "x", [0.5, 0.9], plan=FOUR, lower=0, upper=100),
+    "hierarchy": lambda: quantiles(NUMBERS, "x", [0.5, 0.9], plan=FOUR, lower=0, upper=100, method="hierarchy"),
+    "no search": lambda: quantiles(NOBODY, "x", [0.5], plan=FOUR, lower=0, upper=100),
+    "ranges": lambda: ranges(NUMBERS, "x", plan=FOUR, lower=0, upper=100),
+    "no ranges": lambda: ranges(NOBODY, "x", plan=FOUR, lower=0, upper=100),
 }
 
 

@@ -12,9 +12,9 @@ from scipy.stats import binom
 
 import thresher as th
 from thresher.errors import InvalidSetting, NotReleased, VerificationFailed
+from thresher.privacy.units import MEMBER
 from thresher.questions import Below, Cells
-from thresher.verbs import Quantiles
-from thresher.verbs.quantiles import quantiles
+from thresher.verbs import Quantiles, quantiles
 
 TEN = th.plan(1, 1e-8, rounds=10)
 FIVE = th.plan(1, 1e-8, rounds=5)
@@ -34,7 +34,7 @@ def few() -> NumbersPopulation:
 @pytest.mark.parametrize("method", ["search", "hierarchy"])
 def test_a_million_values(log_normal: NumbersPopulation, method: str) -> None:
     """Within six standard errors of sampling plus the weight of the bracket it was interpolated in."""
-    answer = quantiles(log_normal, "x", [0.25, 0.5, 0.9], TEN, lower=0, upper=50, method=method)  # type: ignore[arg-type]
+    answer = quantiles(log_normal, "x", [0.25, 0.5, 0.9], plan=TEN, lower=0, upper=50, method=method)  # type: ignore[arg-type]
     assert answer.rounds_asked == 10
     for found in answer:
         off = abs(log_normal.rank(found.value) - found.probability)
@@ -42,7 +42,7 @@ def test_a_million_values(log_normal: NumbersPopulation, method: str) -> None:
         assert found.interval[0] <= found.value <= found.interval[1]
         assert found.rank[0] <= found.probability <= found.rank[1]
         assert found.error.bound < 0.25
-    assert answer.guarantee == TEN.guarantee
+    assert answer.guarantee == TEN.guarantee.for_unit(MEMBER)
 
 
 def _misses(people: NumbersPopulation, method: str, runs: int, shift: float = 0.0) -> tuple[int, int]:
@@ -80,7 +80,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(few: NumbersPopulation, 
 
 def test_search_asks_for_the_middle_of_its_bracket() -> None:
     people = CountsPopulation({float(value): 100 for value in range(1_000)})
-    answer = quantiles(people, "x", [0.3], TEN, lower=0, upper=1024)
+    answer = quantiles(people, "x", [0.3], plan=TEN, lower=0, upper=1024)
     splits = [question.split for question in people.asked if isinstance(question, Below)]
     assert len(splits) == answer.rounds_asked == 10
     assert splits[:4] == [512.0, 256.0, 384.0, 320.0]
@@ -89,7 +89,7 @@ def test_search_asks_for_the_middle_of_its_bracket() -> None:
 
 def test_released_splits_are_shared_between_quantiles() -> None:
     people = CountsPopulation({float(value): 200 for value in range(1_000)})
-    quantiles(people, "x", [0.2, 0.6], TEN, lower=0, upper=1000)
+    quantiles(people, "x", [0.2, 0.6], plan=TEN, lower=0, upper=1000)
     splits = [question.split for question in people.asked if isinstance(question, Below)]
     assert splits[:2] == [500.0, 750.0]  # the second quantile starts from what the first one's round released
     assert len(set(splits)) == len(splits) == 10
@@ -97,7 +97,7 @@ def test_released_splits_are_shared_between_quantiles() -> None:
 
 def test_a_dropped_side_counts_as_zero_and_says_so() -> None:
     people = CountsPopulation({1.0: 5_000, 90.0: 20})
-    answer = quantiles(people, "x", [0.999], TEN, lower=0, upper=100)
+    answer = quantiles(people, "x", [0.999], plan=TEN, lower=0, upper=100)
     (found,) = answer
     assert found.error.threshold > 0
     hidden = TEN.threshold - 1
@@ -108,21 +108,23 @@ def test_a_dropped_side_counts_as_zero_and_says_so() -> None:
 def test_numbers_outside_the_bounds_count_as_at_the_bounds() -> None:
     people = CountsPopulation({-50.0: 4_000, 5.0: 2_000, 500.0: 4_000})
     for method, plan in (("search", TEN), ("hierarchy", FIVE)):
-        answer = quantiles(people, "x", [0.2, 0.8], plan, lower=0, upper=10, method=method)  # type: ignore[arg-type]
+        answer = quantiles(people, "x", [0.2, 0.8], plan=plan, lower=0, upper=10, method=method)  # type: ignore[arg-type]
         assert answer[0.2].value < 0.5
         assert answer[0.8].value > 9.5
 
 
 def test_hierarchy_levels_are_asked_once_each() -> None:
     people = CountsPopulation({float(value): 100 for value in range(100)})
-    answer = quantiles(people, "x", [0.1, 0.5, 0.9, 0.99], FIVE, lower=0, upper=100, method="hierarchy", branching=3)
+    answer = quantiles(
+        people, "x", [0.1, 0.5, 0.9, 0.99], plan=FIVE, lower=0, upper=100, method="hierarchy", branching=3
+    )
     assert people.asked == [Cells("x", 0, 100, 3**level) for level in range(1, 6)]
     assert len(answer) == 4
 
 
 @pytest.mark.parametrize("method", ["search", "hierarchy"])
 def test_nothing_released_is_an_answer(method: str) -> None:
-    answer = quantiles(CountsPopulation({1.0: 3}), "x", [0.5], TEN, lower=0, upper=10, method=method)  # type: ignore[arg-type]
+    answer = quantiles(CountsPopulation({1.0: 3}), "x", [0.5], plan=TEN, lower=0, upper=10, method=method)  # type: ignore[arg-type]
     (found,) = answer
     assert math.isnan(found.value)
     assert found.interval == (0, 10) and found.rank == (0, 1) and found.error.bound == 1
@@ -132,7 +134,7 @@ def test_nothing_released_is_an_answer(method: str) -> None:
 @pytest.mark.slow
 def test_a_single_value_is_found_to_the_last_float() -> None:
     plan = th.plan(1, 1e-8, rounds=80)
-    answer = quantiles(CountsPopulation({0.75: 100_000}), "x", [0.5], plan, lower=0, upper=1)
+    answer = quantiles(CountsPopulation({0.75: 100_000}), "x", [0.5], plan=plan, lower=0, upper=1)
     assert answer[0.5].value == pytest.approx(0.75)
     assert answer.rounds_asked < 80  # no bracket could be split any further
 
@@ -140,7 +142,7 @@ def test_a_single_value_is_found_to_the_last_float() -> None:
 @pytest.mark.slow
 def test_tables_and_json() -> None:
     people = CountsPopulation({float(value): 100 for value in range(1_000)})
-    answer = quantiles(people, "x", [0.5, 0.9], TEN, lower=0, upper=1000)
+    answer = quantiles(people, "x", [0.5, 0.9], plan=TEN, lower=0, upper=1000)
     table = answer.to_arrow()
     assert table.column_names[:4] == ["probability", "value", "lower", "upper"]
     assert {"sampling_error", "resolution_error", "threshold_error", "rank_error_bound"} <= set(table.column_names)
@@ -156,7 +158,7 @@ def test_tables_and_json() -> None:
 
 
 def test_a_seeded_draw_guarantees_nothing(few: NumbersPopulation) -> None:
-    answer = quantiles(few.seeded(1), "x", [0.5], TEN, lower=0, upper=100)
+    answer = quantiles(few.seeded(1), "x", [0.5], plan=TEN, lower=0, upper=100)
     assert not answer.private
     with pytest.raises(VerificationFailed):
         answer.verify()
@@ -195,7 +197,7 @@ def test_requests_that_are_refused_before_anything_is_asked(wrong: dict[str, obj
 def test_progress_is_reported() -> None:
     seen: list[tuple[int, int, str]] = []
     people = CountsPopulation({float(value): 100 for value in range(100)})
-    answer = quantiles(people, "x", [0.5], FIVE, lower=0, upper=100, progress=lambda *args: seen.append(args))
+    answer = quantiles(people, "x", [0.5], plan=FIVE, lower=0, upper=100, progress=lambda *args: seen.append(args))
     assert isinstance(answer, Quantiles)
     assert [(done, total) for done, total, _ in seen] == [(done, 5) for done in range(1, 6)]
-    assert all("split" in what for _, _, what in seen)
+    assert {what for _, _, what in seen} == {"quantiles of x, search"}

@@ -8,15 +8,21 @@ import pytest
 from in_memory_people import CountsPopulation, NumbersPopulation
 
 import thresher as th
-from thresher import verbs as analytics
 from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.mechanism import Response
 from thresher.mechanism.release import Release
 from thresher.protocol.rates import share
 from thresher.questions import Below, Bins, Cells, Dates, Joint, Prefixes, Values
-from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, QueryTaker, RangesQuery, query_from_dict
-from thresher.verbs.queries import with_plan
-from thresher.verbs.replay import Pending, Replayed
+from thresher.verbs import (
+    HeavyHitters,
+    HeavyHittersQuery,
+    HistogramQuery,
+    QuantilesQuery,
+    QueryTaker,
+    RangesQuery,
+    query_from_dict,
+)
+from thresher.verbs.drivers import Next, replay, step
 
 ONE = th.plan(epsilon=1.0, delta=1e-8)
 FOUR = th.plan(epsilon=1.0, delta=1e-8, rounds=4)
@@ -142,13 +148,13 @@ def test_nothing_is_asked_by_looking():
 
 def test_another_plan():
     wider = th.plan(epsilon=2.0, delta=1e-8)
-    assert with_plan(QUERIES[0], wider).plan == wider
+    assert QUERIES[0].with_plan(wider).plan == wider
 
 
 def test_running_is_the_verb():
     words = CountsPopulation({"yes": 9_000, "no": 5_000, "rare": 2})
     found = HeavyHittersQuery("word", FOUR, "trie").run(words)
-    assert isinstance(found, analytics.HeavyHitters)
+    assert isinstance(found, HeavyHitters)
     assert {item.item for item in found.complete} == {"yes", "no"}
     calls = []
     HistogramQuery(Values(("word",)), ONE).run(words, lambda *told: calls.append(told))
@@ -244,7 +250,5 @@ def test_replayed_releases_give_the_same_answer_and_ask_for_the_next():
     words = CountsPopulation({"yes": 9_000, "no": 5_000})
     answer = query.run(words)
     for number in range(len(answer.releases)):
-        with pytest.raises(Pending) as caught:
-            query.run(Replayed(answer.releases[:number]))
-        assert (caught.value.index, caught.value.question) == (number, words.asked[number])
-    assert query.run(Replayed(answer.releases)).to_json() == answer.to_json()
+        assert step(query, answer.releases[:number]) == Next(number, (words.asked[number],))
+    assert replay(query, answer.releases).to_json() == answer.to_json()

@@ -14,8 +14,8 @@ from scipy.stats import binom
 
 import thresher as th
 from thresher.errors import InvalidSetting
-from thresher.verbs import Ranges
-from thresher.verbs.ranges import ranges
+from thresher.privacy.units import MEMBER
+from thresher.verbs import Ranges, ranges
 
 SIX = th.plan(1, 1e-8, rounds=6)
 THREE = th.plan(1, 1e-8, rounds=3)
@@ -33,7 +33,7 @@ def _truth(people: NumbersPopulation, lower: float, upper: float) -> int:
 
 def test_counts_and_fractions_are_close(ages: NumbersPopulation) -> None:
     """Within six standard errors, plus what was interpolated and what was dropped."""
-    answer = ranges(ages, "age", SIX, lower=0, upper=128, branching=4)
+    answer = ranges(ages, "age", plan=SIX, lower=0, upper=128, branching=4)
     for lower, upper in ((18, 65), (0, 30), (60, 128), (0, 128), (33, 34)):
         truth = _truth(ages, lower, upper)
         count, fraction = answer.count(lower, upper), answer.fraction(lower, upper)
@@ -43,7 +43,7 @@ def test_counts_and_fractions_are_close(ages: NumbersPopulation) -> None:
         for each in (count, fraction):
             assert each.interval[0] <= each.estimate <= each.interval[1]
             assert each.error.bound >= 0 and each.error.confidence == 0.95
-    assert answer.guarantee == SIX.guarantee == answer.verify()
+    assert answer.guarantee == SIX.guarantee.for_unit(MEMBER) == answer.verify()
     assert answer.rounds_asked == 6
 
 
@@ -51,7 +51,7 @@ def _misses(people: NumbersPopulation, runs: int, lower: float, upper: float, sh
     truth = _truth(people, lower, upper)
     counts = fractions = 0
     for seed in range(runs):
-        answer = ranges(people.seeded(seed), "age", SIX, lower=0, upper=128, branching=3)
+        answer = ranges(people.seeded(seed), "age", plan=SIX, lower=0, upper=128, branching=3)
         count, fraction = answer.count(lower, upper), answer.fraction(lower, upper)
         counts += not count.interval[0] <= truth * (1 + shift) <= count.interval[1]
         fractions += not fraction.interval[0] <= truth * (1 + shift) / 200_000 <= fraction.interval[1]
@@ -71,7 +71,7 @@ def test_all_levels_together_are_closer_than_the_decomposition_alone(ages: Numbe
     """Mean absolute error of ranks over 30 draws and 15 edges; averaging six levels takes a third off, or more."""
     together, alone = [], []
     for seed in range(30):
-        tree = ranges(ages.seeded(seed), "age", SIX, lower=0, upper=128, branching=2).hierarchy
+        tree = ranges(ages.seeded(seed), "age", plan=SIX, lower=0, upper=128, branching=2).hierarchy
         for edge in range(4, 64, 4):
             truth = ages.rank(tree.value(edge))
             together.append(abs(tree.curve.at(edge) / tree.curve.total - truth))
@@ -82,7 +82,7 @@ def test_all_levels_together_are_closer_than_the_decomposition_alone(ages: Numbe
 
 def test_ranges_are_half_open() -> None:
     people = CountsPopulation({25.0: 10_000, 50.0: 20_000})
-    answer = ranges(people, "x", THREE, lower=0, upper=64, branching=4)
+    answer = ranges(people, "x", plan=THREE, lower=0, upper=64, branching=4)
     at_25, at_50 = 10_000, 20_000
     assert answer.count(0, 25).interval[0] == 0
     assert answer.count(0, 25).estimate < 0.05 * at_25
@@ -94,7 +94,7 @@ def test_ranges_are_half_open() -> None:
 
 def test_numbers_and_ranges_outside_the_bounds_are_clamped() -> None:
     people = CountsPopulation({-9.0: 5_000, 3.0: 5_000, 99.0: 10_000, math.inf: 2_000})
-    answer = ranges(people, "x", THREE, lower=0, upper=8, branching=2)
+    answer = ranges(people, "x", plan=THREE, lower=0, upper=8, branching=2)
     assert answer.count(-100, 1).estimate == pytest.approx(5_000, rel=0.2)
     assert answer.count(7, 1e9).estimate == pytest.approx(12_000, rel=0.2)
     assert (answer.count(7, 1e9).lower, answer.count(7, 1e9).upper) == (7.0, 8.0)
@@ -107,7 +107,7 @@ def test_numbers_and_ranges_outside_the_bounds_are_clamped() -> None:
 
 def test_a_boundary_inside_a_cell_is_interpolated_and_says_so() -> None:
     people = NumbersPopulation(np.linspace(0, 1, 400_000, endpoint=False))
-    answer = ranges(people, "x", THREE, lower=0, upper=1, branching=2)
+    answer = ranges(people, "x", plan=THREE, lower=0, upper=1, branching=2)
     middle, edge = answer.cdf(0.3125), answer.cdf(0.375)
     assert middle.estimate == pytest.approx(0.3125, abs=0.01)
     assert middle.error.resolution == pytest.approx(1 / 8, abs=0.01)
@@ -119,7 +119,7 @@ def test_a_boundary_inside_a_cell_is_interpolated_and_says_so() -> None:
 @pytest.fixture(scope="module")
 def tree() -> Ranges:
     people = NumbersPopulation(np.random.default_rng(3).normal(50, 15, 50_000))
-    return ranges(people, "x", SIX, lower=0, upper=100, branching=4)
+    return ranges(people, "x", plan=SIX, lower=0, upper=100, branching=4)
 
 
 @settings(deadline=None, max_examples=150)
@@ -154,7 +154,7 @@ def test_the_threshold_part_is_the_stated_number_of_dropped_buckets(tree: Ranges
 
 
 def test_nothing_released_is_an_answer() -> None:
-    answer = ranges(CountsPopulation({1.0: 2}), "x", THREE, lower=0, upper=8, branching=2)
+    answer = ranges(CountsPopulation({1.0: 2}), "x", plan=THREE, lower=0, upper=8, branching=2)
     count, fraction = answer.count(0, 4), answer.fraction(0, 4)
     assert count.estimate == 0 and count.interval[0] == 0 and count.interval[1] > 2
     assert math.isnan(fraction.estimate) and fraction.interval == (0, 1)
@@ -190,5 +190,5 @@ def test_settings_that_are_refused_before_anything_is_asked() -> None:
         {"lower": None},
     ):
         with pytest.raises(InvalidSetting):
-            ranges(people, "x", SIX, **({"lower": 0, "upper": 8} | wrong))  # type: ignore[arg-type]
+            ranges(people, "x", plan=SIX, **({"lower": 0, "upper": 8} | wrong))  # type: ignore[arg-type]
     assert people.asked == []

@@ -13,11 +13,13 @@ import typer
 from rich.console import Console
 
 from thresher._version import __version__
-from thresher.cli import audit, devices, fleet, lab, ledger, planning, privacy, tables
+from thresher.cli import audit, devices, fleet, lab, ledger, planning, privacy
 from thresher.cli import look as looking
 from thresher.cli import serve as serving
 from thresher.cli.output import any_text
+from thresher.cli.verb_commands import table_command
 from thresher.errors import ThresherError, exit_code
+from thresher.verbs.asking import functions
 
 app = typer.Typer(
     name="thresher",
@@ -28,10 +30,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("plan")(planning.plan)
-app.command("histogram")(tables.histogram)
-app.command("heavy-hitters")(tables.heavy_hitters)
-app.command("quantiles")(tables.quantiles)
-app.command("ranges")(tables.ranges)
+for _verb in functions():
+    app.command(_verb.replace("_", "-"))(table_command(_verb))
 app.command("look")(looking.look)
 app.command("audit")(audit.audit)
 app.command("serve")(serving.serve)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -20,14 +21,13 @@ from thresher.cli.fleet_options import warn_of_shown
 from thresher.cli.output import console, print_json
 from thresher.client.credentials import ANALYST_KEY, ENROLMENT_KEY, secret
 from thresher.errors import InvalidSetting
-from thresher.verbs import QueryTaker
+from thresher.verbs.asking import Target, function_of, functions, make
+from thresher.verbs.query import Query
+from thresher.verbs.settings import settings_of
 
 if TYPE_CHECKING:
-    from thresher.client.fleet import Fleet
     from thresher.simulator.population import Column
     from thresher.simulator.simulation import Told
-
-VERBS = ("histogram", "heavy-hitters", "quantiles", "ranges")
 
 Server = Annotated[str, typer.Option(help="The server's address, as http://127.0.0.1:8000.", show_default=False)]
 CaFile = Annotated[
@@ -127,7 +127,7 @@ def simulate(
             show_default=False,
         ),
     ] = None,
-    verb: Annotated[str, typer.Option(help=f"The query: {', '.join(VERBS)}.")] = "histogram",
+    verb: Annotated[str, typer.Option(help=f"The query: {', '.join(functions())}.")] = "histogram",
     epsilon: options.Epsilon = 1.0,
     delta: options.Delta = 1e-8,
     method: Annotated[
@@ -168,8 +168,8 @@ def simulate(
     from thresher.simulator.simulation import Simulation
     from thresher.simulator.simulation import simulate as run
 
-    if verb not in VERBS:
-        raise InvalidSetting("verb", f"must be one of {', '.join(VERBS)}")
+    verb = verb.replace("-", "_")
+    function_of(verb)
     if not enrolment_key:
         raise InvalidSetting(
             "enrolment-key", "is missing", hint="It is in enrolment.key in the server's data directory: name that file."
@@ -185,22 +185,24 @@ def simulate(
             if completions is None and contact_rate == 1:
                 completions = simulation.completions
             fleet = stack.enter_context(Fleet(coordinator or server, key=analyst_key, ca_file=ca_file))
-            ask = _asking(
-                fleet.with_rounds(
-                    seconds=seconds,
-                    completions=completions,
-                    contact_rate=contact_rate,
-                    sampled_by=cast(Any, sampled_by),
-                ),
-                attribute,
-                verb,
-                {"epsilon": epsilon, "delta": delta},
-                method,
-                rounds,
-                step,
-                (lower, upper),
-                quantile or [0.5, 0.9],
+            rehearsed = fleet.with_rounds(
+                seconds=seconds,
+                completions=completions,
+                contact_rate=contact_rate,
+                sampled_by=cast(Any, sampled_by),
             )
+            given: dict[str, Any] = {
+                "column": attribute,
+                "method": method,
+                "step": step,
+                "probabilities": quantile or [0.5, 0.9],
+            }
+            if _asks_for_numbers(verb):
+                given |= {"lower": lower, "upper": upper}
+            query = _query(verb, Target(epsilon, delta), given, rounds)
+            # Devices of a simulation come with the question, so how many were active before says nothing. The bar of
+            # the devices is enough.
+            ask = functools.partial(rehearsed.submit, query, wait=True, progress=lambda *_: None, warn=False)
         answer = run(simulation, ask, stop=stop, seconds=None if analyst_key else seconds)
     result = simulation.result
     if answer is not None:
@@ -221,7 +223,7 @@ def _secret(option: str, given: str | None, file: Path | None, variable: str) ->
 def _column(values: Path | None, devices: int, seed: int, exponent: float | None, verb: str | None) -> Column:
     from thresher.simulator import population
 
-    numeric = None if verb is None else verb in ("quantiles", "ranges")
+    numeric = None if verb is None else _asks_for_numbers(verb)
     if values is not None:
         return population.from_file(values, devices, seed, numbers=numeric, exponent=exponent)
     if numeric:
@@ -229,48 +231,27 @@ def _column(values: Path | None, devices: int, seed: int, exponent: float | None
     return population.zipf(population.words(), devices, seed, population.ZIPF if exponent is None else exponent)
 
 
-class _Rehearsal(QueryTaker):
-    """Submits without a look at how many devices were active: those of a simulation come with the question."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-
-    def submit(self, query: Any, *, wait: bool, progress: Any) -> Any:
-        return self._fleet.submit(query, wait=wait, progress=progress, warn=False)
+def _asks_for_numbers(verb: str) -> bool:
+    """Whether a verb cannot be asked without public bounds, and so is about numbers."""
+    described = settings_of(function_of(verb))
+    return "lower" in described and described["lower"].required
 
 
-def _asking(
-    fleet: Fleet,
-    attribute: str,
-    verb: str,
-    target: dict[str, Any],
-    method: str | None,
-    rounds: int | None,
-    step: int,
-    bounds: tuple[float, float],
-    probabilities: list[float],
-) -> Callable[[], Any]:
-    """The query, ready to be asked once the devices are there. Settings that cannot be raise here."""
-    from thresher import verbs
+def _query(verb: str, target: Target, given: dict[str, Any], rounds: int | None) -> Query:
+    """The query to rehearse: what was typed, as far as it is a setting of the verb, and the usual values for the rest.
 
-    def silent(done: int, total: int, what: str) -> None:
-        """The bar of the devices is enough."""
-
-    target["progress"] = silent
-    taker = _Rehearsal(fleet)
-    lower, upper = bounds
-    if verb == "histogram":
-        return lambda: verbs.histogram(taker, attribute, **target)
-    if verb == "heavy-hitters":
-        chosen: dict[str, Any] = {"method": "one-shot" if method is None else method}
-        if chosen["method"] == "trie":
-            chosen |= {"levels": rounds, "step": step}
-        return lambda: verbs.heavy_hitters(taker, attribute, **chosen, **target)
-    if verb == "quantiles":
-        chosen = {"method": "search" if method is None else method}
-        chosen["levels" if chosen["method"] == "hierarchy" else "steps"] = rounds
-        return lambda: verbs.quantiles(taker, attribute, probabilities, lower=lower, upper=upper, **chosen, **target)
-    return lambda: verbs.ranges(taker, attribute, lower=lower, upper=upper, levels=rounds, **target)
+    `rounds` stands for whichever setting of the verb is a number of rounds.
+    """
+    described = settings_of(function_of(verb))
+    settings = {name: value for name, value in given.items() if name in described and value is not None}
+    for setting in described.values():
+        active = (
+            setting.only is None
+            or settings.get(setting.only[0], described[setting.only[0]].default) == (setting.only[1])
+        )
+        if rounds is not None and setting.is_rounds and active:
+            settings[setting.name] = rounds
+    return make(verb, target, settings)
 
 
 def _quarters(lower: float, upper: float) -> list[tuple[float, float]]:

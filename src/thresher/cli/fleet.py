@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -19,87 +19,102 @@ from thresher.cli import fleet_options as given
 from thresher.cli import options
 from thresher.cli.answer_delivery import deliver
 from thresher.cli.enrolment import COMMANDS
-from thresher.cli.fleet_options import Asked, connected
-from thresher.cli.output import check_files, console, print_json, range_row, rows_table
-from thresher.cli.parsing import parsed_range
-from thresher.client.fleet import Fleet, QueryHandle
+from thresher.cli.fleet_options import connected
+from thresher.cli.output import check_files, console, print_json, range_row
+from thresher.cli.verb_commands import (
+    OTHER,
+    Output,
+    Plot,
+    Range,
+    column_argument,
+    command,
+    option,
+    parameters_of,
+    parsed_ranges,
+    reads_ranges,
+    show_answer,
+    typed,
+    words_of,
+)
+from thresher.client.fleet import QueryHandle
 from thresher.client.query_progress import bars
 from thresher.errors import InvalidFormat, ServerUnavailable
-from thresher.verbs import QueryTaker
-from thresher.verbs.asking import BRANCHING
+from thresher.verbs.asking import Target, function_of, functions, make
+from thresher.verbs.settings import settings_of
 
 if TYPE_CHECKING:
     from thresher.protocol.messages import PlanPreview, QueryStatus
-
-OTHER = "everything below the threshold is left out; how much that is, is not known"
 
 app = typer.Typer(help="Ask a fleet of devices, and follow its queries.", no_args_is_help=True)
 for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
 
 
-@app.command("query")
-def query(
-    verb: given.Verb,
-    columns: given.Columns,
-    server: given.Server,
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    bins: given.Bins = None,
-    bin_width: given.BinWidth = None,
-    lower: given.Lower = None,
-    upper: given.Upper = None,
-    dates: given.Dates = None,
-    domain: given.Domain = None,
-    method: given.Method = None,
-    levels: given.Levels = None,
-    step: given.Step = 1,
-    steps: given.Steps = None,
-    quantile: given.Quantile = None,
-    branching: given.Branching = BRANCHING,
-    range_: given.Range = None,
-    seconds: given.Seconds = None,
-    completions: given.Completions = None,
-    contact_rate: given.ContactRate = None,
-    sampled_by: given.SampledBy = None,
-    bucket_size: given.BucketSize = None,
-    name: Annotated[
-        str | None,
-        typer.Option(help="Its own name; the same name again is the same query.", show_default=False),
-    ] = None,
-    wait: Annotated[bool, typer.Option(help="Wait for the answer.")] = True,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Ask also what may give no answer, without being asked again.")
-    ] = False,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Only say what it would cost, guarantee and see; nothing is charged.")
-    ] = False,
-    plot: Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .html.", show_default=False)] = None,
-    output: Annotated[Path | None, typer.Option(help="Write the answer as JSON.", show_default=False)] = None,
-    key: given.Key = None,
-    key_file: given.KeyFile = None,
-    ca_file: given.CaFile = None,
-    json: options.Json = False,
-) -> None:
-    """Ask a fleet, and wait for the answer. The whole cost is charged at once and is never refunded."""
-    asked = Asked(
-        verb, columns, epsilon, delta, bins, bin_width, lower, upper, dates, domain, method, levels, step, steps,
-        quantile, branching,
-    )  # fmt: skip
-    ranges = [parsed_range(text) for text in range_ or ()]
-    check_files(plot, output)
-    with connected(server, key, key_file, ca_file) as connection:
-        fleet = _with_rounds(connection, seconds, completions, contact_rate, sampled_by, bucket_size)
-        if plan:
-            _show_preview(asked.submit_to(_Previews(fleet)), json)
-            return
-        _confirm(asked.submit_to(_Previews(fleet)), yes)
-        name = name or f"command-{secrets.token_hex(8)}"
-        with _said_on_failure(f"It may have been taken. The same command with --name {name} does not ask twice."):
-            handle: QueryHandle = asked.submit_to(_Named(fleet, name), wait=False)
-        with _said_on_failure(f"What it cost stays spent. thresher fleet show {handle.id} shows it."):
-            status = _watched(handle, json) if wait else handle.status()
-            _show(handle, status, json, plot=plot, output=output, ranges=ranges, must=wait)
+def _query_command(verb: str) -> Callable[..., None]:
+    """`thresher fleet query VERB COLUMN … --epsilon … --delta …`."""
+
+    def query(
+        server: given.Server,
+        epsilon: options.Epsilon = None,
+        delta: options.Delta = None,
+        range_: Range = None,
+        seconds: given.Seconds = None,
+        completions: given.Completions = None,
+        contact_rate: given.ContactRate = None,
+        sampled_by: given.SampledBy = None,
+        bucket_size: given.BucketSize = None,
+        name: Annotated[
+            str | None,
+            typer.Option(help="Its own name; the same name again is the same query.", show_default=False),
+        ] = None,
+        wait: Annotated[bool, typer.Option(help="Wait for the answer.")] = True,
+        yes: Annotated[
+            bool, typer.Option("--yes", help="Ask also what may give no answer, without being asked again.")
+        ] = False,
+        plan: Annotated[
+            bool, typer.Option("--plan", help="Only say what it would cost, guarantee and see; nothing is charged.")
+        ] = False,
+        plot: Plot = None,
+        output: Output = None,
+        key: given.Key = None,
+        key_file: given.KeyFile = None,
+        ca_file: given.CaFile = None,
+        json: options.Json = False,
+        **settings: Any,
+    ) -> None:
+        ranges = parsed_ranges(range_)
+        check_files(plot, output)
+        query = make(verb, Target(epsilon, delta), typed(verb, settings))
+        with connected(server, key, key_file, ca_file) as connection:
+            fleet = connection.with_rounds(
+                seconds=seconds,
+                completions=completions,
+                contact_rate=contact_rate,
+                sampled_by=cast(Any, sampled_by),
+                bucket_size=bucket_size,
+            )
+            preview = fleet.plan(query)
+            if plan:
+                _show_preview(preview, json)
+                return
+            _confirm(preview, yes)
+            name = name or f"command-{secrets.token_hex(8)}"
+            with _said_on_failure(f"It may have been taken. The same command with --name {name} does not ask twice."):
+                handle: QueryHandle = fleet.submit(query, wait=False, progress=None, name=name, warn=False)
+            with _said_on_failure(f"What it cost stays spent. thresher fleet show {handle.id} shows it."):
+                status = _watched(handle, json) if wait else handle.status()
+                _show(handle, status, json, plot=plot, output=output, ranges=ranges, must=wait)
+
+    words = "Ask a fleet, and wait for the answer. The whole cost is charged at once and is never refunded."
+    own = [option(each) for each in settings_of(function_of(verb)).values() if each.name != "column"]
+    common = [each for each in parameters_of(query) if each.name != "range_" or reads_ranges(verb)]
+    return command(verb, f"{words_of(verb)}\n\n{words}", [column_argument(verb), *own, *common], query)
+
+
+queries = typer.Typer(help="Ask a fleet, and wait for the answer.", no_args_is_help=True)
+for _verb in functions():
+    queries.command(_verb.replace("_", "-"))(_query_command(_verb))
+app.add_typer(queries, name="query")
 
 
 @app.command("list")
@@ -132,16 +147,16 @@ def list_queries(
 def show(
     query: given.QueryId,
     server: given.Server,
-    range_: given.Range = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .html.", show_default=False)] = None,
-    output: Annotated[Path | None, typer.Option(help="Write the answer as JSON.", show_default=False)] = None,
+    range_: Range = None,
+    plot: Plot = None,
+    output: Output = None,
     key: given.Key = None,
     key_file: given.KeyFile = None,
     ca_file: given.CaFile = None,
     json: options.Json = False,
 ) -> None:
     """Where a query stands, and its answer if it has one."""
-    ranges = [parsed_range(text) for text in range_ or ()]
+    ranges = parsed_ranges(range_)
     check_files(plot, output)
     with connected(server, key, key_file, ca_file) as fleet:
         handle = fleet.query(query)
@@ -206,44 +221,6 @@ def _said_on_failure(text: str) -> Iterator[None]:
         raise
 
 
-class _Previews(QueryTaker):
-    """Takes a verb's query, and only looks at it."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-
-    def submit(self, query: Any, *, wait: bool, progress: Any) -> PlanPreview:
-        return self._fleet.plan(query)
-
-
-class _Named(QueryTaker):
-    """Submits under a given name."""
-
-    def __init__(self, fleet: Fleet, name: str | None) -> None:
-        self._fleet = fleet
-        self._name = name
-
-    def submit(self, query: Any, *, wait: bool, progress: Any) -> Any:
-        return self._fleet.submit(query, wait=wait, progress=progress, name=self._name, warn=False)
-
-
-def _with_rounds(
-    fleet: Fleet,
-    seconds: float | None,
-    completions: int | None,
-    contact_rate: float | None,
-    sampled_by: str | None,
-    bucket_size: int | None,
-) -> Fleet:
-    return fleet.with_rounds(
-        seconds=seconds,
-        completions=completions,
-        contact_rate=contact_rate,
-        sampled_by=cast(Any, sampled_by),
-        bucket_size=bucket_size,
-    )
-
-
 def _watched(handle: QueryHandle, quiet: bool) -> QueryStatus:
     """Wait, with a live bar on standard error where a person is watching; Ctrl-C ends the wait and not the query."""
     screen = Console(stderr=True, highlight=False)
@@ -276,11 +253,18 @@ def _show(
         else:
             _show_status(status)
         return
-    rows = [range_row(answer, *ends) for ends in ranges] if status.verb == "ranges" else []
+    rows = [range_row(answer, *ends) for ends in ranges] if reads_ranges(status.verb) else []
+
+    def after() -> None:
+        if answer.counted:
+            console.print(OTHER, style="dim")
+        if answer.stands_for is not None:
+            console.print(f"Numbers stand for {answer.stands_for}.", style="dim", soft_wrap=True, markup=False)
+        console.print("Each device is a unit.", style="dim")
 
     def show() -> None:
         _show_status(status)
-        _show_answer(answer, status.verb, rows)
+        show_answer(answer, rows, 50, after)
 
     deliver(
         answer,
@@ -313,19 +297,6 @@ def _show_status(status: QueryStatus) -> None:
         numbers = (f"{number:,}" for number in (round.asked, round.contacted, round.completed))
         table.add_row(str(round.index + 1), round.state, *numbers, _time(round.deadline))
     console.print(table)
-
-
-def _show_answer(answer: Any, verb: str, ranges: list[dict[str, Any]]) -> None:
-    import pyarrow as pa
-
-    shown = pa.Table.from_pylist(ranges) if ranges else answer.to_arrow()
-    barred = verb in ("histogram", "heavy_hitters")
-    console.print(rows_table(shown, bars="estimate" if barred else None))
-    if barred:
-        console.print(OTHER, style="dim")
-    if answer.stands_for is not None:
-        console.print(f"Numbers stand for {answer.stands_for}.", style="dim", soft_wrap=True, markup=False)
-    console.print("Each device is a unit.", style="dim")
 
 
 def _show_preview(preview: PlanPreview, json: bool) -> None:

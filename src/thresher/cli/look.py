@@ -9,9 +9,9 @@ import typer
 
 from thresher import tables as populations
 from thresher.cli import options
+from thresher.cli.options import Data, Format
 from thresher.cli.output import console, print_json
 from thresher.cli.sources import opened
-from thresher.cli.tables import Data, Format
 
 WARNING = (
     "This is an open look at the data, not a private answer: single rows decide what is suggested. Declare types from "

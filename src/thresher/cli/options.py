@@ -13,3 +13,8 @@ Threshold = Annotated[int | None, typer.Option(help="Fix the threshold, 1 or mor
 Rounds = Annotated[int, typer.Option(help="Rounds that share the guarantee.")]
 Adjacency = Annotated[str, typer.Option(help="replace or add-remove: which change of one unit is hidden.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Data = Annotated[
+    str,
+    typer.Argument(help="A CSV, TSV, JSON lines or Parquet file, a glob, or - for standard input.", show_default=False),
+]
+Format = Annotated[str, typer.Option(help="Format of standard input: csv, tsv, jsonl or parquet.")]

@@ -28,10 +28,12 @@ from thresher.errors import (
     QueryEnded,
     ServerUnavailable,
     ThresherWarning,
-    VerificationFailed,
 )
 from thresher.mechanism.release import Release
-from thresher.verbs import Progress, Query, QueryTaker, query_from_dict
+from thresher.questions.population import Progress
+from thresher.verbs.asking import QueryTaker
+from thresher.verbs.drivers import replay
+from thresher.verbs.query import Query, query_from_dict
 
 if TYPE_CHECKING:
     from thresher.protocol.messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus, RoundSettings
@@ -182,7 +184,6 @@ class Fleet(QueryTaker):
     def _request(self, query: Query, name: str) -> QueryRequest:
         from thresher.protocol.messages import QueryRequest
 
-        _ = query.first_question  # every check of the verb, before anything is sent
         return QueryRequest(name=name, query=query.to_dict(), settings=self._round_settings())
 
     def _round_settings(self) -> RoundSettings:
@@ -249,8 +250,6 @@ class QueryHandle:
         return f"<QueryHandle {self.id} at {self._fleet._connection.url}>"
 
     def _answer(self, status: QueryStatus) -> Any:
-        from thresher.verbs.replay import Pending, replay
-
         if status.state == "refused":
             raise BudgetExceeded(status.problem or "The budget was exceeded.", hint="Nothing was charged.")
         if status.state in ("cancelled", "failed"):
@@ -260,7 +259,4 @@ class QueryHandle:
             )
         if status.state != "done":
             raise Conflict("This query is not done yet.", hint="Wait for its last round.")
-        try:
-            return replay(query_from_dict(status.query), self.releases())
-        except Pending:
-            raise VerificationFailed("The server's releases do not give this query's answer.") from None
+        return replay(query_from_dict(status.query), self.releases())

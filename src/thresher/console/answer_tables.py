@@ -5,17 +5,12 @@ Everything comes from the answer's releases; what was dropped is not here to be 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from thresher.console.rendering import amount, count, percent, printable
-from thresher.questions import Bins, Joint, Question
-from thresher.verbs.heavy_hitters import FoundItem, HeavyHitters
-from thresher.verbs.histogram import Histogram
-from thresher.verbs.quantiles import Quantiles
-from thresher.verbs.queries import HistogramQuery, Query
-from thresher.verbs.ranges import Ranges
+from thresher.verbs.answer import Answer, Bar
 from thresher.verbs.trie import Trie, TrieNode
 
 PAGE = 25
@@ -87,153 +82,35 @@ class Reading:
         return Page(rows[(number - 1) * PAGE : number * PAGE], len(rows), number, last, by, down, search.strip())
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One bucket of the chart."""
-
-    label: str
-    estimate: float
-    lower: float
-    upper: float
+_FORMATS: dict[str, Callable[[Any], str]] = {"count": count, "amount": amount, "percent": percent}
 
 
-_NUMBERS = (
-    Column("estimate", "Estimate", about="devices that checked in"),
-    Column("lower", "At least", about="95 %"),
-    Column("upper", "At most", about="95 %"),
-    Column("count", "In the sample"),
-)
+def reading(answer: Answer) -> Reading:
+    """The table of an answer."""
+    shown = answer.shown()
+    columns = tuple(
+        Column(field.name, printable(field.title), field.kind != "label", printable(field.about))
+        for field in shown.fields
+    )
+    formats = [_FORMATS[field.kind] for field in shown.fields[1:]]
+    rows = []
+    for (label, key), *cells in shown.rows:
+        text = printable(label)
+        written = (_cell(cell, form) for cell, form in zip(cells, formats, strict=True))
+        keys = (cell if isinstance(cell, int | float) else None for cell in cells)
+        rows.append(Row((text, *written), (text.casefold() if key is None else key, *keys)))
+    return Reading(columns, tuple(rows), shown.sort, shown.descending)
 
 
-def reading(answer: Any, query: Query) -> Reading:
-    """The table of any of the four answers."""
-    if isinstance(answer, Histogram):
-        return _histogram(answer, query)
-    if isinstance(answer, HeavyHitters):
-        return _heavy_hitters(answer)
-    if isinstance(answer, Quantiles):
-        return _quantiles(answer)
-    return _ranges(answer)
+def _cell(value: Any, form: Callable[[Any], str]) -> str:
+    if value is None:
+        return "–"
+    return value if isinstance(value, str) else form(value)
 
 
-def bars(answer: Any, query: Query, most: int = 25) -> list[Bar]:
+def bars(answer: Answer, most: int = 25) -> list[Bar]:
     """The largest buckets, or all bins in their order where they have one."""
-    if isinstance(answer, Histogram):
-        name = labels(query)
-        rows = list(answer)
-        if _ordered(query) and len(rows) <= 2 * most:
-            rows.sort(key=lambda row: row.bucket)
-        return [
-            Bar(name(row.bucket), row.estimate, *row.interval) for row in rows[: 2 * most if _ordered(query) else most]
-        ]
-    return [Bar(_item(item), item.estimate, *item.interval) for item in answer.items[:most]]
-
-
-def labels(query: Query) -> Any:
-    """How this query's buckets are written: bins by both their edges, dates as dates, several parts side by side."""
-    question: Question = query.question if isinstance(query, HistogramQuery) else query.first_question
-    parts = question.parts if isinstance(question, Joint) else (question,)
-    upper = [
-        dict(zip(part.edges[:-1], part.edges[1:], strict=True)) if isinstance(part, Bins) else None for part in parts
-    ]
-
-    def one(value: Any, edges: dict[float, float] | None) -> str:
-        if edges is not None and value in edges:
-            return f"{amount(value)} to {amount(edges[value])}"
-        return printable(value)
-
-    def label(bucket: Any) -> str:
-        if len(question.columns) == 1:
-            return one(bucket, upper[0])
-        ends = upper if isinstance(question, Joint) else [None] * len(question.columns)
-        return " · ".join(one(value, edges) for value, edges in zip(bucket, ends, strict=True))
-
-    return label
-
-
-def _ordered(query: Query) -> bool:
-    return isinstance(query, HistogramQuery) and query.question.kind in ("bins", "dates")
-
-
-def _histogram(answer: Histogram, query: Query) -> Reading:
-    name, ordered = labels(query), _ordered(query)
-    rows = [
-        _row(name(row.bucket), row.bucket if ordered else None, row.estimate, row.interval, row.count) for row in answer
-    ]
-    rows += [
-        Row((name(bucket), "below threshold", "–", "–", "–"), (name(bucket).casefold(), None, None, None, None))
-        for bucket in answer.below_threshold
-    ]
-    title = ", ".join(answer.release.columns)
-    first = Column("bucket", printable(title), number=False)
-    return Reading((first, *_NUMBERS), tuple(rows), "bucket" if ordered else "estimate", not ordered)
-
-
-def _heavy_hitters(answer: HeavyHitters) -> Reading:
-    rows = [_row(_item(item), None, item.estimate, item.interval, item.count) for item in answer]
-    return Reading((Column("item", printable(answer.column), number=False), *_NUMBERS), tuple(rows), "estimate", True)
-
-
-def _item(item: FoundItem) -> str:
-    """A found text; one that the last level did not finish ends in an ellipsis."""
-    return printable(item.item) + ("" if item.complete else "…")
-
-
-def _row(label: str, key: Any, estimate: float, interval: tuple[int, int], sampled: int) -> Row:
-    cells = (label, count(estimate), count(interval[0]), count(interval[1]), count(sampled))
-    return Row(cells, (label.casefold() if key is None else key, estimate, *interval, sampled))
-
-
-def _quantiles(answer: Quantiles) -> Reading:
-    columns = (
-        Column("part", "Part of devices", number=False, about="that checked in"),
-        Column("value", "is below", about=printable(answer.column)),
-        Column("lower", "At least", about="95 %"),
-        Column("upper", "At most", about="95 %"),
-        Column("bound", "Off by at most", about="in ranks, 95 %"),
-    )
-    rows = [
-        Row(
-            (
-                percent(found.probability),
-                amount(found.value),
-                amount(found.interval[0]),
-                amount(found.interval[1]),
-                percent(found.error.bound),
-            ),
-            (
-                found.probability,
-                None if found.value != found.value else found.value,
-                *found.interval,
-                found.error.bound,
-            ),
-        )
-        for found in answer
-    ]
-    return Reading(columns, tuple(rows), "part", False)
-
-
-def _ranges(answer: Ranges) -> Reading:
-    columns = (
-        Column("cell", printable(answer.column), number=False),
-        Column("level", "Level"),
-        *_NUMBERS,
-    )
-    rows = [
-        Row(
-            (
-                f"{amount(cell['lower'])} to {amount(cell['upper'])}",
-                str(cell["level"]),
-                count(cell["estimate"]),
-                count(cell["least"]),
-                count(cell["most"]),
-                count(cell["count"]),
-            ),
-            (cell["lower"], cell["level"], cell["estimate"], cell["least"], cell["most"], cell["count"]),
-        )
-        for cell in answer.to_arrow().to_pylist()
-    ]
-    return Reading(columns, tuple(rows), "level", False)
+    return [bar._replace(label=printable(bar.label)) for bar in answer.bars(most)]
 
 
 @dataclass(frozen=True, slots=True)

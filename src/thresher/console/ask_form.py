@@ -1,19 +1,24 @@
-"""From the fields of the ask form to a query, and what to say where they make none."""
+"""From the fields of the ask form to a query, and what to say where they make none.
+
+The fields of a verb are made from its settings: the field of setting `levels` of verb `ranges` is `ranges_levels`. A
+verb whose settings come in groups, of which one is used, has a field `VERB_group` too.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import hashlib
+import inspect
 import itertools
 import json
 import math
-import re
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import Literal, TypeVar, cast, get_args
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast, get_args
 from weakref import WeakValueDictionary
 
 from thresher.errors import InvalidSetting, ThresherError
@@ -22,35 +27,17 @@ from thresher.privacy.plans import Plan
 from thresher.protocol.checking import limits
 from thresher.protocol.messages import QueryRequest, RoundSettings
 from thresher.protocol.rates import MOST_ROUNDS, SAMPLED_BY, SampledBy
-from thresher.questions import MOST_BINS, Bins, Dates, Every, Values
 from thresher.roles.computing import Compute, here
 from thresher.roles.coordinator.admission import check_columns
 from thresher.server.limits import Shares
 from thresher.server.problem import Refused
-from thresher.verbs.queries import HeavyHittersQuery, HistogramQuery, QuantilesQuery, Query, RangesQuery
+from thresher.verbs.asking import Target, function_of, functions, make
+from thresher.verbs.query import Query
+from thresher.verbs.settings import Setting, read_number, read_whole, settings_of
 
-DEFAULTS: dict[str, str] = {
+COMMON: dict[str, str] = {
     "verb": "histogram",
     "attribute": "",
-    "buckets": "values",
-    "bins_lower": "0",
-    "bins_upper": "100",
-    "bins_number": "10",
-    "every": "week",
-    "domain": "",
-    "hitters_method": "one-shot",
-    "hitters_levels": "10",
-    "hitters_step": "1",
-    "probabilities": "0.25, 0.5, 0.75, 0.95",
-    "quantiles_lower": "0",
-    "quantiles_upper": "1000",
-    "quantiles_method": "hierarchy",
-    "quantiles_steps": "10",
-    "quantiles_levels": "6",
-    "ranges_lower": "0",
-    "ranges_upper": "1000",
-    "ranges_levels": "6",
-    "ranges_branching": "4",
     "epsilon": "1",
     "delta": "1e-8",
     "contact": "100",
@@ -60,33 +47,66 @@ DEFAULTS: dict[str, str] = {
     "bucket_size": "",
     "name": "",
 }
+"""The fields that every verb has."""
 _CHOSEN_FREELY = ("name", "attribute")
 """Fields that change neither a plan nor its cost."""
-_LABELS = {
-    "column": "attribute",
-    "lower": "from",
-    "upper": "to",
-    "bins": "bins",
-    "probabilities": "quantiles",
-    "branching": "cells split into",
-    "bucket_size": "longest answer",
-    "step": "characters a level",
-    "every": "cut to the",
-}
-"""What the form calls what the library calls otherwise."""
-_FIELDS = {
-    "devices contacted": "contact",
-    "enough answers": "completions",
-    "longest answer": "bucket_size",
-    "quantiles": "probabilities",
-    "steps": "quantiles_steps",
-    "characters a level": "hitters_step",
-    "cells split into": "ranges_branching",
-    "number of bins": "bins_number",
-    "bins": "bins_upper",
-}
-_PARTS = {"from": "lower", "to": "upper", "levels": "levels"}
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_LABELS = {"column": "attribute", "bucket_size": "longest answer"}
+"""What the form calls what the library calls otherwise, besides the titles of settings."""
+_FIELDS = {"devices contacted": "contact", "enough answers": "completions", "longest answer": "bucket_size"}
+
+
+@dataclass(frozen=True, slots=True)
+class VerbForm:
+    """A verb on the form: its settings by the group that they belong to; "" are those that always count."""
+
+    name: str
+    title: str
+    about: str
+    groups: dict[str, list[Setting]]
+
+    @property
+    def alternatives(self) -> list[str]:
+        """The groups of which one is used; settings of the others are left out."""
+        return [group for group in self.groups if group]
+
+    def field(self, setting: str) -> str:
+        """The name of a setting's field."""
+        return f"{self.name}_{setting}"
+
+    def settings(self) -> Iterator[Setting]:
+        """All settings that have a field."""
+        return itertools.chain.from_iterable(self.groups.values())
+
+
+@functools.cache
+def verb_form(verb: str) -> VerbForm:
+    """The form of a verb; `InvalidSetting` for an unknown one."""
+    function = function_of(verb)
+    groups: dict[str, list[Setting]] = {}
+    for setting in settings_of(function).values():
+        if setting.on_form and setting.name != "column":
+            groups.setdefault(setting.group, []).append(setting)
+    words = (inspect.getdoc(function) or "").partition("\n")[0]
+    return VerbForm(verb, verb.replace("_", " ").capitalize(), words.rstrip("."), groups)
+
+
+def verb_forms() -> list[VerbForm]:
+    """The forms of all verbs."""
+    return [verb_form(verb) for verb in functions()]
+
+
+def defaults() -> dict[str, str]:
+    """Every field of the form, with what it is filled with at first."""
+    found = dict(COMMON)
+    for form in verb_forms():
+        if form.alternatives:
+            found[form.field("group")] = form.alternatives[0]
+        for setting in form.settings():
+            usual = setting.example() or ("" if setting.required or setting.default is None else str(setting.default))
+            found[form.field(setting.name)] = usual
+    return found
+
+
 _MOST_WAITING = 16
 _WAITING_EACH = 4
 _MOST_SESSIONS = 1000
@@ -140,7 +160,7 @@ class Planning:
 
 def filled(given: Mapping[str, str]) -> dict[str, str]:
     """Every field of the form: what was given, and the defaults for the rest."""
-    return {name: given.get(name, default).replace("\r\n", "\n").strip() for name, default in DEFAULTS.items()}
+    return {name: given.get(name, default).replace("\r\n", "\n").strip() for name, default in defaults().items()}
 
 
 def agreement(fields: Mapping[str, str]) -> str:
@@ -149,22 +169,24 @@ def agreement(fields: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def as_on_the_form(error: ThresherError) -> ThresherError:
+def as_on_the_form(error: ThresherError, fields: Mapping[str, str]) -> ThresherError:
     """The error, with what is wrong named as the form names it."""
-    if isinstance(error, InvalidSetting) and error.setting in _LABELS:
-        problem = error.message.removeprefix(error.setting).strip().removesuffix(".")
-        return InvalidSetting(_LABELS[error.setting], problem, hint=error.hint)
-    return error
+    if not isinstance(error, InvalidSetting) or fields["verb"] not in functions():
+        return error
+    titles = {setting.name: setting.title.lower() for setting in verb_form(fields["verb"]).settings()} | _LABELS
+    if error.setting not in titles:
+        return error
+    problem = error.message.removeprefix(error.setting).strip().removesuffix(".")
+    return InvalidSetting(titles[error.setting], problem, hint=error.hint)
 
 
 def field_of(error: ThresherError, fields: Mapping[str, str]) -> str:
-    """The field that an error is about; empty if it is about none or several."""
+    """The field that an error of `to_request` is about; empty if it is about none or several."""
     setting = getattr(error, "setting", "")
-    if setting in _PARTS:
-        verb = {"histogram": "bins", "heavy_hitters": "hitters"}.get(fields["verb"], fields["verb"])
-        setting = f"{verb}_{_PARTS[setting]}"
+    if setting == "column":
+        return "attribute"
     name = _FIELDS.get(setting, setting)
-    return name if name in DEFAULTS else ""
+    return next((each for each in (f"{fields['verb']}_{name}", name) if each in defaults()), "")
 
 
 def new_name() -> str:
@@ -173,7 +195,7 @@ def new_name() -> str:
 
 
 def to_request(fields: Mapping[str, str], compute: Compute = here) -> QueryRequest:
-    """The request that these fields make. `InvalidSetting` names the field that is wrong. `compute` makes the plan.
+    """The request that these fields make. `InvalidSetting` names what is wrong. `compute` makes the plan.
 
     Guarantee: plans for the total epsilon and delta over all rounds, against replacing one value.
     """
@@ -191,63 +213,23 @@ def to_request(fields: Mapping[str, str], compute: Compute = here) -> QueryReque
 
 def to_query(fields: Mapping[str, str], compute: Compute = here) -> Query:
     """The query with its plan."""
-    verb = fields["verb"]
-    makers = {"histogram": _histogram, "heavy_hitters": _heavy_hitters, "quantiles": _quantiles, "ranges": _ranges}
-    if verb not in makers:
-        raise InvalidSetting("verb", "must be histogram, heavy hitters, quantiles or ranges")
+    form = verb_form(fields["verb"])
     if not fields["attribute"]:
         raise InvalidSetting("attribute", "is missing", hint="Name what devices should answer about.")
-    query = makers[verb](fields, compute)
+    column = settings_of(function_of(form.name))["column"]
+    settings: dict[str, Any] = {"column": column.read(fields["attribute"])}
+    chosen = fields.get(form.field("group"), "")
+    if form.alternatives and chosen not in form.alternatives:
+        raise InvalidSetting("group", f"must be one of {', '.join(form.alternatives)}")
+    for setting in form.groups.get("", []) + (form.groups[chosen] if chosen else []):
+        text = fields[form.field(setting.name)]
+        matters = setting.only is None or fields[form.field(setting.only[0])] == setting.only[1]
+        if text and matters:
+            settings[setting.name] = setting.read(text)
+    epsilon, delta = _number(fields, "epsilon", "epsilon"), _number(fields, "delta", "delta")
+    query = make(form.name, Target(epsilon, delta, planner=functools.partial(_plan, compute)), settings)
     check_columns(query.first_question.columns)  # what cannot be asked is refused here, before it is shown as a plan
     return query
-
-
-def _histogram(fields: Mapping[str, str], compute: Compute) -> Query:
-    columns = tuple(part.strip() for part in fields["attribute"].split(",") if part.strip())
-    kind = _choice(fields, "buckets", ("values", "bins", "dates"))
-    question: Values | Bins | Dates = Values(columns)
-    if kind != "values" and len(columns) > 1:
-        raise InvalidSetting("attribute", "must be one for bins and dates", hint="Several are counted as whole values.")
-    if kind == "bins":
-        low, high = _number(fields, "bins_lower", "from"), _number(fields, "bins_upper", "to")
-        number = whole(fields, "bins_number", "number of bins")
-        if not 1 <= number <= MOST_BINS:
-            raise InvalidSetting("number of bins", f"must be from 1 to {MOST_BINS:,}")
-        question = Bins(columns[0], tuple(low + (high - low) * index / number for index in range(number + 1)))
-    if kind == "dates":
-        question = Dates(columns[0], cast(Every, _choice(fields, "every", get_args(Every))))
-    domain = None
-    if fields["domain"] and kind == "values" and len(columns) == 1:
-        domain = tuple(dict.fromkeys(line.strip() for line in fields["domain"].splitlines() if line.strip()))
-    return HistogramQuery(question, _plan(fields, 1, compute), domain)
-
-
-def _heavy_hitters(fields: Mapping[str, str], compute: Compute) -> Query:
-    method = cast(Literal["one-shot", "trie"], _choice(fields, "hitters_method", ("one-shot", "trie")))
-    if method == "one-shot":
-        return HeavyHittersQuery(fields["attribute"], _plan(fields, 1, compute))
-    levels, step = whole(fields, "hitters_levels", "levels"), whole(fields, "hitters_step", "characters a level")
-    return HeavyHittersQuery(fields["attribute"], _plan(fields, levels, compute), method, step)
-
-
-def _quantiles(fields: Mapping[str, str], compute: Compute) -> Query:
-    method = cast(Literal["search", "hierarchy"], _choice(fields, "quantiles_method", ("search", "hierarchy")))
-    wanted = tuple(as_number(part, "quantiles") for part in re.split(r"[,;\s]+", fields["probabilities"]) if part)
-    if not wanted:
-        raise InvalidSetting("quantiles", "must be at least one number between 0 and 1", hint="For example 0.5, 0.95.")
-    rounds = (
-        whole(fields, "quantiles_steps", "steps") * len(wanted)
-        if method == "search"
-        else whole(fields, "quantiles_levels", "levels")
-    )
-    low, high = _number(fields, "quantiles_lower", "from"), _number(fields, "quantiles_upper", "to")
-    return QuantilesQuery(fields["attribute"], wanted, _plan(fields, rounds, compute), low, high, method)
-
-
-def _ranges(fields: Mapping[str, str], compute: Compute) -> Query:
-    low, high = _number(fields, "ranges_lower", "from"), _number(fields, "ranges_upper", "to")
-    levels, branching = whole(fields, "ranges_levels", "levels"), whole(fields, "ranges_branching", "branching")
-    return RangesQuery(fields["attribute"], _plan(fields, levels, compute), low, high, branching)
 
 
 def _settings(fields: Mapping[str, str]) -> RoundSettings:
@@ -257,9 +239,9 @@ def _settings(fields: Mapping[str, str]) -> RoundSettings:
     if fields["minutes"]:
         minutes = _allowed(_number(fields, "minutes", "minutes"), "seconds", "minutes", 1 / 60)
     if fields["completions"]:
-        completions = _allowed(whole(fields, "completions", "enough answers"), "completions", "enough answers")
+        completions = _allowed(read_whole(fields["completions"], "enough answers"), "completions", "enough answers")
     if fields["bucket_size"]:
-        size = _allowed(whole(fields, "bucket_size", "longest answer"), "bucket_size", "longest answer")
+        size = _allowed(read_whole(fields["bucket_size"], "longest answer"), "bucket_size", "longest answer")
     return RoundSettings(
         contact_rate=None if contact == 1 else contact,
         sampled_by=cast(SampledBy, _choice(fields, "sampled_by", get_args(SampledBy))),
@@ -280,10 +262,10 @@ def _allowed(value: N, field: str, setting: str, factor: float = 1) -> N:
     return value
 
 
-def _plan(fields: Mapping[str, str], rounds: int, compute: Compute) -> Plan:
+def _plan(compute: Compute, epsilon: float, delta: float, *, rounds: int, adjacency: str) -> Plan:
     if not 1 <= rounds <= MOST_ROUNDS:
         raise InvalidSetting("rounds", f"must be from 1 to {MOST_ROUNDS:,} in all")
-    return planned(_number(fields, "epsilon", "epsilon"), _number(fields, "delta", "delta"), rounds, compute)
+    return planned(epsilon, delta, rounds, compute)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -300,23 +282,4 @@ def _choice(fields: Mapping[str, str], name: str, choices: tuple[str, ...]) -> s
 
 
 def _number(fields: Mapping[str, str], name: str, setting: str) -> float:
-    return as_number(fields[name], setting)
-
-
-def as_number(text: str, setting: str) -> float:
-    """A finite number from a field, as people write one; `setting` is what an error calls it."""
-    if not _NUMBER.fullmatch(text):
-        hint = "Write 0.5 or 1e-8: a point, no comma, no space." if "," in text or " " in text else ""
-        raise InvalidSetting(setting, "must be a number", hint=hint)
-    number = float(text)
-    if not -1e300 < number < 1e300:
-        raise InvalidSetting(setting, "must be a finite number")
-    return number
-
-
-def whole(fields: Mapping[str, str], name: str, setting: str) -> int:
-    """A whole number from a field."""
-    number = _number(fields, name, setting)
-    if number != int(number):
-        raise InvalidSetting(setting, "must be a whole number")
-    return int(number)
+    return read_number(fields[name], setting)

@@ -8,8 +8,9 @@ from thresher.console.ask_form import planned
 from thresher.privacy.plans import Plan
 from thresher.protocol.messages import RoundSettings
 from thresher.protocol.rates import SAMPLED_BY
-from thresher.questions import Bins, Dates, Joint
-from thresher.verbs.queries import HeavyHittersQuery, HistogramQuery, QuantilesQuery, Query
+from thresher.verbs.asking import function_of
+from thresher.verbs.query import Query
+from thresher.verbs.settings import settings_of
 
 _ROUNDS_TO_REPLAN = 10
 
@@ -20,33 +21,16 @@ def python_line(query: Query, address: str, rounds: RoundSettings | None = None)
     Of `rounds` it has what the guarantee depends on; how long rounds are open stays the server's choice.
     """
     plan = query.plan
-    settings: dict[str, Any] = {"epsilon": plan.epsilon, "delta": plan.delta}
+    target: dict[str, Any] = {"epsilon": plan.epsilon, "delta": plan.delta}
     if not _is_best(plan):
-        settings = {"plan": _Written(_plan_line(plan))}
-    if isinstance(query, HistogramQuery):
-        column, extra = _histogram_settings(query)
-        settings |= extra
-        positional = [column]
-    elif isinstance(query, HeavyHittersQuery):
-        positional = [query.column]
-        if query.method == "trie":
-            settings |= {"method": "trie", "levels": plan.rounds, "step": query.step}
-    elif isinstance(query, QuantilesQuery):
-        positional = [query.column, list(query.probabilities)]
-        settings |= {"lower": query.lower, "upper": query.upper, "method": query.method}
-        if query.method == "search":
-            settings["steps"] = plan.rounds // len(query.probabilities)
-        else:
-            settings |= {"levels": plan.rounds, "branching": query.branching}
-    else:
-        positional = [query.column]
-        settings |= {
-            "lower": query.lower,
-            "upper": query.upper,
-            "branching": query.branching,
-            "levels": plan.rounds,
-        }
-    written = [repr(value) for value in positional] + [f"{name}={value!r}" for name, value in settings.items()]
+        target = {"plan": _Written(_plan_line(plan))}
+    described, settings = settings_of(function_of(query.verb)), query.settings()
+    positional = [name for name in settings if described[name].positional]
+    named = {name: value for name, value in settings.items() if name not in positional and value is not None}
+    if isinstance(named.get("bins"), list):
+        named["bins"] = _edges(named["bins"])
+    written = [repr(settings[name]) for name in positional]
+    written += [f"{name}={value!r}" for name, value in (target | named).items()]
     return f"th.{query.verb}({_fleet_line(address, rounds)}, {', '.join(written)})"
 
 
@@ -93,20 +77,3 @@ def _edges(edges: list[float]) -> Any:
     if number > 20 and edges == [low + span * i / number for i in range(number + 1)]:
         return _Written(f"[{low!r} + {span!r} * i / {number} for i in range({number + 1})]")
     return edges
-
-
-def _histogram_settings(query: HistogramQuery) -> tuple[Any, dict[str, Any]]:
-    parts = query.question.parts if isinstance(query.question, Joint) else (query.question,)
-    columns = query.question.columns
-    bins = {part.column: list(part.edges) for part in parts if isinstance(part, Bins)}
-    dates = {part.column: part.every for part in parts if isinstance(part, Dates)}
-    settings: dict[str, Any] = {}
-    if len(columns) == 1:
-        settings |= {"bins": _edges(next(iter(bins.values())))} if bins else {}
-        settings |= {"dates": next(iter(dates.values()))} if dates else {}
-    else:
-        settings |= {"bins": bins} if bins else {}
-        settings |= {"dates": dates} if dates else {}
-    if query.domain is not None:
-        settings["domain"] = list(query.domain)
-    return (columns[0] if len(columns) == 1 else list(columns)), settings

@@ -13,12 +13,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from thresher._version import __version__
 from thresher.console import assets
 
-VERBS = {
-    "histogram": "Histogram",
-    "heavy_hitters": "Heavy hitters",
-    "quantiles": "Quantiles",
-    "ranges": "Ranges",
-}
 METHODS = {
     "one-shot": "whole values, one round",
     "trie": "letter by letter",
@@ -65,7 +59,7 @@ def environment() -> Environment:
         when=when,
         machine_time=machine_time,
         duration=duration,
-        verb=lambda verb: VERBS.get(verb, verb),
+        verb=lambda verb: verb.replace("_", " ").capitalize(),
         state=lambda state: STATES.get(state, state),
         role_state=lambda state: ROLE_STATES.get(state, state.replace("-", " ")),
         printable=printable,

@@ -185,7 +185,7 @@ class RoundConfiguration(Message, frozen=True, kw_only=True):
             query=query,
             index=index,
             round=round,
-            question=questions.to_dict(question),
+            question=question.to_dict(),
             plan=plan.to_dict(),
             contact_rate=rates.contact,
             device_rate=rates.device,
@@ -266,7 +266,7 @@ class RoundSettings(Message, frozen=True, kw_only=True):
 
 
 class QueryRequest(Message, frozen=True, kw_only=True):
-    """A query: one of the four verbs with its plan, as `thresher.verbs.queries` writes it."""
+    """A query: one of the four verbs with its plan, as `thresher.verbs.query` writes it."""
 
     name: Name
     """Chosen by the caller; asking again under the same name returns the first query."""

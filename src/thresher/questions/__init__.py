@@ -1,31 +1,19 @@
-"""Questions: from what a unit holds to the bucket it is counted in."""
+"""Questions: from what a unit holds to the bucket it is counted in. One file a kind of question."""
 
 from __future__ import annotations
 
-from thresher.questions.question import (
-    END,
-    KINDS,
-    LONGEST_PREFIX,
-    MOST_BINS,
-    Below,
-    Bins,
-    Bucket,
-    Cells,
-    Dates,
-    Every,
-    Joint,
-    Prefixes,
-    Question,
-    Values,
-    check_domain,
-    from_dict,
-    normal,
-    to_dict,
-)
+from thresher.questions.below import Below
+from thresher.questions.bins import MOST_BINS, Bins
+from thresher.questions.cells import Cells
+from thresher.questions.dates import Dates, Every
+from thresher.questions.joint import Joint
+from thresher.questions.normal_form import END, normal
+from thresher.questions.prefixes import LONGEST_PREFIX, Prefixes
+from thresher.questions.question import Bucket, Part, Question, from_dict, kinds
+from thresher.questions.values import Values
 
 __all__ = [
     "END",
-    "KINDS",
     "LONGEST_PREFIX",
     "MOST_BINS",
     "Below",
@@ -35,11 +23,11 @@ __all__ = [
     "Dates",
     "Every",
     "Joint",
+    "Part",
     "Prefixes",
     "Question",
     "Values",
-    "check_domain",
     "from_dict",
+    "kinds",
     "normal",
-    "to_dict",
 ]

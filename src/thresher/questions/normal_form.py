@@ -10,8 +10,14 @@ engine has. Also listed are the four characters that NFC replaces by marks alone
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 import re
 import unicodedata
+from typing import Any
+
+END = "\x00"
+"""Marks, at the end of a prefix, that the text ends there. NUL cannot be typed and is removed from values."""
 
 MOST_MARKS = 30
 
@@ -63,3 +69,17 @@ def composed(text: str) -> str | None:
     if _ONE.search(text[::_STEP]) and _TOO_MANY.search(text):
         return None
     return unicodedata.normalize("NFC", text)
+
+
+def normal(value: Any) -> Any:
+    """A value in the form in which it is counted: text in NFC without NUL; None and NaN are "no value".
+
+    Text with more than `MOST_MARKS` combining marks in a row is no value either. NUL is removed first, since removing
+    it may bring characters together that compose. A device reads a time with a zone on that zone's wall clock, which is
+    the local time of whoever holds it. A table reads such times on the wall clock of one zone for all units.
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, str):
+        return composed(value.replace(END, ""))
+    return value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value

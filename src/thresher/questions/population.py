@@ -1,14 +1,13 @@
-"""What analytics may know of the people they ask: one method.
+"""What can be asked a question: a population.
 
-The verbs recognise both classes here by type. What has a method or a column called `ask` or `submit` is no population
-for that: any frame may have such a column.
+The verbs recognise a population by its type. A frame with a column or a method called `ask` is none.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from thresher.mechanism.release import Release
 from thresher.privacy.plans import Plan
@@ -44,14 +43,3 @@ def unit_of(population: Population) -> Unit:
     """What one unit of a population is, from what it says itself, never from what its members hold."""
     unit = getattr(population, "unit", None)
     return unit if isinstance(unit, Unit) else MEMBER
-
-
-class QueryTaker(ABC):
-    """What takes a whole query in place of single questions: a fleet, which runs the rounds itself."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def submit(self, query: Any, *, wait: bool, progress: Progress | None) -> Any:
-        """Take the query; returns its answer, or with `wait=False` a handle at once."""
-        ...

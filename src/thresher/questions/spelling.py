@@ -23,7 +23,7 @@ from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, cast
 
-from thresher.questions import normal
+from thresher.questions.normal_form import normal
 
 LONGEST = 100
 """Text of more characters than this is read as text only."""

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
-from thresher.errors import InvalidSetting
 from thresher.mechanism.response import Response
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
@@ -19,23 +16,7 @@ from thresher.privacy.units import DEVICE
 from thresher.questions.spelling import as_text
 from thresher.simulator.hostile import Outcomes
 from thresher.simulator.population import Column
-from thresher.verbs import HeavyHitters, Histogram, Quantiles, Ranges
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One released number, its 95 % interval, and the truth."""
-
-    what: str
-    estimate: float
-    lower: float
-    upper: float
-    truth: float
-
-    @property
-    def inside(self) -> bool:
-        """Whether the truth lies in the interval."""
-        return self.lower <= self.truth <= self.upper
+from thresher.verbs.answer import Answer, Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,32 +109,37 @@ class Result:
         }
 
 
-def compare(answer: Any, column: Column, ranges: Sequence[tuple[float, float]] = ()) -> Comparison:
-    """An answer of any verb beside the truth. `ranges` are those to read off an answer of `ranges`; it has no rows."""
-    releases = (answer.release,) if isinstance(answer, Histogram) else answer.releases
-    rounds = tuple(release.response for release in releases if release.response is not None)
-    return replace(_compared(answer, column, ranges), rounds=rounds)
+def compare(answer: Answer, column: Column, ranges: Sequence[tuple[float, float]] = ()) -> Comparison:
+    """An answer beside the truth. `ranges` are those to read off an answer of `ranges`, which has no rows."""
+    truth = texts(column) if answer.counted else Counter[str]()
+    lines = answer.compared(_Truth(truth, column), ranges)
+    needed = answer.plan.smallest_visible()
+    large = {value for value, count in truth.items() if count >= needed}
+    return Comparison(
+        verb=answer.query.verb.replace("_", " "),
+        lines=tuple(lines),
+        invented=sum(line.truth == 0 for line in lines) if answer.counted else 0,
+        held=len(truth),
+        large=len(large),
+        large_released=len(large & {line.what for line in lines}),
+        plan=answer.plan,
+        guarantee=answer.plan.guarantee.for_unit(DEVICE),
+        rounds=tuple(release.response for release in answer.releases if release.response is not None),
+    )
 
 
-def _compared(answer: Any, column: Column, ranges: Sequence[tuple[float, float]]) -> Comparison:
-    if isinstance(answer, Histogram):
-        truth = texts(column)
-        lines = [_counted(str(row.bucket), row, truth[str(row.bucket)]) for row in answer]
-        return _of_values("histogram", lines, truth, answer.plan)
-    if isinstance(answer, HeavyHitters):
-        truth = texts(column)
-        lines = [
-            _counted(str(item.item), item, truth[str(item.item)])
-            if item.complete
-            else _counted(f"{item.item}…", item, _starting(truth, str(item.item)))
-            for item in answer
-        ]
-        return _of_values("heavy hitters", lines, truth, answer.plan)
-    if isinstance(answer, Quantiles):
-        return _plain("quantiles", _quantile_lines(answer, column), answer.plan)
-    if isinstance(answer, Ranges):
-        return _plain("ranges", _range_lines(answer, column, ranges), answer.plan)
-    raise InvalidSetting("answer", "must be that of one of the four verbs")
+@dataclass(frozen=True, slots=True)
+class _Truth:
+    """What simulated devices hold, as answers ask for it."""
+
+    texts: Mapping[str, int]
+    column: Column
+
+    def counts(self) -> Mapping[str, int]:
+        return self.texts
+
+    def numbers(self) -> Any:
+        return self.column.numbers()
 
 
 def texts(column: Column) -> Counter[str]:
@@ -164,52 +150,6 @@ def texts(column: Column) -> Counter[str]:
         if text is not None:
             truth[text] += count
     return truth
-
-
-def _counted(what: str, row: Any, true: int) -> Line:
-    return Line(what, row.estimate, row.interval[0], row.interval[1], true)
-
-
-def _starting(truth: Mapping[str, int], prefix: str) -> int:
-    return sum(count for value, count in truth.items() if value.startswith(prefix))
-
-
-def _of_values(verb: str, lines: list[Line], truth: Mapping[str, int], plan: Plan) -> Comparison:
-    needed = plan.smallest_visible()
-    large = {value for value, count in truth.items() if count >= needed}
-    return Comparison(
-        verb=verb,
-        lines=tuple(lines),
-        invented=sum(line.truth == 0 for line in lines),
-        held=len(truth),
-        large=len(large),
-        large_released=len(large & {line.what for line in lines}),
-        plan=plan,
-        guarantee=plan.guarantee.for_unit(DEVICE),
-    )
-
-
-def _plain(verb: str, lines: list[Line], plan: Plan) -> Comparison:
-    return Comparison(verb, tuple(lines), 0, 0, 0, 0, plan, plan.guarantee.for_unit(DEVICE))
-
-
-def _quantile_lines(answer: Quantiles, column: Column) -> list[Line]:
-    numbers = np.sort(column.numbers())
-    lines = []
-    for found in answer:
-        true = float(np.quantile(numbers, found.probability, method="inverted_cdf"))
-        lines.append(Line(f"{100 * found.probability:.4g} % are below", found.value, *found.interval, true))
-    return lines
-
-
-def _range_lines(answer: Ranges, column: Column, ranges: Sequence[tuple[float, float]]) -> list[Line]:
-    numbers = column.numbers()
-    lines = []
-    for low, high in ranges:
-        found = answer.count(low, high)
-        true = int(((numbers >= low) & (numbers < high)).sum())
-        lines.append(Line(f"from {low:g} up to {high:g}", found.estimate, *found.interval, true))
-    return lines
 
 
 def _rows(answers: Mapping[tuple[str, int], int]) -> list[dict[str, Any]]:

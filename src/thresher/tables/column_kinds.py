@@ -24,21 +24,20 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from thresher.errors import InvalidSetting
-from thresher.questions import Dates, Joint, Prefixes, Question, Values
+from thresher.questions import Part, Question
+from thresher.questions.question import ColumnKind
 
 if TYPE_CHECKING:
     import narwhals as nw
     import pyarrow as pa
 
-Kind = Literal["text", "whole numbers", "floats", "decimals", "booleans", "dates", "times", "nothing"]
+Kind: TypeAlias = ColumnKind
 
-_ALL: tuple[Kind, ...] = ("text", "whole numbers", "floats", "decimals", "booleans", "dates", "times")
 DECLARABLE: tuple[Kind, ...] = ("text", "whole numbers", "floats", "booleans", "dates", "times")
 """What text can be declared to hold with `types=`."""
-_NUMBERS: tuple[Kind, ...] = ("whole numbers", "floats", "decimals")
 
 
 def kind_of_arrow(dtype: pa.DataType) -> Kind | None:
@@ -128,7 +127,7 @@ def not_read(kinds: Mapping[str, Kind], where: str) -> InvalidSetting:
 
 def counted_as(question: Question, column: str) -> Kind:
     """What an untyped column is read as for a question: text, unless numbers or dates are needed."""
-    readable = _readable(question, column)
+    readable = _part(question, column).reads
     return "text" if "text" in readable else "floats" if "floats" in readable else "times"
 
 
@@ -170,7 +169,7 @@ def check_kind(column: str, kind: Kind | None, question: Question) -> None:
             hint="Use text, whole numbers of at most 64 bits, floats, decimals, booleans, dates or times; cast "
             "anything else first.",
         )
-    readable = _readable(question, column)
+    readable = _part(question, column).reads
     if kind not in (*readable, "nothing"):
         raise InvalidSetting(
             "column",
@@ -181,17 +180,8 @@ def check_kind(column: str, kind: Kind | None, question: Question) -> None:
         )
 
 
-def _readable(question: Question, column: str) -> tuple[Kind, ...]:
-    if isinstance(question, Joint):
-        part = next(part for part in question.parts if column in part.columns)
-        return _readable(part, column)
-    if isinstance(question, Values):
-        return _ALL
-    if isinstance(question, Dates):
-        return ("dates", "times")
-    if isinstance(question, Prefixes):
-        return ("text",)
-    return _NUMBERS
+def _part(question: Question, column: str) -> Part:
+    return question.parts[question.columns.index(column)]
 
 
 def _example(kinds: tuple[Kind, ...]) -> Kind:

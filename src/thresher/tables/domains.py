@@ -1,4 +1,4 @@
-"""A public domain in the form in which a table's buckets are counted, so that equal things meet."""
+"""A public domain in the form in which a table's buckets are counted, so that equal values compare equal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from thresher.errors import InvalidSetting
-from thresher.questions import Bins, Dates, Joint, Question, check_domain, normal
+from thresher.questions import Question, normal
 from thresher.questions.spelling import as_text, read_boolean, read_date, read_float, read_time, read_whole
 from thresher.tables.column_kinds import Kind
 from thresher.tables.time_zones import UTC, zone_of
@@ -41,7 +41,7 @@ def as_counted(
     many hold what was meant. Buckets with too few or too many parts are left for the histogram's own check.
     """
     read = functools.partial(_value, zone=zone_of(time_zone))
-    counted = [_counted_kind(question, position, kind) for position, kind in enumerate(kinds)]
+    counted = [part.listed_as or kind for part, kind in zip(question.parts, kinds, strict=True)]
     if len(counted) == 1:
         buckets = tuple(read(value, counted[0], question.columns[0], untyped[0]) for value in domain)
     else:
@@ -51,15 +51,8 @@ def as_counted(
             else bucket
             for bucket in domain
         )
-    check_domain(question, buckets)
+    question.check_domain(buckets)
     return buckets
-
-
-def _counted_kind(question: Question, position: int, kind: Kind | None) -> Kind | None:
-    part = question.parts[position] if isinstance(question, Joint) else question
-    if isinstance(part, Bins):
-        return "floats"
-    return "dates" if isinstance(part, Dates) else kind
 
 
 def _value(value: Any, kind: Kind | None, column: str, untyped: bool, *, zone: dt.tzinfo) -> Any:

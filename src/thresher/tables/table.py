@@ -17,7 +17,7 @@ from thresher.mechanism.release import NUMBERS
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import check_count
 from thresher.privacy.units import Unit
-from thresher.questions import Below, Cells, Prefixes, Question, Values
+from thresher.questions import Question, Values
 from thresher.questions.population import Population, Progress
 from thresher.tables import column_kinds as kinds
 from thresher.tables.arrow_engine import ArrowEngine
@@ -39,8 +39,6 @@ Readings = tuple[tuple[str, kinds.Kind | None], ...]
 """Columns, each with the kind as which it is read."""
 
 _log = logging.getLogger("thresher.tables")
-
-_ASKED_REPEATEDLY = (Prefixes, Cells, Below)
 
 
 class Table(Population):
@@ -237,7 +235,7 @@ class Table(Population):
     def _rows(self, question: Question) -> Rows:
         """What to count: a column's distinct values if they are at hand, else the rows."""
         readings = self._readings(question)
-        if readings not in self._cached and isinstance(question, _ASKED_REPEATEDLY):
+        if readings not in self._cached and question.repeated:
             self._cached[readings] = self._distinct(readings)
         return self._cached.get(readings) or self._units(readings)
 
@@ -262,7 +260,7 @@ class Table(Population):
             isinstance(self._engine, ArrowEngine)
             and self._unit is None
             and plan.sampling_rate <= SAMPLING_RATE_LIMIT
-            and not isinstance(question, _ASKED_REPEATEDLY)
+            and not question.repeated
             and self._readings(question) not in self._cached
         )
 

@@ -1,28 +1,21 @@
-"""Histograms, heavy hitters, quantiles and ranges: written once, for anything that can be asked a question."""
+"""The verbs: histograms, heavy hitters, quantiles and ranges. One file a verb: its settings, its rounds, its answer."""
 
 from __future__ import annotations
 
-from thresher.questions.population import Population, Progress, QueryTaker, unit_of
-from thresher.verbs.accuracy import Error
-from thresher.verbs.asking import heavy_hitters, histogram, quantiles, ranges
-from thresher.verbs.charged import Charged
-from thresher.verbs.heavy_hitters import FoundItem, HeavyHitters
-from thresher.verbs.histogram import Histogram
-from thresher.verbs.quantile import Quantile
-from thresher.verbs.quantiles import Quantiles
-from thresher.verbs.queries import (
-    HeavyHittersQuery,
-    HistogramQuery,
-    QuantilesQuery,
-    Query,
-    RangesQuery,
-    query_from_dict,
-)
-from thresher.verbs.ranges import RangeAnswer, Ranges
+from thresher.questions.population import Population, Progress, unit_of
+from thresher.verbs.accuracy import Error, Quantile
+from thresher.verbs.answer import Answer, load
+from thresher.verbs.asking import Asking, QueryTaker
+from thresher.verbs.heavy_hitters import FoundItem, HeavyHitters, HeavyHittersQuery, heavy_hitters
+from thresher.verbs.histogram import Histogram, HistogramQuery, histogram
+from thresher.verbs.quantiles import Quantiles, QuantilesQuery, quantiles
+from thresher.verbs.query import Query, query_from_dict
+from thresher.verbs.ranges import RangeAnswer, Ranges, RangesQuery, ranges
 from thresher.verbs.trie import Trie, TrieNode
 
 __all__ = [
-    "Charged",
+    "Answer",
+    "Asking",
     "Error",
     "FoundItem",
     "HeavyHitters",
@@ -43,6 +36,7 @@ __all__ = [
     "TrieNode",
     "heavy_hitters",
     "histogram",
+    "load",
     "quantiles",
     "query_from_dict",
     "ranges",

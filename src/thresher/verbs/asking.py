@@ -1,8 +1,7 @@
-"""The four verbs, on whatever holds the data: a table becomes a population, targets become a plan, a ledger is charged.
+"""The verbs in Python, on whatever holds the data: a table is opened, targets become a plan, a ledger is charged.
 
-`data` is a data frame of any kind that narwhals knows, a path or glob, an array or a list (see `thresher.tables`),
-a `Population`, or a fleet, to which the whole query is submitted; both are recognised by type. Without
-`unit=`, each row is a unit. On a fleet, `wait=False` returns a handle at once in place of the answer.
+`data` is a data frame of any kind that narwhals knows, a path or glob, an array or a list (see `thresher.tables`), a
+`Population`, or a fleet, to which the whole query is submitted; both are recognised by type.
 
 The ledger, if there is one, says before the data is opened whether the query's cost fits. Nothing is drawn before the
 request has been checked and the ledger has been charged durably for all rounds of the query. A request that is refused
@@ -11,355 +10,203 @@ costs nothing.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from numbers import Real
-from typing import Any
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict, TypeVar
 
 from thresher.errors import InvalidSetting
 from thresher.ledger import Ledger, charge_plan
 from thresher.privacy import Adjacency, Plan
 from thresher.privacy import plan as make_plan
-from thresher.privacy.settings import check_count, check_rounds
+from thresher.privacy.settings import check_rounds
 from thresher.privacy.units import Unit
-from thresher.questions import MOST_BINS, Bins, Dates, Every, Joint, Values
-from thresher.questions.population import Population, Progress, QueryTaker, unit_of
+from thresher.questions.population import Population, Progress, unit_of
 from thresher.tables import Table
 from thresher.tables.time_zones import UTC
-from thresher.verbs.charged import Charged
-from thresher.verbs.heavy_hitters import HeavyHitters
-from thresher.verbs.heavy_hitters import Method as HeavyHittersMethod
-from thresher.verbs.histogram import Histogram
-from thresher.verbs.quantile import check_bounds
-from thresher.verbs.quantiles import Method as QuantilesMethod
-from thresher.verbs.quantiles import Quantiles
-from thresher.verbs.queries import HeavyHittersQuery, HistogramQuery, QuantilesQuery, Query, RangesQuery
-from thresher.verbs.ranges import Ranges
+from thresher.verbs.drivers import run
+from thresher.verbs.query import Query, queries
+from thresher.verbs.settings import settings_of
 
-LEVELS = 10
-STEPS = 10
-HIERARCHY_LEVELS = 6
-BRANCHING = 4
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def histogram(
-    data: Any,
-    column: str | Sequence[str],
-    *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    plan: Plan | None = None,
-    unit: str | None = None,
-    types: Mapping[str, str] | None = None,
-    adjacency: Adjacency = "replace",
-    bins: Sequence[float] | int | Mapping[str, Sequence[float]] | None = None,
-    bin_width: float | None = None,
-    lower: float | None = None,
-    upper: float | None = None,
-    dates: Every | Mapping[str, Every] | None = None,
-    time_zone: str | None = None,
-    domain: Iterable[Any] | None = None,
-    ledger: Ledger | None = None,
-    progress: Progress | None = None,
-    wait: bool = True,
-) -> Histogram:
-    """How many units are counted under each value of a column, or of several columns together.
+class Asking(TypedDict, total=False):
+    """Arguments that every verb takes.
 
-    Without `unit=`, each row is a unit. With it, a unit counts for one of its values, chosen at random: an estimate is
-    how many units are counted under a value, which is less than how many hold it where units hold several.
-    `types` declares what text says, as `{"age": "whole numbers"}`: columns of CSV and JSON lines, lists and Python
-    objects are text otherwise, whatever their rows hold (see `look`).
-    `bins` are the edges of half-open intervals, or how many equal ones between the public `lower` and `upper`
-    (`bin_width` gives their width instead); `dates` cuts dates to "day", "week" or "month". With several columns, give
-    mappings from a column to its edges or cut. `domain` is a public list of buckets to show even if not released.
-    Times with a zone are counted on the wall clock of `time_zone`, by default UTC, whatever zone their column or
-    session has; times without one as they stand.
-
-    Guarantee: (epsilon, delta)-differential privacy for one unit, one round; or the given plan's.
+    Args:
+        epsilon, delta: the guarantee, over all rounds of the query together.
+        plan: a plan in place of epsilon and delta; `thresher.plan` makes one.
+        adjacency: "replace" (the default) hides what one unit holds; "add-remove" also hides that it takes part.
+        unit: the column that names the person; without it each row is a unit. A unit counts for one of its values,
+            chosen at random: an estimate is how many units are *counted* under a value, which is less than how many
+            hold it where units hold several. Tables only.
+        types: what text says, as `{"age": "whole numbers"}`: columns of CSV and JSON lines, lists and Python objects
+            are text otherwise, whatever their rows hold (see `thresher.look`). Tables only.
+        time_zone: on whose wall clock times with a zone are counted, as "Europe/Paris"; UTC by default. Tables only.
+        ledger: a `thresher.Ledger` that is charged before anything is drawn. Tables only; a fleet has its own.
+        progress: called after each round with how many are done, how many there are at most, and what was asked; and
+            while a file is read.
+        wait: with `wait=False` a fleet returns a handle at once in place of the answer.
     """
-    question = histogram_question(column, bins, bin_width, lower, upper, dates)
-    chosen = _plan(plan, epsilon, delta, adjacency, 1)
-    query = HistogramQuery(question, chosen, _listed(domain))
-    answer: Histogram = _answer(query, data, unit, types, ledger, progress, wait, time_zone)
-    return answer
+
+    epsilon: float | None
+    delta: float | None
+    plan: Plan | None
+    adjacency: Adjacency
+    unit: str | None
+    types: Mapping[str, str] | None
+    time_zone: str | None
+    ledger: Ledger | None
+    progress: Progress | None
+    wait: bool
 
 
-def heavy_hitters(
-    data: Any,
-    column: str,
-    *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    plan: Plan | None = None,
-    unit: str | None = None,
-    types: Mapping[str, str] | None = None,
-    adjacency: Adjacency = "replace",
-    method: HeavyHittersMethod = "one-shot",
-    levels: int | None = None,
-    step: int = 1,
-    ledger: Ledger | None = None,
-    progress: Progress | None = None,
-    wait: bool = True,
-) -> HeavyHitters:
-    """The common values of a text column, by how many units are counted under each.
-
-    Without `unit=`, each row is a unit. With it, a unit counts for one of its values, chosen at random.
-    "one-shot" finds the most. "trie" (TrieHH++) asks level by level, `levels` of `step` characters each, so that an
-    aggregator only ever sees extensions of what is popular.
-
-    Guarantee: the total over all levels is (epsilon, delta); it is charged whole, also if levels stop early.
-    """
-    rounds = 1 if method == "one-shot" else check_rounds(_rounds(plan, levels, LEVELS, "levels"), setting="levels")
-    chosen = _plan(plan, epsilon, delta, adjacency, rounds)
-    query = HeavyHittersQuery(column, chosen, method, step)
-    answer: HeavyHitters = _answer(query, data, unit, types, ledger, progress, wait)
-    return answer
+_DEFAULTS: dict[str, Any] = {"adjacency": "replace", "wait": True}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
-def quantiles(
-    data: Any,
-    column: str,
-    probabilities: float | Sequence[float],
-    *,
-    lower: float,
-    upper: float,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    plan: Plan | None = None,
-    unit: str | None = None,
-    types: Mapping[str, str] | None = None,
-    adjacency: Adjacency = "replace",
-    method: QuantilesMethod = "search",
-    steps: int | None = None,
-    levels: int | None = None,
-    branching: int = BRANCHING,
-    ledger: Ledger | None = None,
-    progress: Progress | None = None,
-    wait: bool = True,
-) -> Quantiles:
-    """Quantiles: for each probability q, the value that a fraction q of all units lies below, between public bounds.
+class QueryTaker(ABC):
+    """What takes a whole query in place of single questions: a fleet, which runs the rounds itself."""
 
-    Without `unit=`, each row is a unit. With it, a unit counts for one of its values, chosen at random. Text of a file
-    or of Python objects is read value by value; what is not a number is no value.
-    "search" takes `steps` rounds of binary search for each quantile; "hierarchy" takes `levels` rounds for any number
-    of them. Numbers outside the bounds count as at the nearest one.
+    __slots__ = ()
 
-    Guarantee: the total over all rounds is (epsilon, delta).
-    """
-    wanted = list(probabilities) if isinstance(probabilities, Iterable) else [probabilities]
-    if method == "search":
-        needed = check_rounds(_rounds(None, steps, STEPS, "steps"), setting="steps") * max(1, len(wanted))
-    else:
-        needed = check_rounds(_rounds(None, levels, HIERARCHY_LEVELS, "levels"), setting="levels")
-    chosen = _plan(plan, epsilon, delta, adjacency, needed)
-    query = QuantilesQuery(column, tuple(wanted), chosen, lower, upper, method, branching)
-    answer: Quantiles = _answer(query, data, unit, types, ledger, progress, wait)
-    return answer
+    @abstractmethod
+    def submit(self, query: Any, *, wait: bool, progress: Progress | None) -> Any:
+        """Take the query; returns its answer, or with `wait=False` a handle at once."""
+        ...
 
 
-def ranges(
-    data: Any,
-    column: str,
-    *,
-    lower: float,
-    upper: float,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    plan: Plan | None = None,
-    unit: str | None = None,
-    types: Mapping[str, str] | None = None,
-    adjacency: Adjacency = "replace",
-    branching: int = BRANCHING,
-    levels: int | None = None,
-    ledger: Ledger | None = None,
-    progress: Progress | None = None,
-    wait: bool = True,
-) -> Ranges:
-    """How many units lie in any range between public bounds: ask once, then `count(lo, hi)`, `quantile(q)`, `cdf(x)`.
+class Target:
+    """What a query may cost, from which its plan is made once its number of rounds is known."""
 
-    Without `unit=`, each row is a unit. With it, a unit counts for one of its values, chosen at random. Text of a file
-    or of Python objects is read value by value; what is not a number is no value. `levels` rounds of cells, `branching`
-    times finer each.
-
-    Guarantee: the total over all levels is (epsilon, delta); what is read off afterwards costs nothing more.
-    """
-    rounds = check_rounds(_rounds(plan, levels, HIERARCHY_LEVELS, "levels"), setting="levels")
-    chosen = _plan(plan, epsilon, delta, adjacency, rounds)
-    query = RangesQuery(column, chosen, lower, upper, branching)
-    answer: Ranges = _answer(query, data, unit, types, ledger, progress, wait)
-    return answer
-
-
-def histogram_question(
-    column: str | Sequence[str],
-    bins: Sequence[float] | int | Mapping[str, Sequence[float]] | None = None,
-    bin_width: float | None = None,
-    lower: float | None = None,
-    upper: float | None = None,
-    dates: Every | Mapping[str, Every] | None = None,
-) -> Values | Bins | Dates | Joint:
-    """The question of a histogram from the verb's settings."""
-    columns = Values(_names(column)).columns
-    for setting, given in (("bins", bins), ("bin_width", bin_width), ("dates", dates)):
-        if len(columns) > 1 and not isinstance(given, Mapping | None):
+    def __init__(
+        self,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        plan: Plan | None = None,
+        adjacency: Adjacency = "replace",
+        planner: Callable[..., Plan] | None = None,
+    ) -> None:
+        self._epsilon, self._delta, self._plan, self._adjacency = epsilon, delta, plan, adjacency
+        self._planner = planner
+        if plan is not None and not isinstance(plan, Plan):
             raise InvalidSetting(
-                setting,
-                "must say which of the columns it is for",
-                hint="Give a mapping, for example bins={'age': [0, 18, 65, 130]}.",
+                "plan", f"must be a plan, not {type(plan).__name__}", hint="Make one with thresher.plan."
             )
-    edges = bins if isinstance(bins, Mapping) else {columns[0]: _edges(bins, bin_width, lower, upper)}
-    cuts = dates if isinstance(dates, Mapping) else {columns[0]: dates}
-    named: dict[str, Mapping[str, Any]] = {"bins": edges, "dates": cuts}
-    for setting, mapping in named.items():
-        if unknown := set(mapping) - set(columns):
-            raise InvalidSetting(setting, f"names a column that is not asked for: {', '.join(sorted(unknown))}")
-    parts = tuple(_part(name, edges.get(name), cuts.get(name)) for name in columns)
-    if all(isinstance(part, Values) for part in parts):
-        return Values(columns)
-    return parts[0] if len(parts) == 1 else Joint(parts)
+
+    def rounds(self, given: int | None, usual: int, setting: str) -> int:
+        """A number of rounds that a setting gives; without it, that of the plan, or the usual one."""
+        if self._plan is None:
+            return check_rounds(usual if given is None else given, setting=setting)
+        if given is not None and given != self._plan.rounds:
+            raise InvalidSetting(
+                setting, f"is {given}, and the plan has {self._plan.rounds} rounds", hint="Leave it out."
+            )
+        return self._plan.rounds
+
+    def plan(self, rounds: int) -> Plan:
+        """The plan that was given, or the best one for so many rounds."""
+        if self._plan is None:
+            planner = self._planner or make_plan
+            return planner(self._epsilon, self._delta, rounds=rounds, adjacency=self._adjacency)
+        if self._epsilon is not None or self._delta is not None:
+            raise InvalidSetting("plan", "and epsilon or delta cannot both be given", hint="A plan states its own.")
+        self._plan.verify()
+        return self._plan
 
 
-def _names(column: Any) -> tuple[Any, ...]:
-    """One name or several, as they are; the question checks them."""
-    return tuple(column) if isinstance(column, Iterable) and not isinstance(column, str) else (column,)
+def verb(function: F) -> F:
+    """Make a function the public one of the verb that it is named after.
+
+    Its signature describes the verb's settings (see `settings`); `inspect.signature` shows those of `Asking` too.
+    """
+    signature = inspect.signature(function)
+    own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    common = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name), annotation=annotation)
+        for name, annotation in Asking.__annotations__.items()
+    ]
+    function.__signature__ = signature.replace(parameters=[*own, *common])  # type: ignore[attr-defined]
+    _FUNCTIONS[function.__name__] = function
+    return function
 
 
-def _part(column: str, edges: Sequence[float] | None, cut: Every | None) -> Values | Bins | Dates:
-    if edges is not None and cut is not None:
-        raise InvalidSetting("bins", "and dates cannot both be given for one column")
-    if edges is not None:
-        return Bins(column, tuple(edges))
-    return Dates(column, cut) if cut is not None else Values((column,))
+def functions() -> dict[str, Callable[..., Any]]:
+    """The public function of every verb."""
+    queries()
+    return _FUNCTIONS
 
 
-def _edges(
-    bins: Sequence[float] | int | None, width: Any, lower: float | None, upper: float | None
-) -> Sequence[float] | None:
-    """Edges from edges, a number of bins, or a width."""
-    if bins is None and width is None:
-        if lower is not None or upper is not None:
-            raise InvalidSetting("lower", "and upper need bins or bin_width", hint="For example bins=20.")
-        return None
-    if bins is not None and width is not None:
-        raise InvalidSetting("bin_width", "and bins cannot both be given")
-    if isinstance(bins, Iterable):
-        return tuple(bins)
-    if lower is None or upper is None:
-        raise InvalidSetting("lower", "and upper are missing", hint="They are public: choose them without the data.")
-    low, high = check_bounds(lower, upper)
-    if bins is not None:
-        number = check_count(bins, setting="bins", example=20)
-        if not 1 <= number <= MOST_BINS:
-            raise InvalidSetting("bins", f"must be from 1 to {MOST_BINS:,}")
-        return tuple(low + (high - low) * index / number for index in range(number + 1))
-    if isinstance(width, bool) or not isinstance(width, Real):
-        raise InvalidSetting("bin_width", f"must be a number, not {type(width).__name__}")
-    size = float(width)
-    if not 0 < size < math.inf or (high - low) / size > MOST_BINS:
-        raise InvalidSetting("bin_width", f"must be above 0 and give at most {MOST_BINS:,} bins")
-    number = math.ceil((high - low) / size - 1e-9)
-    return (*(low + size * index for index in range(number)), max(high, low + size * number))
+def function_of(name: str) -> Callable[..., Any]:
+    """The public function of a verb; `InvalidSetting` for an unknown one."""
+    known = functions()
+    if name not in known:
+        raise InvalidSetting("verb", f"must be one of {', '.join(known)}")
+    return known[name]
 
 
-def _rounds(plan: Plan | None, given: int | None, default: int, setting: str) -> int:
-    if plan is not None:
-        _check_plan(plan)
-        if given is not None and given != plan.rounds:
-            raise InvalidSetting(setting, f"is {given}, and the plan has {plan.rounds} rounds", hint="Leave it out.")
-        return plan.rounds
-    return default if given is None else given
+def make(name: str, target: Target, settings: Mapping[str, Any]) -> Query:
+    """The query of a verb from its settings, each checked by its description; those left out have their defaults."""
+    described = settings_of(function_of(name))
+    checked = {}
+    for setting in described.values():
+        if setting.required and setting.name not in settings:
+            raise InvalidSetting(setting.option or setting.name, "is missing", hint=setting.help)
+        checked[setting.name] = setting.check(settings.get(setting.name, setting.default))
+    return queries()[name].make(target, **checked)
 
 
-def _plan(plan: Plan | None, epsilon: float | None, delta: float | None, adjacency: Adjacency, rounds: int) -> Plan:
-    if plan is None:
-        return make_plan(epsilon, delta, rounds=rounds, adjacency=adjacency)
-    _check_plan(plan)
-    if epsilon is not None or delta is not None:
-        raise InvalidSetting("plan", "and epsilon or delta cannot both be given", hint="A plan states its own.")
-    plan.verify()
-    return plan
-
-
-def _check_plan(plan: Any) -> None:
-    if not isinstance(plan, Plan):
-        raise InvalidSetting("plan", f"must be a plan, not {type(plan).__name__}", hint="Make one with thresher.plan.")
-
-
-def _listed(domain: Iterable[Any] | None) -> Any:
-    """The domain once and for all; a single text is left for the histogram's own check to refuse."""
-    if domain is None or isinstance(domain, str):
-        return domain
-    if not isinstance(domain, Iterable):
-        raise InvalidSetting("domain", f"must be a list of buckets, not {type(domain).__name__}")
-    return tuple(domain)
-
-
-def _answer(
-    query: Query,
-    data: Any,
-    unit: str | None,
-    types: Mapping[str, str] | None,
-    ledger: Ledger | None,
-    progress: Progress | None,
-    wait: bool,
-    time_zone: str | None = None,
-) -> Any:
-    """Submit the query to a fleet, or run it here on whatever holds the data."""
+def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
+    """Make the query, then submit it to a fleet, or run it here on whatever holds the data."""
+    if unknown := set(given) - set(Asking.__annotations__):
+        raise TypeError(f"{name}() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+    unit, types, time_zone = given.get("unit"), given.get("types"), given.get("time_zone")
+    ledger, progress, wait = given.get("ledger"), given.get("progress"), given.get("wait", True)
+    target = Target(given.get("epsilon"), given.get("delta"), given.get("plan"), given.get("adjacency", "replace"))
+    query = make(name, target, settings)
     if isinstance(data, QueryTaker):
-        for setting, given in (("unit", unit), ("types", types), ("ledger", ledger), ("time_zone", time_zone)):
-            if given is not None:
-                raise InvalidSetting(setting, "is for tables; a fleet keeps its own", hint="Leave it out.")
+        _refuse(unit=unit, types=types, ledger=ledger, time_zone=time_zone)
         return data.submit(query, wait=wait, progress=progress)
     if not wait:
         raise InvalidSetting("wait", "is for fleets; a table answers at once", hint="Leave it out.")
-    with _population(data, unit, types, query, ledger, progress, time_zone) as population:
-        if isinstance(population, Table):
-            population.check(query.first_question)
-            if isinstance(query, HistogramQuery) and isinstance(query.domain, tuple):
-                query = replace(query, domain=population.read_domain(query.question, query.domain))
-        return query.run(population, progress)
+    whose = unit_of(data) if isinstance(data, Population) else Unit.of_table(unit)
+    charge = _charge(ledger, query, whose)
+    if not isinstance(data, Population):
+        zone = UTC if time_zone is None else time_zone
+        with Table(data, unit, types=types, time_zone=zone, before_draw=charge, progress=progress) as table:
+            return _run_on_table(query, table, progress)
+    if unit is not None:
+        raise InvalidSetting("unit", "is for tables; here every member is a unit already", hint="Leave it out.")
+    for setting, value in (("types", types), ("time_zone", time_zone)):
+        if value is not None:
+            raise InvalidSetting(setting, "is for data that is opened here", hint="Give it to the table itself.")
+    if isinstance(data, Table):
+        return _run_on_table(query, data.charged(charge), progress)
+    return run(query, data, progress, charge)
 
 
-@contextmanager
-def _population(
-    data: Any,
-    unit: str | None,
-    types: Mapping[str, str] | None,
-    query: Query,
-    ledger: Ledger | None,
-    progress: Progress | None,
-    time_zone: str | None,
-) -> Iterator[Population]:
-    """The data as a population whose first draw is preceded by the ledger's charge.
+def _run_on_table(query: Query, table: Table, progress: Progress | None) -> Any:
+    table.check(query.first_question)
+    return run(query.with_domain(table.read_domain), table, progress)
 
-    The ledger says first, before the data is opened, whether the charge fits: whether a query fails for its cost must
-    not depend on what the data holds.
 
-    A table that is opened here is closed again, whatever happens; one that the caller opened stays open.
+def _charge(ledger: Any, query: Query, whose: Unit) -> Callable[[], object]:
+    """What charges the ledger. It says first whether the charge fits, before the data is opened.
+
+    Whether a query fails for its cost must not depend on what the data holds.
     """
-    if ledger is not None and not isinstance(ledger, Ledger):
+    if ledger is None:
+        return lambda: None
+    if not isinstance(ledger, Ledger):
         raise InvalidSetting(
             "ledger", f"must be a ledger, not {type(ledger).__name__}", hint="Open it: thresher.Ledger('privacy.db')."
         )
+    ledger.check(query.plan, whose)
+    return lambda: charge_plan(ledger, query.plan, query.describe(), whose)
 
-    whose = unit_of(data) if isinstance(data, Population) else Unit.of_table(unit)
 
-    def charge() -> None:
-        if ledger is not None:
-            charge_plan(ledger, query.plan, query.describe(), whose)
-
-    if ledger is not None:
-        ledger.check(query.plan, whose)
-    if isinstance(data, Population):
-        if unit is not None:
-            raise InvalidSetting("unit", "is for tables; here every member is a unit already", hint="Leave it out.")
-        for setting, given in (("types", types), ("time_zone", time_zone)):
-            if given is not None:
-                raise InvalidSetting(setting, "is for data that is opened here", hint="Give it to the table itself.")
-        yield data.charged(charge) if isinstance(data, Table) else Charged(data, charge)
-        return
-    zone = UTC if time_zone is None else time_zone
-    with Table(data, unit, types=types, time_zone=zone, before_draw=charge, progress=progress) as table:
-        yield table
+def _refuse(**given: Any) -> None:
+    for setting, value in given.items():
+        if value is not None:
+            raise InvalidSetting(setting, "is for tables; a fleet keeps its own", hint="Leave it out.")

@@ -1,21 +1,32 @@
-"""Which texts are common: whole values in one round, or prefix by prefix with TrieHH++."""
+"""Heavy hitters: which texts are common. Whole values in one round, or prefix by prefix with TrieHH++."""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 from thresher.errors import InvalidSetting, NotReleased
 from thresher.mechanism.release import ReleasedBucket
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import check_count
-from thresher.questions import END, LONGEST_PREFIX, Prefixes, Values
-from thresher.questions.population import Population, Progress
-from thresher.verbs.rounds import Answer, Rounds
+from thresher.questions import END, LONGEST_PREFIX, Prefixes, Question, Values
+from thresher.verbs.answer import (
+    COUNTS,
+    Answer,
+    Bar,
+    Field,
+    Line,
+    Shown,
+    Truth,
+    counted_table,
+    counts_of,
+    json_value,
+)
+from thresher.verbs.asking import Asking, Target, ask, verb
+from thresher.verbs.query import Query, Rounds
+from thresher.verbs.settings import Choice, Column, Whole
 from thresher.verbs.trie import Trie, TrieNode, branching_trie, printable
 
 if TYPE_CHECKING:
@@ -23,77 +34,159 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 Method = Literal["one-shot", "trie"]
+_TRIE = ("method", "trie")
+LEVELS = 10
 
 
+@verb
 def heavy_hitters(
-    population: Population,
-    column: str,
-    plan: Plan,
+    data: Any,
+    column: Annotated[str, Column("The column of texts.")],
     *,
-    method: Method = "one-shot",
-    step: int = 1,
-    progress: Progress | None = None,
+    method: Annotated[
+        Method,
+        Choice(
+            "one-shot asks for whole values in one round and finds the most; trie asks level by level, so that an "
+            "aggregator only ever sees extensions of what is popular.",
+            options={
+                "one-shot": "Whole values, one round: finds the most",
+                "trie": "Letter by letter: the aggregator sees only what extends something popular",
+            },
+        ),
+    ] = "one-shot",
+    levels: Annotated[
+        int | None, Whole("Levels of the trie, one round each.", usual=LEVELS, only=_TRIE, is_rounds=True)
+    ] = None,
+    step: Annotated[int, Whole("Characters a level.", label="Characters a level", usual=1, only=_TRIE)] = 1,
+    **asking: Unpack[Asking],
 ) -> HeavyHitters:
-    """The common values of a column.
+    """The common values of a text column, by how many units are counted under each.
 
-    "one-shot" asks for whole values in a single round; it finds the most, and its trie is post-processing. "trie"
-    (TrieHH++) asks in `plan.rounds` levels, each a fresh sample; in level i a unit votes for the first i·step
-    characters of its text if all but the last `step` of them are in the trie already. The aggregator then only ever
-    sees extensions of what is popular, at the price of a budget shared by all levels.
+    Guarantee: the total over all levels is (epsilon, delta); it is charged whole, also if levels stop early.
 
-    Guarantee: the plan's, over all its rounds. Levels stop early when nothing extends; that returns no budget.
+    Args:
+        data: a data frame, a path or glob, an array, a list, a `Population` or a `Fleet`.
+        column: the column of texts.
+        method: "one-shot" asks for whole values in a single round; it finds the most. "trie" (TrieHH++) asks level by
+            level, each with a fresh sample. The aggregator then only ever sees extensions of what is popular, at the
+            price of a budget shared by all levels.
+        levels: how many levels the trie has; 10, or as many as the plan has rounds.
+        step: how many characters a level adds.
+        asking: what every verb takes; see `thresher.verbs.Asking`.
+
+    Returns `HeavyHitters`. Raises `InvalidSetting` before anything is charged.
+
+        >>> found = th.heavy_hitters(words, "value", epsilon=1, delta=1e-8)
+        >>> [item.item for item in found.top(2)]
+        ['the', 'and']
+    """
+    return ask(  # type: ignore[no-any-return]
+        "heavy_hitters", data, asking, column=column, method=method, levels=levels, step=step
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HeavyHittersQuery(Query):
+    """Heavy hitters with their plan: one round, or one round a level.
+
+    In level i a unit votes for the first i·step characters of its text if all but the last `step` of them are in the
+    trie already. Levels stop early when nothing extends; that returns no budget.
+
     Edge cases: an empty answer is valid. Texts longer than rounds·step − 1 characters cannot be finished; their
     prefixes are found and marked as not complete.
     Reference: paper, section 4.1; docs/privacy.md, section 6.
     """
-    if method == "one-shot":
-        return _one_shot(population, column, plan, progress)
-    if method == "trie":
-        return _by_levels(population, column, plan, check_count(step, setting="step", least=1, example=2), progress)
-    raise InvalidSetting("method", "must be 'one-shot' or 'trie'")
 
+    column: str
+    plan: Plan
+    method: Method = "one-shot"
+    step: int = 1
+    verb: ClassVar[str] = "heavy_hitters"
 
-def _one_shot(population: Population, column: str, plan: Plan, progress: Progress | None) -> HeavyHitters:
-    if plan.rounds != 1:
-        raise InvalidSetting(
-            "rounds",
-            f"must be 1 for the method 'one-shot', the plan has {plan.rounds}",
-            hint="Plan with rounds=1, or use method='trie'.",
-        )
-    rounds = Rounds(population, plan, progress)
-    release = rounds.ask(Values((column,)), f"values of {column}")
-    items = tuple(FoundItem.of(row, row.bucket, complete=True) for row in release)
-    trie = branching_trie((str(item.item), item.count, item.estimate, item.interval) for item in items)
-    return HeavyHitters(plan, tuple(rounds.releases), column, items, trie)
+    def __post_init__(self) -> None:
+        rounds = self.plan.rounds
+        if self.method == "one-shot":
+            if rounds != 1:
+                raise InvalidSetting(
+                    "rounds",
+                    f"must be 1 for the method 'one-shot', the plan has {rounds}",
+                    hint="Plan with rounds=1, or use method='trie'.",
+                )
+            Values((self.column,))
+            return
+        if self.method != "trie":
+            raise InvalidSetting("method", "must be 'one-shot' or 'trie'")
+        step = check_count(self.step, setting="step", least=1, example=2)
+        if not rounds * step <= LONGEST_PREFIX:
+            raise InvalidSetting(
+                "step",
+                f"must be at most {LONGEST_PREFIX // rounds:,} with {rounds:,} levels",
+                hint=f"All levels together look at no more than {LONGEST_PREFIX:,} characters.",
+            )
+        Prefixes(self.column, rounds * step)
 
+    @classmethod
+    def make(cls, target: Target, **settings: Any) -> HeavyHittersQuery:
+        """One round, or as many as there are levels."""
+        method, levels = settings["method"], settings["levels"]
+        rounds = 1 if method == "one-shot" else target.rounds(levels, LEVELS, "levels")
+        return cls(settings["column"], target.plan(rounds), method, settings["step"])
 
-def _by_levels(population: Population, column: str, plan: Plan, step: int, progress: Progress | None) -> HeavyHitters:
-    if not plan.rounds * step <= LONGEST_PREFIX:
-        raise InvalidSetting(
+    def settings(self) -> dict[str, Any]:
+        """Levels and step matter to a trie only."""
+        trie = {"levels": self.plan.rounds, "step": self.step} if self.method == "trie" else {}
+        return {"column": self.column, "method": self.method, **trie}
+
+    def rounds(self) -> Rounds:
+        """Ask once, or level by level."""
+        if self.method == "one-shot":
+            (release,) = yield (Values((self.column,)),)
+            items = tuple(FoundItem.of(row, row.bucket, complete=True) for row in release)
+            trie = branching_trie((str(item.item), item.count, item.estimate, item.interval) for item in items)
+            return HeavyHitters(self, (release,), items, trie)
+        return (yield from self._levels())
+
+    def _levels(self) -> Rounds:
+        nodes: list[TrieNode] = []
+        found: list[FoundItem] = []
+        releases = []
+        open_prefixes: frozenset[str] = frozenset()
+        for level in range(1, self.plan.rounds + 1):
+            known = (level - 1) * self.step
+            (release,) = yield (Prefixes(self.column, level * self.step, known, open_prefixes),)
+            releases.append(release)
+            for row in release:
+                text, complete = row.bucket.removesuffix(END), row.bucket.endswith(END)
+                parent = row.bucket[:known] if known else None
+                nodes.append(TrieNode(text, row.count, row.estimate, row.interval, complete, parent))
+                if complete or level == self.plan.rounds:
+                    found.append(FoundItem.of(row, text, complete=complete))
+            open_prefixes = frozenset(row.bucket for row in release if not row.bucket.endswith(END))
+            if not open_prefixes:
+                break
+        found.sort(key=lambda item: (-item.count, item.item))
+        return HeavyHitters(self, tuple(releases), tuple(found), Trie(tuple(nodes)))
+
+    def describe(self) -> str:
+        """For example "heavy_hitters of word, trie"."""
+        return f"heavy_hitters of {self.column}, {self.method}"
+
+    @property
+    def longest_question(self) -> Question:
+        """Whole values, or the trie's last level."""
+        if self.method == "one-shot":
+            return Values((self.column,))
+        return Prefixes(self.column, self.plan.rounds * self.step)
+
+    def too_long(self, bytes_needed: int, most: int) -> InvalidSetting | None:
+        """The step is to blame."""
+        rounds = self.plan.rounds
+        around = bytes_needed - rounds * self.step
+        return InvalidSetting(
             "step",
-            f"must be at most {LONGEST_PREFIX // plan.rounds:,} with {plan.rounds:,} levels",
-            hint=f"All levels together look at no more than {LONGEST_PREFIX:,} characters.",
+            f"must be at most {(most - around) // rounds:,} with {rounds:,} levels in a fleet",
+            hint=f"A device's answer has at most {most:,} bytes.",
         )
-    Prefixes(column, plan.rounds * step)  # refuses a column that cannot be asked
-    rounds = Rounds(population, plan, progress)
-    nodes: list[TrieNode] = []
-    items: list[FoundItem] = []
-    open_prefixes: frozenset[str] = frozenset()
-    for level in range(1, plan.rounds + 1):
-        known = (level - 1) * step
-        question = Prefixes(column, level * step, known, open_prefixes)
-        release = rounds.ask(question, f"prefixes of {column}, level {level}")
-        for row in release:
-            text, complete = row.bucket.removesuffix(END), row.bucket.endswith(END)
-            parent = row.bucket[:known] if known else None
-            nodes.append(TrieNode(text, row.count, row.estimate, row.interval, complete, parent))
-            if complete or level == plan.rounds:
-                items.append(FoundItem.of(row, text, complete=complete))
-        open_prefixes = frozenset(row.bucket for row in release if not row.bucket.endswith(END))
-        if not open_prefixes:
-            break
-    items.sort(key=lambda item: (-item.count, item.item))
-    return HeavyHitters(plan, tuple(rounds.releases), column, tuple(items), Trie(tuple(nodes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +204,11 @@ class FoundItem:
         """The item of a released row."""
         return cls(item, row.count, row.estimate, row.interval, complete)
 
+    @property
+    def label(self) -> str:
+        """The item as text; a prefix that was not finished ends in an ellipsis."""
+        return str(self.item) + ("" if self.complete else "…")
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HeavyHitters(Answer):
@@ -120,9 +218,15 @@ class HeavyHitters(Answer):
     its release, given that it was released.
     """
 
-    column: str
+    query: HeavyHittersQuery
     items: tuple[FoundItem, ...]
     trie: Trie
+    counted: ClassVar[bool] = True
+
+    @property
+    def column(self) -> str:
+        """The column that was asked about."""
+        return self.query.column
 
     def __len__(self) -> int:
         return len(self.items)
@@ -158,36 +262,44 @@ class HeavyHitters(Answer):
         import pyarrow as pa
 
         kind = self.releases[0].table.schema.field(0).type
-        return pa.table(
-            {
-                "item": pa.array([item.item for item in self.items], kind),
-                "count": pa.array([item.count for item in self.items], pa.int64()),
-                "estimate": pa.array([item.estimate for item in self.items], pa.float64()),
-                "lower": pa.array([item.interval[0] for item in self.items], pa.int64()),
-                "upper": pa.array([item.interval[1] for item in self.items], pa.int64()),
-                "complete": pa.array([item.complete for item in self.items], pa.bool_()),
-            }
-        )
+        columns = counted_table(self.items, [item.item for item in self.items], kind, "item")
+        return pa.table(columns | {"complete": pa.array([item.complete for item in self.items], pa.bool_())})
 
     def to_dict(self) -> dict[Any, float]:
         """Whole value to estimate."""
         return {item.item: item.estimate for item in self.complete}
 
-    def to_json(self) -> str:
-        """Items, trie, plan and promise as JSON."""
-        content = {
-            "column": self.column,
-            "promise": self.promise(),
-            "private": self.private,
-            "plan": self.plan.to_dict(),
-            "rounds_asked": self.rounds_asked,
-            "items": [_plain(item) for item in self.items],
+    def content(self) -> dict[str, Any]:
+        """Items and trie."""
+        rows = self.to_arrow().to_pylist()
+        return {
+            "items": [row | {"item": json_value(row["item"])} for row in rows],
             "trie": [
                 {"prefix": node.prefix, "parent": node.parent, "count": node.count, "complete": node.complete}
                 for node in self.trie.nodes
             ],
         }
-        return json.dumps(content, ensure_ascii=False, allow_nan=False, default=str)
+
+    def shown(self) -> Shown:
+        """One row an item."""
+        rows = [((item.label, None), *counts_of(item)) for item in self.items]
+        return Shown((Field("item", self.column, "label"), *COUNTS), rows, "estimate", True)
+
+    def bars(self, most: int) -> list[Bar]:
+        """The largest items."""
+        return [Bar(item.label, item.estimate, *item.interval) for item in self.items[:most]]
+
+    def compared(self, truth: Truth, ranges: Sequence[tuple[float, float]] = ()) -> list[Line]:
+        """Each item with the number that truly hold it, or for a prefix, hold what starts with it."""
+        counts = truth.counts()
+        lines = []
+        for item in self.items:
+            text = str(item.item)
+            true = counts.get(text, 0)
+            if not item.complete:
+                true = sum(count for value, count in counts.items() if value.startswith(text))
+            lines.append(Line(item.label, item.estimate, *item.interval, true))
+        return lines
 
     def tree(self, most: int = 60) -> Tree:
         """The trie's largest nodes for the terminal, chains of prefixes that do not branch drawn as one."""
@@ -214,17 +326,3 @@ class HeavyHitters(Answer):
 
     def __repr__(self) -> str:
         return f"<HeavyHitters of {self.column}: {len(self.items):,} items, {self.promise()}>"
-
-
-def _plain(item: FoundItem) -> dict[str, Any]:
-    value = item.item
-    if isinstance(value, float) and not math.isfinite(value):
-        value = repr(value)  # JSON has no such number; releases are written in the same way
-    return {
-        "item": value,
-        "count": item.count,
-        "estimate": item.estimate,
-        "lower": item.interval[0],
-        "upper": item.interval[1],
-        "complete": item.complete,
-    }

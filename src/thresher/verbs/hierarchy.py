@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
 from thresher.errors import InvalidSetting
+from thresher.mechanism.release import Release
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import check_count
-from thresher.questions import Cells
+from thresher.questions import Cells, Question
 from thresher.verbs.accuracy import Seen, count_bounds
 from thresher.verbs.consistency import Curve, consistent_curve
-from thresher.verbs.rounds import Rounds
 
 LARGEST_BRANCHING = 1024
 
@@ -236,17 +236,15 @@ def check_hierarchy(column: str, lower: float, upper: float, branching: int, pla
     return branching
 
 
-def ask_levels(rounds: Rounds, column: str, lower: float, upper: float, branching: int) -> Hierarchy:
-    """Ask every level, coarsest first, one round each."""
-    counts: list[dict[int, int]] = []
-    for level in range(1, rounds.plan.rounds + 1):
-        question = Cells(column, lower, upper, branching**level)
-        release = rounds.ask(question, f"cells of {column}, level {level}")
-        counts.append(dict(zip(release.buckets, release.counts.tolist(), strict=True)))
-    rates = tuple(release.rate for release in rounds.releases)
+def ask_levels(
+    column: str, lower: float, upper: float, branching: int, plan: Plan
+) -> Generator[Sequence[Question], Sequence[Release], tuple[tuple[Release, ...], Hierarchy]]:
+    """Ask all levels, coarsest first, one round each."""
+    releases = yield [Cells(column, lower, upper, branching**level) for level in range(1, plan.rounds + 1)]
+    counts = [dict(zip(release.buckets, release.counts.tolist(), strict=True)) for release in releases]
+    rates = tuple(release.rate for release in releases)
     sizes = [
-        release.plan.sampling_rate if release.response is None else release.response.sampled
-        for release in rounds.releases
+        release.plan.sampling_rate if release.response is None else release.response.sampled for release in releases
     ]
     unevenness = max(sizes) / min(sizes) if min(sizes) else math.inf
-    return Hierarchy(float(lower), float(upper), branching, rounds.plan, counts, rates, unevenness)
+    return tuple(releases), Hierarchy(float(lower), float(upper), branching, plan, counts, rates, unevenness)

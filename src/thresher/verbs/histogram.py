@@ -1,23 +1,27 @@
-"""How many units hold each bucket: one round, and an honest line for all that was dropped."""
+"""Histogram: how many units are counted under each bucket. One round."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
 from thresher.errors import InvalidSetting
 from thresher.mechanism.release import NUMBERS, Release, ReleasedBucket
 from thresher.mechanism.release_format import bucket_columns
-from thresher.mechanism.tabular import Tabular
-from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
-from thresher.privacy.units import Unit
-from thresher.questions import Question, normal
-from thresher.questions.population import Population, Progress
-from thresher.verbs.rounds import Rounds
+from thresher.privacy.settings import check_count
+from thresher.questions import MOST_BINS, Bins, Dates, Every, Joint, Part, Question, Values, normal
+from thresher.questions.bins import equal_edges
+from thresher.verbs.accuracy import check_bounds
+from thresher.verbs.answer import COUNTS, Answer, Bar, Field, Line, Shown, Truth, counts_of
+from thresher.verbs.asking import Asking, Target, ask, verb
+from thresher.verbs.query import Query, Rounds
+from thresher.verbs.settings import Choice, Columns, Edges, Listed, Number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,81 +29,157 @@ if TYPE_CHECKING:
 STATUS = "status"
 RELEASED, BELOW = "released", "below threshold"
 OTHER = "everything below the threshold"
+_BINS, _DATES, _VALUES = "bins", "dates", "values"
 
 
+@verb
 def histogram(
-    population: Population,
-    question: Question,
-    plan: Plan,
+    data: Any,
+    column: Annotated[str | Sequence[str], Columns("The column to count, or several to count together.")],
     *,
-    domain: Iterable[Any] | None = None,
-    progress: Progress | None = None,
+    domain: Annotated[
+        Iterable[Any] | None,
+        Listed("A public list of buckets, shown even if they are not released.", group=_VALUES),
+    ] = None,
+    bins: Annotated[
+        Sequence[float] | int | Mapping[str, Sequence[float]] | None,
+        Edges("Edges of half-open bins, as 0,18,65,130, or a number of equal bins.", group=_BINS, usual=10),
+    ] = None,
+    bin_width: Annotated[
+        float | None, Number("Width of equal bins, in place of their number.", group=_BINS, on_form=False)
+    ] = None,
+    lower: Annotated[
+        float | None, Number("Public lower bound of equal bins.", label="From", group=_BINS, usual=0)
+    ] = None,
+    upper: Annotated[
+        float | None, Number("Public upper bound of equal bins.", label="To", group=_BINS, usual=100)
+    ] = None,
+    dates: Annotated[
+        Every | Mapping[str, Every] | None,
+        Choice(
+            "Cut dates and times to the first day of their day, week or month.",
+            label="Cut to the",
+            group=_DATES,
+            usual="week",
+            options={"day": "day", "week": "week", "month": "month"},
+        ),
+    ] = None,
+    **asking: Unpack[Asking],
 ) -> Histogram:
-    """Ask one question once.
+    """How many units are counted under each value of a column, or of several columns together.
+
+    Guarantee: (epsilon, delta)-differential privacy for one unit, one round; or the given plan's.
+
+    Args:
+        data: a data frame, a path or glob, an array, a list, a `Population` or a `Fleet`.
+        column: the column, or several.
+        bins: edges of half-open intervals, or how many equal ones there are between the public `lower` and `upper`.
+            With several columns, a mapping from a column to its edges.
+        bin_width: the width of equal bins, in place of their number.
+        lower, upper: public bounds of equal bins, chosen without looking at the data.
+        dates: cuts dates to "day", "week" or "month". With several columns, a mapping from a column to its cut.
+        domain: a public list of buckets to show even if they are not released. Chosen without looking at the data.
+        asking: what every verb takes; see `thresher.verbs.Asking`.
+
+    Returns a `Histogram`. Raises `InvalidSetting` before anything is charged.
+
+        >>> h = th.histogram(["fr"] * 5000 + ["at"] * 7, "value", epsilon=1, delta=1e-8)
+        >>> h["fr"].interval
+        (4746, 5243)
+    """
+    return ask(  # type: ignore[no-any-return]
+        "histogram", data, asking, column=column, bins=bins, bin_width=bin_width, lower=lower, upper=upper, dates=dates,
+        domain=domain,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramQuery(Query):
+    """A histogram with its plan.
 
     `domain` is a public list of the buckets that matter. The answer is restricted to them, and those that were not
     released are shown as "below threshold". Both are post-processing: nothing more is learned, nothing more is spent.
-
-    Guarantee: the plan's.
-    Edge cases: nothing reaching the threshold is a valid, empty answer. A domain must be chosen without looking at the
-    data; taken from the data, it would itself be a release.
     """
-    if plan.rounds != 1:
-        raise InvalidSetting(
-            "rounds", f"must be 1 for a histogram, the plan has {plan.rounds}", hint="Plan with rounds=1."
-        )
-    if domain is not None and STATUS in question.columns:
-        raise InvalidSetting("column", f"must not be called {STATUS} with a domain", hint="Rename the column.")
-    public = None if domain is None else _checked_domain(domain, question.columns)
-    release = Rounds(population, plan, progress).ask(question, "histogram of " + ", ".join(question.columns))
-    return Histogram(release if public is None else _restricted(release, public), public)
+
+    question: Question
+    plan: Plan
+    domain: tuple[Any, ...] | None = None
+    verb: ClassVar[str] = "histogram"
+
+    def __post_init__(self) -> None:
+        if not all(part.joinable for part in getattr(self.question, "parts", ())) or not self.question:
+            raise InvalidSetting("question", "must ask for values, bins, dates or several of them")
+        if self.plan.rounds != 1:
+            raise InvalidSetting(
+                "rounds", f"must be 1 for a histogram, the plan has {self.plan.rounds}", hint="Plan with rounds=1."
+            )
+        if self.domain is not None:
+            if STATUS in self.question.columns:
+                raise InvalidSetting("column", f"must not be called {STATUS} with a domain", hint="Rename the column.")
+            object.__setattr__(self, "domain", _checked_domain(self.domain, self.question.columns))
+
+    @classmethod
+    def make(cls, target: Target, **settings: Any) -> HistogramQuery:
+        """The question from columns, bins and dates."""
+        domain = settings.pop("domain")
+        question = _question(**settings)
+        return cls(question, target.plan(1), domain)
+
+    def settings(self) -> dict[str, Any]:
+        """Columns, bins and dates from the question."""
+        parts = self.question.parts
+        bins = {part.column: list(part.edges) for part in parts if isinstance(part, Bins)}
+        dates = {part.column: part.every for part in parts if isinstance(part, Dates)}
+        several = len(parts) > 1
+        return {
+            "column": list(self.question.columns) if several else self.question.columns[0],
+            "bins": (bins or None) if several else next(iter(bins.values()), None),
+            "dates": (dates or None) if several else next(iter(dates.values()), None),
+            "domain": None if self.domain is None else list(self.domain),
+        }
+
+    def rounds(self) -> Rounds:
+        """Ask once."""
+        (release,) = yield (self.question,)
+        return Histogram(self, (release if self.domain is None else _restricted(release, self.domain),))
+
+    def describe(self) -> str:
+        """For example "histogram of country"."""
+        return f"histogram of {', '.join(self.question.columns)}"
+
+    def with_domain(self, read: Any) -> HistogramQuery:
+        """The domain's buckets in the form in which the population counts them."""
+        return self if self.domain is None else replace(self, domain=read(self.question, self.domain))
+
+    def too_large(self, fits: Callable[[Query], bool], most: str) -> InvalidSetting:
+        """The domain or the bins are to blame."""
+        if self.domain is not None and fits(replace(self, domain=None)):
+            return InvalidSetting("domain", f"is too long for a fleet, which takes {most}", hint="Name fewer values.")
+        return InvalidSetting("bins", "are too many to be sent to devices", hint="Use fewer bins.")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Histogram(Tabular):
-    """A release, restricted to a public domain where one was given; it reads like a `Release`."""
+class Histogram(Answer):
+    """Released buckets, restricted to a public domain where one was given; it reads like a `Release`."""
 
-    release: Release
-    domain: tuple[Any, ...] | None = None
-
-    @property
-    def plan(self) -> Plan:
-        """The plan it was drawn with."""
-        return self.release.plan
+    query: HistogramQuery
+    counted: ClassVar[bool] = True
 
     @property
-    def private(self) -> bool:
-        """Whether a secure source drew it."""
-        return self.release.private
+    def release(self) -> Release:
+        """The one release."""
+        return self.releases[0]
 
     @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed; raises where a seeded source drew it."""
-        return self.release.guarantee
-
-    @property
-    def unit(self) -> Unit | None:
-        """Whom the guarantee protects; None where nobody said it."""
-        return self.release.unit
-
-    def promise(self) -> str:
-        """The guarantee in one line, for a title or a footer."""
-        return self.release.promise()
-
-    @property
-    def stands_for(self) -> str | None:
-        """For whom estimates and intervals stand, in words: the devices that checked in; None for a table."""
-        return self.release.stands_for
+    def domain(self) -> tuple[Any, ...] | None:
+        """The public list of buckets, if there is one."""
+        return self.query.domain
 
     @property
     def below_threshold(self) -> list[Any]:
         """The buckets of the domain that were not released, in the domain's order."""
         released = set(self.release.buckets)
         return [bucket for bucket in self.domain or () if bucket not in released]
-
-    def verify(self) -> Guarantee:
-        """Recompute the guarantee and check every row, as `Release.verify` does."""
-        return self.release.verify()
 
     def __len__(self) -> int:
         return len(self.release)
@@ -113,6 +193,10 @@ class Histogram(Tabular):
     def __getitem__(self, bucket: Any) -> ReleasedBucket:
         return self.release[bucket]
 
+    def in_order(self) -> list[ReleasedBucket]:
+        """The rows in the natural order of their buckets, where they have one; else largest first."""
+        return sorted(self, key=lambda row: row.bucket) if self.query.question.ordered else list(self)
+
     def to_arrow(self) -> pa.Table:
         """The released rows; with a domain also its other buckets, without numbers, and a column `status`."""
         table = self.release.table
@@ -120,20 +204,13 @@ class Histogram(Tabular):
             return table
         import pyarrow as pa
 
-        missing = self.below_threshold
-        keys = bucket_columns(missing, self.release.columns) if missing else []
-        names = self.release.columns
-        types = {
-            name: _common_type(table.schema.field(name).type, keys[index].type if keys else None, len(table))
-            for index, name in enumerate(names)
-        }
-        columns = [
-            pa.chunked_array(
-                [*table[name].cast(types[name]).chunks, *([keys[index].cast(types[name])] if keys else [])],
-                type=types[name],
-            )
-            for index, name in enumerate(names)
-        ]
+        names, missing = self.release.columns, self.below_threshold
+        keys = bucket_columns(missing, names) if missing else []
+        columns = []
+        for index, name in enumerate(names):
+            kind = _common_type(table.schema.field(name).type, keys[index].type if keys else None, len(table))
+            below = [keys[index].cast(kind)] if keys else []
+            columns.append(pa.chunked_array([*table[name].cast(kind).chunks, *below], type=kind))
         for name in NUMBERS:
             kind = table.schema.field(name).type
             columns.append(pa.chunked_array([*table[name].chunks, pa.nulls(len(missing), kind)], type=kind))
@@ -148,37 +225,117 @@ class Histogram(Tabular):
         """The release, with its plan and certificate, as `Release.from_json` reads it."""
         return self.release.to_json()
 
-    def save(self, path: str | Path) -> None:
-        """Write the release to a file that `Release.load` reads."""
-        self.release.save(path)
-
     def plot(self, path: str | Path | None = None, *, most: int = 40) -> Any:
-        """A picture of the largest buckets with their intervals and the threshold."""
+        """A picture of the largest buckets, or of all bins or dates in their order, with intervals and threshold.
+
+        `path` ends in .png, .svg or .html. Needs the extra `plot`.
+        """
         return self.release.plot(path, most=most)
 
+    def shown(self) -> Shown:
+        """One row a bucket; those of the domain that were not released have no numbers."""
+        question = self.query.question
+        rows = [
+            ((question.label(row.bucket), row.bucket if question.ordered else None), *counts_of(row)) for row in self
+        ]
+        rows += [((question.label(bucket), None), BELOW, None, None, None) for bucket in self.below_threshold]
+        first = Field("bucket", ", ".join(self.columns), "label")
+        return Shown((first, *COUNTS), rows, "bucket" if question.ordered else "estimate", not question.ordered)
+
+    def bars(self, most: int) -> list[Bar]:
+        """The largest buckets; all bins or dates in their order where there are not too many."""
+        rows = self.in_order() if len(self) <= 2 * most else list(self)
+        return [
+            Bar(self.query.question.label(row.bucket), row.estimate, *row.interval)
+            for row in rows[: 2 * most if self.query.question.ordered else most]
+        ]
+
+    def compared(self, truth: Truth, ranges: Sequence[tuple[float, float]] = ()) -> list[Line]:
+        """Each released bucket with the number that truly hold it."""
+        counts = truth.counts()
+        return [Line(str(row.bucket), row.estimate, *row.interval, counts.get(str(row.bucket), 0)) for row in self]
+
     def __str__(self) -> str:
-        shown = 20
+        shown, label = 20, self.query.question.label
         lines = [
-            f"{_label(row.bucket):<32} {row.estimate:>14,.0f}   {row.interval[0]:,} to {row.interval[1]:,}"
+            f"{label(row.bucket):<32} {row.estimate:>14,.0f}   {row.interval[0]:,} to {row.interval[1]:,}"
             for row, _ in zip(self, range(shown), strict=False)
         ]
         if len(self) > shown:
             lines.append(f"… {len(self) - shown:,} more buckets")
-        lines += [f"{_label(bucket):<32} {BELOW:>14}" for bucket in self.below_threshold[:shown]]
+        lines += [f"{label(bucket):<32} {BELOW:>14}" for bucket in self.below_threshold[:shown]]
         return "\n".join([*lines, f"other: {OTHER}"])
 
     def __repr__(self) -> str:
         return repr(self.release).replace("Release", "Histogram", 1)
 
     def _repr_html_(self) -> str:
+        label = self.query.question.label
         rows = "".join(
-            f"<tr><td>{html.escape(_label(bucket))}</td><td>{BELOW}</td></tr>" for bucket in self.below_threshold[:20]
+            f"<tr><td>{html.escape(label(bucket))}</td><td>{BELOW}</td></tr>" for bucket in self.below_threshold[:20]
         )
         below = f"<table><tbody>{rows}</tbody></table>" if rows else ""
         return f"{self.release._repr_html_()}{below}<p>other: {OTHER}</p>"
 
 
-def _checked_domain(domain: Iterable[Any], columns: tuple[str, ...]) -> tuple[Any, ...]:
+def _question(column: Any, bins: Any, bin_width: Any, lower: Any, upper: Any, dates: Any) -> Question:
+    """The question of a histogram from the verb's settings."""
+    several = isinstance(column, Iterable) and not isinstance(column, str)
+    columns = Values(tuple(column) if several else (column,)).columns
+    for setting, given in (("bins", bins), ("bin_width", bin_width), ("dates", dates)):
+        if len(columns) > 1 and not isinstance(given, Mapping | None):
+            raise InvalidSetting(
+                setting,
+                "must say which of the columns it is for",
+                hint="Give a mapping, for example bins={'age': [0, 18, 65, 130]}.",
+            )
+    edges = bins if isinstance(bins, Mapping) else {columns[0]: _edges(bins, bin_width, lower, upper)}
+    cuts = dates if isinstance(dates, Mapping) else {columns[0]: dates}
+    for setting, mapping in (("bins", edges), ("dates", cuts)):
+        if unknown := set(mapping) - set(columns):
+            raise InvalidSetting(setting, f"names a column that is not asked for: {', '.join(sorted(unknown))}")
+    parts = tuple(_part(name, edges.get(name), cuts.get(name)) for name in columns)
+    if len(parts) == 1:
+        return parts[0]
+    return Values(columns) if all(isinstance(part, Values) for part in parts) else Joint(parts)
+
+
+def _part(column: str, edges: Sequence[float] | None, cut: Every | None) -> Part:
+    if edges is not None and cut is not None:
+        raise InvalidSetting("bins", "and dates cannot both be given for one column")
+    if edges is not None:
+        return Bins(column, tuple(edges))
+    return Dates(column, cut) if cut is not None else Values((column,))
+
+
+def _edges(bins: Any, width: Any, lower: float | None, upper: float | None) -> Sequence[float] | None:
+    """Edges from edges, a number of bins, or a width."""
+    if bins is None and width is None:
+        if lower is not None or upper is not None:
+            raise InvalidSetting("lower", "and upper need bins or bin_width", hint="For example bins=20.")
+        return None
+    if bins is not None and width is not None:
+        raise InvalidSetting("bin_width", "and bins cannot both be given")
+    if isinstance(bins, Iterable):
+        return tuple(bins)
+    if lower is None or upper is None:
+        raise InvalidSetting("lower", "and upper are missing", hint="They are public: choose them without the data.")
+    low, high = check_bounds(lower, upper)
+    if bins is not None:
+        number = check_count(bins, setting="bins", example=20)
+        if not 1 <= number <= MOST_BINS:
+            raise InvalidSetting("bins", f"must be from 1 to {MOST_BINS:,}")
+        return equal_edges(low, high, number)
+    if isinstance(width, bool) or not isinstance(width, Real):
+        raise InvalidSetting("bin_width", f"must be a number, not {type(width).__name__}")
+    size = float(width)
+    if not 0 < size < math.inf or (high - low) / size > MOST_BINS:
+        raise InvalidSetting("bin_width", f"must be above 0 and give at most {MOST_BINS:,} bins")
+    number = math.ceil((high - low) / size - 1e-9)
+    return (*(low + size * index for index in range(number)), max(high, low + size * number))
+
+
+def _checked_domain(domain: Any, columns: tuple[str, ...]) -> tuple[Any, ...]:
     """The domain without repetitions, each bucket in the form in which it is counted."""
     if isinstance(domain, str):
         raise InvalidSetting("domain", "must be a list of buckets, not one text")
@@ -228,7 +385,3 @@ def _common_type(released: Any, listed: Any | None, rows: int) -> Any:
     if pa.types.is_floating(released) and pa.types.is_integer(listed):
         return released
     raise InvalidSetting("domain", "has buckets of another type than the question's")
-
-
-def _label(bucket: Any) -> str:
-    return " · ".join(map(str, bucket)) if isinstance(bucket, tuple) else str(bucket)

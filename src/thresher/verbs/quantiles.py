@@ -2,78 +2,203 @@
 
 from __future__ import annotations
 
-import json
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
 from thresher.errors import InvalidSetting, NotReleased
 from thresher.privacy.plans import Plan
+from thresher.privacy.settings import check_rounds
 from thresher.questions import Below
-from thresher.questions.population import Population, Progress
-from thresher.verbs.accuracy import CONFIDENCE, Error, rank_standard_error
-from thresher.verbs.quantile import Quantile, check_bounds, check_quantile
-from thresher.verbs.ranges import Ranges, ranges
-from thresher.verbs.rounds import Answer, Rounds
-from thresher.verbs.search import Splits, interpolate, search
+from thresher.verbs.accuracy import CONFIDENCE, Error, Quantile, check_bounds, check_quantile, rank_standard_error
+from thresher.verbs.answer import Answer, Field, Line, Shown, Truth, json_value
+from thresher.verbs.asking import Asking, Target, ask, verb
+from thresher.verbs.quantile_search import Splits, interpolate, search
+from thresher.verbs.query import Query, Rounds
+from thresher.verbs.ranges import BRANCHING, LEVELS, Ranges, RangesQuery
+from thresher.verbs.settings import Choice, Column, Number, Numbers, Whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Method = Literal["search", "hierarchy"]
 Band = tuple[list[float], list[float], list[float], list[float]]
+STEPS = 10
+_HIERARCHY = ("method", "hierarchy")
 
 
+@verb
 def quantiles(
-    population: Population,
-    column: str,
-    probabilities: Sequence[float],
-    plan: Plan,
+    data: Any,
+    column: Annotated[str, Column("The column of numbers.")],
+    probabilities: Annotated[
+        float | Sequence[float],
+        Numbers(
+            "The quantiles, as numbers between 0 and 1.",
+            label="Quantiles",
+            option="quantile",
+            usual="0.25, 0.5, 0.75, 0.95",
+        ),
+    ],
     *,
-    lower: float,
-    upper: float,
-    method: Method = "search",
-    branching: int = 4,
-    progress: Progress | None = None,
+    lower: Annotated[float, Number("Public lower bound, chosen without the data.", label="From", usual=0)],
+    upper: Annotated[float, Number("Public upper bound, chosen without the data.", label="To", usual=1000)],
+    method: Annotated[
+        Method,
+        Choice(
+            "search takes several rounds for each quantile; hierarchy takes a few rounds for any number of them.",
+            usual="hierarchy",
+            options={
+                "hierarchy": "Hierarchy: a few rounds for any number of quantiles",
+                "search": "Binary search: several rounds for each quantile",
+            },
+        ),
+    ] = "search",
+    steps: Annotated[
+        int | None,
+        Whole(
+            "Rounds of search for each quantile.",
+            label="Steps a quantile",
+            usual=STEPS,
+            only=("method", "search"),
+            is_rounds=True,
+        ),
+    ] = None,
+    levels: Annotated[
+        int | None, Whole("Levels of the hierarchy, one round each.", usual=LEVELS, only=_HIERARCHY, is_rounds=True)
+    ] = None,
+    branching: Annotated[
+        int,
+        Whole(
+            "How many times finer each level is.", label="Cells split into", least=2, usual=BRANCHING, only=_HIERARCHY
+        ),
+    ] = BRANCHING,
+    **asking: Unpack[Asking],
 ) -> Quantiles:
-    """The numbers that given parts of all units are below, between two public bounds.
+    """Quantiles: for each probability q, the value that a fraction q of all units lies below, between public bounds.
 
-    "search" spends `plan.rounds` ÷ (number of quantiles) rounds of binary search on each, and shares every released
-    split among all. "hierarchy" asks `plan.rounds` levels of cells (see `ranges`); any number of quantiles follow.
-    Numbers outside the bounds count as at the nearest bound.
+    Guarantee: the total over all rounds is (epsilon, delta). Each answer states its error from sampling, resolution
+    and threshold.
 
-    Guarantee: the plan's, over all its rounds. Each answer states its error from sampling, resolution and threshold.
+    Args:
+        data: a data frame, a path or glob, an array, a list, a `Population` or a `Fleet`.
+        column: the column of numbers. Text of a file or of Python objects is read value by value; what is not a number
+            is no value.
+        probabilities: one number between 0 and 1, or several.
+        lower, upper: public bounds, chosen without looking at the data. Numbers outside them count as at the nearest.
+        method: "search" takes `steps` rounds of binary search for each quantile and shares every released split among
+            all; "hierarchy" takes `levels` rounds of cells (see `ranges`) for any number of them.
+        steps: rounds of search for each quantile; 10 by default.
+        levels: rounds of the hierarchy; 6 by default.
+        branching: how many times finer each level is than the one before.
+        asking: what every verb takes; see `thresher.verbs.Asking`.
+
+    Returns `Quantiles`. Raises `InvalidSetting` before anything is charged.
+
+        >>> found = th.quantiles(latencies, "value", [0.5, 0.99], lower=0, upper=60_000, epsilon=1, delta=1e-8)
+        >>> found[0.5].interval
+        (240.2, 255.7)
+    """
+    return ask(  # type: ignore[no-any-return]
+        "quantiles", data, asking, column=column, probabilities=probabilities, lower=lower, upper=upper, method=method,
+        steps=steps, levels=levels, branching=branching,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class QuantilesQuery(Query):
+    """Quantiles with their plan.
+
+    "search" spends `plan.rounds` ÷ (number of quantiles) rounds on each.
+
     Edge cases: a side of a split that was dropped counts as zero, and `error.threshold` says how much that can be.
     Where nothing was released at all the value is NaN.
     Reference: paper, section 4.2; docs/privacy.md, sections 6 and 10.
     """
-    wanted = _checked_probabilities(probabilities)
-    low, high = check_bounds(lower, upper)
-    if method == "hierarchy":
-        tree = ranges(population, column, plan, lower=low, upper=high, branching=branching, progress=progress)
-        found = tuple(tree.quantile(probability) for probability in wanted)
-        return Quantiles(plan, tree.releases, column, found, tree)
-    if method != "search":
-        raise InvalidSetting("method", "must be 'search' or 'hierarchy'")
-    if plan.rounds < len(wanted):
-        raise InvalidSetting(
-            "rounds",
-            f"must be at least one for each of the {len(wanted)} quantiles, the plan has {plan.rounds}",
-            hint="Plan with about ten rounds for each, or use method='hierarchy'.",
+
+    column: str
+    probabilities: tuple[float, ...]
+    plan: Plan
+    lower: float
+    upper: float
+    method: Method = "search"
+    branching: int = BRANCHING
+    verb: ClassVar[str] = "quantiles"
+
+    def __post_init__(self) -> None:
+        checked = tuple(check_quantile(probability) for probability in self.probabilities)
+        if not checked or len(set(checked)) < len(checked):
+            raise InvalidSetting("probabilities", "must be at least one number between 0 and 1, each only once")
+        object.__setattr__(self, "probabilities", checked)
+        low, high = check_bounds(self.lower, self.upper)
+        if self.method == "hierarchy":
+            _ = self._hierarchy
+            return
+        if self.method != "search":
+            raise InvalidSetting("method", "must be 'search' or 'hierarchy'")
+        if self.plan.rounds < len(checked):
+            raise InvalidSetting(
+                "rounds",
+                f"must be at least one for each of the {len(checked)} quantiles, the plan has {self.plan.rounds}",
+                hint="Plan with about ten rounds for each, or use method='hierarchy'.",
+            )
+        if not low < low + (high - low) / 2 < high:
+            raise InvalidSetting(
+                "upper", "must be further above lower: no number is between them to split the range at"
+            )
+        Below(self.column, low)
+
+    @classmethod
+    def make(cls, target: Target, **settings: Any) -> QuantilesQuery:
+        """Steps times quantiles, or levels, are the number of rounds; a plan that is given has its own."""
+        steps, levels, wanted = settings.pop("steps"), settings.pop("levels"), settings.pop("probabilities")
+        wanted = tuple(wanted) if isinstance(wanted, Iterable) else (wanted,)
+        if settings["method"] == "search":
+            rounds = check_rounds(STEPS if steps is None else steps, setting="steps") * max(1, len(wanted))
+        else:
+            rounds = check_rounds(LEVELS if levels is None else levels, setting="levels")
+        return cls(probabilities=wanted, plan=target.plan(rounds), **settings)
+
+    def settings(self) -> dict[str, Any]:
+        """Bounds, method, and the settings that matter to the method."""
+        rounds = self.plan.rounds
+        if self.method == "search":
+            method: dict[str, Any] = {"steps": rounds // len(self.probabilities)}
+        else:
+            method = {"levels": rounds, "branching": self.branching}
+        bounds = {"lower": self.lower, "upper": self.upper}
+        wanted = list(self.probabilities)
+        return {"column": self.column, "probabilities": wanted, **bounds, "method": self.method, **method}
+
+    @property
+    def _hierarchy(self) -> RangesQuery:
+        return RangesQuery(self.column, self.plan, self.lower, self.upper, self.branching)
+
+    def rounds(self) -> Rounds:
+        """Ask split by split, or all levels at once."""
+        if self.method == "hierarchy":
+            tree: Ranges = yield from self._hierarchy.rounds()
+            found = tuple(tree.quantile(probability) for probability in self.probabilities)
+            return Quantiles(self, tree.releases, found, tree)
+        releases, splits = yield from search(
+            self.column, self.probabilities, float(self.lower), float(self.upper), self.plan
         )
-    if not low < low + (high - low) / 2 < high:
-        raise InvalidSetting("upper", "must be further above lower: no number is between them to split the range at")
-    Below(column, low)  # refuses a column name that cannot be asked
-    rounds = Rounds(population, plan, progress)
-    splits = search(rounds, column, wanted, low, high)
-    rate = min((release.rate for release in rounds.releases), default=plan.sampling_rate)
-    found = tuple(_from_splits(splits, probability, rate) for probability in wanted)
-    return Quantiles(plan, tuple(rounds.releases), column, found, splits)
+        rate = min((release.rate for release in releases), default=self.plan.sampling_rate)
+        found = tuple(_from_splits(splits, probability, rate) for probability in self.probabilities)
+        return Quantiles(self, releases, found, splits)
+
+    def describe(self) -> str:
+        """For example "quantiles of latency, search"."""
+        return f"quantiles of {self.column}, {self.method}"
+
+    def too_large(self, fits: Callable[[Query], bool], most: str) -> InvalidSetting:
+        """There are too many quantiles."""
+        return InvalidSetting("query", "is too long for a fleet", hint="Ask for fewer quantiles at a time.")
 
 
 def _from_splits(splits: Splits, probability: float, rate: float) -> Quantile:
@@ -101,9 +226,14 @@ def _from_splits(splits: Splits, probability: float, rate: float) -> Quantile:
 class Quantiles(Answer):
     """Found quantiles, in the order asked, and the released splits or hierarchy they were read from."""
 
-    column: str
+    query: QuantilesQuery
     quantiles: tuple[Quantile, ...]
     source: Splits | Ranges
+
+    @property
+    def column(self) -> str:
+        """The column that was asked about."""
+        return self.query.column
 
     def __len__(self) -> int:
         return len(self.quantiles)
@@ -128,26 +258,51 @@ class Quantiles(Answer):
         """Probability to value."""
         return {found.probability: found.value for found in self.quantiles}
 
-    def to_json(self) -> str:
-        """Quantiles, plan and promise as JSON; a value that is not known is null."""
+    def content(self) -> dict[str, Any]:
+        """The quantiles; a value that is not known is null."""
+        rows = [{name: json_value(number) for name, number in _plain(found).items()} for found in self.quantiles]
+        return {"confidence": CONFIDENCE, "quantiles": rows}
+
+    def shown(self) -> Shown:
+        """One row a quantile."""
+        fields = (
+            Field("part", "Part of devices", "label", about="that checked in"),
+            Field("value", "is below", "amount", about=self.column),
+            Field("lower", "At least", "amount", about="95 %"),
+            Field("upper", "At most", "amount", about="95 %"),
+            Field("bound", "Off by at most", "percent", about="in ranks, 95 %"),
+        )
         rows = [
-            {name: None if math.isnan(number) else number for name, number in _plain(found).items()}
+            (
+                (f"{100 * found.probability:.6g} %", found.probability),
+                None if math.isnan(found.value) else found.value,
+                *found.interval,
+                found.error.bound,
+            )
             for found in self.quantiles
         ]
-        content = {
-            "column": self.column,
-            "promise": self.promise(),
-            "private": self.private,
-            "plan": self.plan.to_dict(),
-            "rounds_asked": self.rounds_asked,
-            "confidence": CONFIDENCE,
-            "quantiles": rows,
-        }
-        return json.dumps(content, ensure_ascii=False, allow_nan=False)
+        return Shown(fields, rows, "part")
+
+    def compared(self, truth: Truth, ranges: Sequence[tuple[float, float]] = ()) -> list[Line]:
+        """Each quantile with the true one."""
+        numbers = np.sort(truth.numbers())
+        return [
+            Line(
+                f"{100 * found.probability:.4g} % are below",
+                found.value,
+                *found.interval,
+                float(np.quantile(numbers, found.probability, method="inverted_cdf")),
+            )
+            for found in self.quantiles
+        ]
 
     def band(self) -> Band:
         """The distribution as it is known: values, their ranks, and the 95 % bounds of each."""
         return _band(self.source) if isinstance(self.source, Splits) else self.source.band()
+
+    def marks(self) -> list[tuple[float, float, float, float]]:
+        """The quantiles."""
+        return [(found.probability, found.value, *found.interval) for found in self.quantiles]
 
     def plot(self, path: str | Path | None = None) -> Any:
         """The distribution with its band and the quantiles marked. Needs the extra `plot`."""
@@ -201,11 +356,3 @@ def _plain(found: Quantile) -> dict[str, float]:
         "threshold_error": found.error.threshold,
         "rank_error_bound": found.error.bound,
     }
-
-
-def _checked_probabilities(probabilities: Sequence[float]) -> tuple[float, ...]:
-    wanted = (probabilities,) if isinstance(probabilities, int | float) else tuple(probabilities)
-    checked = tuple(check_quantile(probability) for probability in wanted)
-    if not checked or len(set(checked)) < len(checked):
-        raise InvalidSetting("probabilities", "must be at least one number between 0 and 1, each only once")
-    return checked

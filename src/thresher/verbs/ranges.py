@@ -1,50 +1,121 @@
-"""How many units lie in any range, from one hierarchy of cells."""
+"""Ranges: how many units lie in any range of a number, from one hierarchy of cells."""
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
 from thresher.errors import InvalidSetting
 from thresher.privacy.plans import Plan
-from thresher.questions.population import Population, Progress
-from thresher.verbs.accuracy import CONFIDENCE, Error, count_standard_error, rank_standard_error
+from thresher.verbs.accuracy import (
+    CONFIDENCE,
+    Error,
+    Quantile,
+    check_bounds,
+    check_quantile,
+    count_standard_error,
+    rank_standard_error,
+)
+from thresher.verbs.answer import COUNTS, Answer, Field, Line, Shown, Truth
+from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.hierarchy import Hierarchy, ask_levels, check_hierarchy, decompose
-from thresher.verbs.quantile import Quantile, check_bounds, check_quantile
-from thresher.verbs.rounds import Answer, Rounds
+from thresher.verbs.query import Query, Rounds
+from thresher.verbs.settings import Column, Number, Whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+LEVELS = 6
+BRANCHING = 4
 
+
+@verb
 def ranges(
-    population: Population,
-    column: str,
-    plan: Plan,
+    data: Any,
+    column: Annotated[str, Column("The column of numbers.")],
     *,
-    lower: float,
-    upper: float,
-    branching: int = 4,
-    progress: Progress | None = None,
+    lower: Annotated[float, Number("Public lower bound, chosen without the data.", label="From", usual=0)],
+    upper: Annotated[float, Number("Public upper bound, chosen without the data.", label="To", usual=1000)],
+    branching: Annotated[
+        int, Whole("How many times finer each level is.", label="Cells split into", least=2, usual=BRANCHING)
+    ] = BRANCHING,
+    levels: Annotated[
+        int | None, Whole("Levels of the hierarchy, one round each.", usual=LEVELS, is_rounds=True)
+    ] = None,
+    **asking: Unpack[Asking],
 ) -> Ranges:
-    """Ask for a hierarchy of `plan.rounds` levels of half-open cells between two public bounds.
+    """How many units lie in any range between public bounds: ask once, then `count(lo, hi)`, `quantile(q)`, `cdf(x)`.
 
-    A number outside the bounds counts as the nearest cell's: a range that reaches a bound includes all beyond it.
+    Guarantee: the total over all levels is (epsilon, delta); what is read off afterwards costs nothing more.
 
-    Guarantee: the plan's, over all levels. Every range, fraction and quantile is post-processing.
-    Edge cases: bounds must be chosen without looking at the data. Units without a number are not counted.
+    Args:
+        data: a data frame, a path or glob, an array, a list, a `Population` or a `Fleet`.
+        column: the column of numbers. Text of a file or of Python objects is read value by value; what is not a number
+            is no value.
+        lower, upper: public bounds, chosen without looking at the data. A number outside them counts as the nearest
+            cell's: a range that reaches a bound includes all beyond it.
+        branching: how many times finer each level is than the one before.
+        levels: how many levels there are, one round each; 6, or as many as the plan has rounds.
+        asking: what every verb takes; see `thresher.verbs.Asking`.
+
+    Returns `Ranges`. Raises `InvalidSetting` before anything is charged.
+
+        >>> found = th.ranges(ages, "value", lower=0, upper=128, epsilon=1, delta=1e-8)
+        >>> found.count(18, 65).interval
+        (28713, 31045)
+    """
+    return ask(  # type: ignore[no-any-return]
+        "ranges", data, asking, column=column, lower=lower, upper=upper, branching=branching, levels=levels
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RangesQuery(Query):
+    """Ranges with their plan: a hierarchy of `plan.rounds` levels of half-open cells between two public bounds.
+
+    Edge cases: units without a number are not counted.
     Reference: paper, section 4.2; docs/privacy.md, sections 6 and 10.
     """
-    low, high = check_bounds(lower, upper)
-    branching = check_hierarchy(column, low, high, branching, plan)
-    rounds = Rounds(population, plan, progress)
-    hierarchy = ask_levels(rounds, column, low, high, branching)
-    return Ranges(plan, tuple(rounds.releases), column, hierarchy)
+
+    column: str
+    plan: Plan
+    lower: float
+    upper: float
+    branching: int = BRANCHING
+    verb: ClassVar[str] = "ranges"
+
+    def __post_init__(self) -> None:
+        check_hierarchy(self.column, *check_bounds(self.lower, self.upper), self.branching, self.plan)
+
+    @classmethod
+    def make(cls, target: Target, **settings: Any) -> RangesQuery:
+        """As many rounds as there are levels."""
+        levels = target.rounds(settings.pop("levels"), LEVELS, "levels")
+        return cls(plan=target.plan(levels), **settings)
+
+    def settings(self) -> dict[str, Any]:
+        """Bounds, branching and levels."""
+        return {
+            "column": self.column,
+            "lower": self.lower,
+            "upper": self.upper,
+            "branching": self.branching,
+            "levels": self.plan.rounds,
+        }
+
+    def rounds(self) -> Rounds:
+        """Ask all levels at once: none depends on another."""
+        releases, hierarchy = yield from ask_levels(self.column, self.lower, self.upper, self.branching, self.plan)
+        return Ranges(self, releases, hierarchy)
+
+    def describe(self) -> str:
+        """For example "ranges of age"."""
+        return f"ranges of {self.column}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +142,13 @@ class Ranges(Answer):
     and the interval includes the whole cell.
     """
 
-    column: str
+    query: RangesQuery
     hierarchy: Hierarchy
+
+    @property
+    def column(self) -> str:
+        """The column that was asked about."""
+        return self.query.column
 
     def buckets(self, lower: float, upper: float) -> list[tuple[int, int]]:
         """The cells (level, index) that a range is put together from: the fewest that cover it."""
@@ -169,19 +245,37 @@ class Ranges(Answer):
             {name: pa.array(values, kind) for (name, values), kind in zip(content.items(), kinds, strict=True)}
         )
 
-    def to_json(self) -> str:
-        """Bounds, released cells, plan and promise as JSON."""
-        content = {
-            "column": self.column,
-            "promise": self.promise(),
-            "private": self.private,
-            "plan": self.plan.to_dict(),
-            "lower": self.hierarchy.lower,
-            "upper": self.hierarchy.upper,
-            "branching": self.hierarchy.branching,
+    def content(self) -> dict[str, Any]:
+        """Bounds, branching and released cells."""
+        tree = self.hierarchy
+        return {
+            "lower": tree.lower,
+            "upper": tree.upper,
+            "branching": tree.branching,
             "cells": self.to_arrow().to_pylist(),
         }
-        return json.dumps(content, ensure_ascii=False, allow_nan=False)
+
+    def shown(self) -> Shown:
+        """One row a released cell."""
+        fields = (Field("cell", self.column, "label"), Field("level", "Level"), *COUNTS)
+        rows = [
+            (
+                (f"{cell['lower']:.10g} to {cell['upper']:.10g}", cell["lower"]),
+                *(cell[name] for name in ("level", "estimate", "least", "most", "count")),
+            )
+            for cell in self.to_arrow().to_pylist()
+        ]
+        return Shown(fields, rows, "level")
+
+    def compared(self, truth: Truth, ranges: Sequence[tuple[float, float]] = ()) -> list[Line]:
+        """Each of the given ranges with the number that truly lie in it."""
+        numbers = truth.numbers()
+        lines = []
+        for low, high in ranges:
+            found = self.count(low, high)
+            true = int(((numbers >= low) & (numbers < high)).sum())
+            lines.append(Line(f"from {low:g} up to {high:g}", found.estimate, *found.interval, true))
+        return lines
 
     def band(self, points: int = 200) -> tuple[list[float], list[float], list[float], list[float]]:
         """The distribution at evenly spaced values: values, ranks, and pointwise 95 % bounds of the ranks."""

@@ -62,7 +62,7 @@ def ask(visit: Visit) -> Response:
         status = visit.office.desk.submit(request, visit.caller.name)
     except ThresherError as error:
         # A refused query keeps its name; what is asked next is another one.
-        return _page(visit, {**fields, "name": asking.new_name()}, asking.as_on_the_form(error))
+        return _page(visit, {**fields, "name": asking.new_name()}, asking.as_on_the_form(error, fields))
     return visit.go(f"/queries/{status.id}")
 
 
@@ -75,7 +75,8 @@ def _page(visit: Visit, fields: dict[str, str], error: ThresherError | None = No
         status=200 if refused is None else refused.status,
         fields=fields,
         attributes=sorted({*visit.office.attributes, *known}),
-        defaults=asking.DEFAULTS,
+        defaults=asking.defaults(),
+        forms=asking.verb_forms(),
         refused=refused,
         **{**content, "anyway": anyway},
     )
@@ -100,8 +101,8 @@ def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
     try:
         preview: PlanPreview = visit.office.desk.preview(asking.to_request(fields, visit.office.compute))
     except ThresherError as error:
-        problem = asking.as_on_the_form(error)
-        return {**empty, "problem": problem_of(problem), "wrong": asking.field_of(problem, fields)}
+        problem = problem_of(asking.as_on_the_form(error, fields))
+        return {**empty, "problem": problem, "wrong": asking.field_of(error, fields)}
     # While there is no name, none is wrong.
     against = [each for each in preview.warnings if not (empty["waiting"] and each.code == "unknown-attribute")]
     guarantees = preview.guarantees.values

@@ -8,12 +8,12 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from thresher.console import ask_form as asking
 from thresher.console import pictures
 from thresher.console.ports import CallerRole, Operations, SealingKey
 from thresher.console.requests import Visit
 from thresher.errors import InvalidSetting, NotFound, ThresherError
 from thresher.protocol.messages import QueryStatus
+from thresher.verbs.settings import read_number, read_whole
 
 _ROUNDS = 10
 
@@ -47,7 +47,7 @@ def make_enrolment_key(visit: Visit) -> Response:
     """A new enrolment key, shown on the next page and never again."""
     name = _name(visit)
     devices = visit.form.get("devices", "").strip()
-    limit = asking.whole({"devices": devices}, "devices", "devices") if devices else None
+    limit = read_whole(devices, "devices") if devices else None
     key = _operations(visit).make_enrolment_key(name, days=_days(visit), devices=limit)
     return _made(visit, Secret("enrolment key", key))
 
@@ -164,7 +164,7 @@ def _days(visit: Visit) -> float | None:
     days = visit.form.get("days", "").strip()
     if not days:
         return None
-    number = asking.as_number(days, "days")
+    number = read_number(days, "days")
     if not 0 < number <= 3660:
         raise InvalidSetting("days", "must be above 0 and at most 3,660")
     return number

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup
 from starlette.responses import Response
 
-from thresher.console import ask_form as asking
 from thresher.console import pictures
 from thresher.console.answer_tables import Page, Reading, bars, branches, reading
 from thresher.console.downloads import KINDS, download
@@ -19,11 +16,8 @@ from thresher.console.python_line import python_line
 from thresher.console.requests import Visit, is_fragment
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.protocol.messages import QueryStatus
-from thresher.verbs.heavy_hitters import HeavyHitters
-from thresher.verbs.histogram import Histogram
-from thresher.verbs.quantiles import Quantiles
-from thresher.verbs.queries import Query, query_from_dict
-from thresher.verbs.ranges import Ranges
+from thresher.verbs.answer import Answer
+from thresher.verbs.settings import read_number
 
 _KEPT = 8
 _TREE, _WHOLE_TREE = 300, 3000
@@ -34,14 +28,8 @@ class Answered:
     """A query that is done, with its answer and its table."""
 
     status: QueryStatus
-    query: Query
-    answer: Any
+    answer: Answer
     table: Reading
-
-    @property
-    def releases(self) -> list[Any]:
-        """The rounds' releases, in order."""
-        return [self.answer.release] if isinstance(self.answer, Histogram) else list(self.answer.releases)
 
 
 def show(visit: Visit) -> Response:
@@ -57,12 +45,12 @@ def show(visit: Visit) -> Response:
         plan=answer.plan,
         table=found.table,
         page=_table_page(visit, found.table),
-        empty=not found.table.rows if not isinstance(answer, Quantiles) else all(math.isnan(q.value) for q in answer),
+        empty=answer.empty,
         released=len(found.table.rows),
         shape=_shape(visit, found),
         rate=_rate(found),
-        line=python_line(found.query, str(visit.request.base_url).rstrip("/"), status.settings),
-        certificates=[release.certificate() for release in found.releases],
+        line=python_line(answer.query, str(visit.request.base_url).rstrip("/"), status.settings),
+        certificates=[release.certificate() for release in answer.releases],
         guarantees=None if status.guarantees is None else status.guarantees.values,
         downloads=list(KINDS),
         verified=_verified(visit, found) if "verify" in visit.asked else None,
@@ -115,9 +103,8 @@ def _answered(visit: Visit, status: QueryStatus | None = None) -> Answered:
     kept = visit.office.answers
     found: Answered | None = kept.get(status.id)
     if found is None:
-        query = query_from_dict(visit.office.desk.status(status.id).query)
         answer = visit.office.desk.answer(status.id)
-        found = Answered(status, query, answer, reading(answer, query))
+        found = Answered(status, answer, reading(answer))
         while len(kept) >= _KEPT:
             kept.pop(next(iter(kept)), None)
         kept[status.id] = found
@@ -136,37 +123,48 @@ def _table_page(visit: Visit, whole: Reading) -> Page:
 
 
 def _shape(visit: Visit, found: Answered) -> dict[str, Any]:
-    """What each verb shows above its table."""
-    answer, plan = found.answer, found.answer.plan
-    if isinstance(answer, Histogram | HeavyHitters):
-        shown, threshold = bars(answer, found.query), plan.threshold / _rate(found)
-        most = max([threshold * 1.15, *(bar.upper for bar in shown)])
-        drawn = [(bar, pictures.bar(bar.estimate, bar.lower, bar.upper, threshold, most)) for bar in shown]
-        content: dict[str, Any] = {"kind": "bars", "bars": drawn, "threshold": threshold}
-        if isinstance(answer, HeavyHitters):
-            nodes = _WHOLE_TREE if visit.asked.get("tree") == "whole" else _TREE
-            tree = branches(answer.trie, nodes)
-            whole = len(answer.trie.without_chains())
-            content |= {"kind": "tree", "tree": tree, "hidden": whole - len(tree), "meter": pictures.meter}
-        return content
-    if isinstance(answer, Quantiles):
-        return {"kind": "quantiles", "found": list(answer), "chart": _quantiles_chart(answer)}
-    return {"kind": "ranges", **_calculation(visit, answer)}
+    """What is shown above the table: bars, a tree, a distribution, a calculator; whatever the answer has."""
+    answer = found.answer
+    threshold = answer.plan.threshold / _rate(found)
+    shown = bars(answer)
+    most = max([threshold * 1.15, *(bar.upper for bar in shown)])
+    content: dict[str, Any] = {
+        "bars": [(bar, pictures.bar(bar.estimate, bar.lower, bar.upper, threshold, most)) for bar in shown],
+        "threshold": threshold,
+        "counted": answer.counted,
+        "tree": None,
+        "chart": None,
+        "calculator": reads_ranges(answer),
+    }
+    if answer.trie is not None:
+        nodes = _WHOLE_TREE if visit.asked.get("tree") == "whole" else _TREE
+        tree = branches(answer.trie, nodes)
+        hidden = len(answer.trie.without_chains()) - len(tree)
+        content |= {"tree": tree, "hidden": hidden, "meter": pictures.meter}
+    if content["calculator"]:
+        return content | _calculation(visit, answer)
+    if (band := answer.band()) is not None:
+        content["chart"] = pictures.distribution(*band, title=_title(answer), marks=answer.marks())
+    return content
 
 
 def _rate(found: Answered) -> float:
     """The part of the devices that the first round sampled, of all that checked in."""
-    return float(getattr(found.releases[0], "rate", found.answer.plan.sampling_rate))
+    return found.answer.releases[0].rate
 
 
-def _quantiles_chart(answer: Quantiles) -> Markup:
-    marks = [(each.probability, each.value, *each.interval) for each in answer]
-    return pictures.distribution(*answer.band(), title=f"Distribution of {answer.column}", marks=marks)
+def _title(answer: Answer) -> str:
+    return f"Distribution of {', '.join(answer.columns)}"
+
+
+def reads_ranges(answer: Answer) -> bool:
+    """Whether ranges are read off an answer."""
+    return hasattr(answer, "fraction")
 
 
 def _calculation(visit: Visit, answer: Any) -> dict[str, Any]:
     """What the calculator shows: the range in the address, or the middle half of the bounds."""
-    if not isinstance(answer, Ranges):
+    if not reads_ranges(answer):
         raise InvalidSetting("query", "is not about ranges")
     low, high = answer.hierarchy.lower, answer.hierarchy.upper
     given = visit.asked.get("from", ""), visit.asked.get("to", "")
@@ -174,13 +172,12 @@ def _calculation(visit: Visit, answer: Any) -> dict[str, Any]:
     chosen = None
     if all(given):
         try:
-            start, stop = (asking.as_number(text, name) for text, name in zip(given, ("from", "to"), strict=True))
+            start, stop = (read_number(text, name) for text, name in zip(given, ("from", "to"), strict=True))
             content |= {"part": answer.fraction(start, stop), "number": answer.count(start, stop)}
             chosen = start, stop
         except ThresherError as error:
             content["wrong"] = error
-    chart = pictures.distribution(*answer.band(), title=f"Distribution of {answer.column}", chosen=chosen)
-    return {**content, "chart": chart}
+    return {**content, "chart": pictures.distribution(*answer.band(), title=_title(answer), chosen=chosen)}
 
 
 def _verified(visit: Visit, found: Answered) -> dict[str, Any]:
@@ -195,6 +192,6 @@ def _verified(visit: Visit, found: Answered) -> dict[str, Any]:
         "holds": True,
         "guarantee": guarantee,
         "reached": reached,
-        "rounds": len(found.releases),
-        "rows": sum(len(release) for release in found.releases),
+        "rounds": found.answer.rounds_asked,
+        "rows": sum(len(release) for release in found.answer.releases),
     }

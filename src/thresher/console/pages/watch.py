@@ -20,7 +20,7 @@ from thresher.errors import ThresherError
 from thresher.protocol.messages import QueryStatus
 from thresher.roles.coordinator.outlines import columns
 from thresher.roles.tokens import token_hash
-from thresher.verbs.queries import query_from_dict
+from thresher.verbs.query import query_from_dict
 
 _EVERY = 0.5
 _HEARTBEAT = 15.0

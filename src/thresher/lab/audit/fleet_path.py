@@ -22,7 +22,7 @@ from thresher.simulator.local_server import local_server
 from thresher.simulator.population import Column
 from thresher.simulator.population import Population as Devices
 from thresher.simulator.simulation import Simulation, simulate
-from thresher.verbs.queries import HistogramQuery
+from thresher.verbs import HistogramQuery
 
 _ATTRIBUTE = "held"
 _ALL = 0.999999  # what is audited is weak on purpose, and a server's budget is below 1

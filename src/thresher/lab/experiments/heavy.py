@@ -12,7 +12,7 @@ from thresher.lab.experiments.runner import Row, Task
 from thresher.lab.experiments.settings import DELTA, POPULATION, RULES, Settings, plan_of
 from thresher.lab.experiments.statistics import mean_and_error
 from thresher.lab.rivals import TrieHH
-from thresher.verbs.heavy_hitters import heavy_hitters
+from thresher.verbs import HeavyHittersQuery
 
 COLUMNS: tuple[str, ...] = (
     "epsilon",
@@ -57,11 +57,10 @@ def rows(settings: dict[str, Any], seed: np.random.SeedSequence) -> list[Row]:
     for each in seeds:
         random = np.random.default_rng(each)
         for rule in RULES:
-            one_shot = heavy_hitters(people.with_random(random), "word", plan_of(rule, epsilon, delta))
+            one_shot = HeavyHittersQuery("word", plan_of(rule, epsilon, delta)).run(people.with_random(random))
             measured.setdefault((rule, ONE_SHOT), []).append(_scores(top, one_shot.to_dict()))
-            levels = heavy_hitters(
-                people.with_random(random), "word", plan_of(rule, epsilon, delta, LEVELS), method="trie"
-            )
+            trie = HeavyHittersQuery("word", plan_of(rule, epsilon, delta, LEVELS), "trie")
+            levels = trie.run(people.with_random(random))
             measured.setdefault((rule, TRIE_PLUS), []).append(_scores(top, levels.to_dict()))
         found = TrieHH(epsilon, delta, LEVELS).discover(words, random)
         share = sum(word in found for word in top) / len(top)

@@ -16,7 +16,7 @@ from thresher.errors import InvalidSetting
 from thresher.mechanism.release import NUMBERS, Release
 from thresher.privacy import Plan
 from thresher.questions import END, Below, Cells, Prefixes, Question, Values
-from thresher.verbs import Population
+from thresher.questions.population import Population
 
 
 def vocabulary(people: int, random: np.random.Generator, words: int = 10_000) -> dict[str, int]:

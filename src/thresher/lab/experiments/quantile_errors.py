@@ -11,7 +11,7 @@ from thresher.lab.experiments.people import NumberPeople
 from thresher.lab.experiments.runner import Row, Task
 from thresher.lab.experiments.settings import DELTA, POPULATION, RULES, Settings, plan_of
 from thresher.lab.experiments.statistics import mean_and_error
-from thresher.verbs.quantiles import Method, quantiles
+from thresher.verbs.quantiles import Method, QuantilesQuery
 
 COLUMNS: tuple[str, ...] = ("values", "epsilon", "delta", "rounds", "rule", "method", "rank_error", "rank_error_se")
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -53,12 +53,10 @@ def rows(settings: dict[str, Any], seed: np.random.SeedSequence) -> list[Row]:
     for rule in RULES:
         plan = plan_of(rule, settings["epsilon"], settings["delta"], ROUNDS)
         for method in METHODS:
+            query = QuantilesQuery("x", (WANTED,), plan, lower=0, upper=UPPER, method=method, branching=2)
             errors = []
             for each in seed.spawn(settings["runs"]):
-                answer = quantiles(
-                    people.with_random(np.random.default_rng(each)), "x", [WANTED], plan,
-                    lower=0, upper=UPPER, method=method, branching=2,
-                )  # fmt: skip
+                answer = query.run(people.with_random(np.random.default_rng(each)))
                 errors.append(_error(people, answer[WANTED].value))
             mean, error = mean_and_error(np.array(errors))
             result.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -25,10 +25,8 @@ from thresher.protocol.messages import (
     decode,
 )
 from thresher.protocol.rates import SAMPLED_BY, SampledBy, share
-from thresher.questions import END, Bins, Dates, Joint, Prefixes, Question, Values, check_domain
-from thresher.questions.spelling import as_text, read_date, read_float
-from thresher.verbs import HeavyHittersQuery, HistogramQuery, Query, query_from_dict
-from thresher.verbs.queries import with_plan
+from thresher.questions import Question
+from thresher.verbs.query import Query, query_from_dict
 
 DEFAULTS = RoundSettings(contact_rate=1.0, sampled_by=SAMPLED_BY, bucket_size=64, seconds=3600.0)
 MOST_COLUMNS = 32
@@ -75,7 +73,7 @@ def admit(request: QueryRequest | bytes, defaults: RoundSettings = DEFAULTS) -> 
     check_bucket_size(query, settings.bucket_size or 0)
     rates, exact = share(plan, settings.contact_rate or 1.0, sampled_by(settings))
     _ = exact.guarantee  # recomputed, or refused
-    query = _read_back(_as_counted(with_plan(query, exact)))
+    query = _read_back(query.with_plan(exact).with_domain(_domain_of_fleet))
     _first_round(query, rates, settings)  # which can be made
     return Admitted(
         name=request.name,
@@ -108,7 +106,7 @@ def _first_round(query: Query, rates: Rates, settings: RoundSettings) -> RoundCo
         public_key=bytes(sealing.KEY_BYTES),
     )
     if not len(canonical(first)) <= LARGEST_CONFIGURATION - _NAMES:
-        raise _too_large(query)
+        raise query.too_large(_fits, f"{LARGEST_CONFIGURATION // 2 >> 20} MiB")
     return first
 
 
@@ -133,84 +131,34 @@ def rates_of(plan: Plan, settings: RoundSettings) -> Rates:
 
 def check_bucket_size(query: Query, size: int) -> None:
     """Refuse a size in which answers of the query could not be sent, where their length is known."""
-    needed = _needed(_last_question(query))
-    longest = len(canonical(query.to_dict()))
-    if needed > LARGEST_BUCKET and isinstance(query, HeavyHittersQuery):
-        rounds, around = query.plan.rounds, needed - query.plan.rounds * query.step
-        raise InvalidSetting(
-            "step",
-            f"must be at most {(LARGEST_BUCKET - around) // rounds:,} with {rounds:,} levels in a fleet",
-            hint=f"A device's answer has at most {LARGEST_BUCKET:,} bytes.",
-        )
+    question = query.longest_question
+    needed = _LENGTH_AND_BRACKETS + sum(part.longest for part in question.parts) + len(question.parts) - 1
+    if needed > LARGEST_BUCKET and (error := query.too_long(needed, LARGEST_BUCKET)):
+        raise error
     if not needed <= size:
         raise InvalidSetting(
             "bucket_size",
             f"must be at least {needed} bytes for this question",
             hint="Answers that do not fit are not counted.",
         )
-    if not longest <= LARGEST_CONFIGURATION // 2:
-        raise _too_large(query)
+    if not _fits(query):
+        raise query.too_large(_fits, f"{LARGEST_CONFIGURATION // 2 >> 20} MiB")
 
 
-def _too_large(query: Query) -> InvalidSetting:
-    """The refusal of a query that is too long, which names what makes it so."""
-    if not isinstance(query, HistogramQuery):
-        return InvalidSetting("query", "is too long for a fleet", hint="Ask for fewer quantiles at a time.")
-    without = len(canonical(replace(query, domain=None).to_dict()))
-    if query.domain is not None and without <= LARGEST_CONFIGURATION // 2:
-        most = f"{LARGEST_CONFIGURATION // 2 >> 20} MiB"
-        return InvalidSetting("domain", f"is too long for a fleet, which takes {most}", hint="Name fewer values.")
-    return InvalidSetting("bins", "are too many to be sent to devices", hint="Use fewer bins.")
+def _fits(query: Query) -> bool:
+    return len(canonical(query.to_dict())) <= LARGEST_CONFIGURATION // 2
 
 
-def _last_question(query: Query) -> Question:
-    """The question with the longest buckets, as far as it is known before anything is asked."""
-    if isinstance(query, HistogramQuery):
-        return query.question
-    if isinstance(query, HeavyHittersQuery) and query.method == "trie":
-        return Prefixes(query.column, query.plan.rounds * query.step)
-    return query.first_question
-
-
-def _needed(question: Any) -> int:
-    """Bytes of the longest bucket whose length is known; of a text, the shortest that is one."""
-    parts = question.parts if isinstance(question, Joint) else [question]
-    return _LENGTH_AND_BRACKETS + sum(_part(part) for part in parts) + len(question.columns) - 1
-
-
-def _part(question: Any) -> int:
-    if isinstance(question, Values):
-        return 3 * len(question.columns)
-    if isinstance(question, Bins):
-        return max(len(json.dumps(edge)) for edge in question.edges)
-    if isinstance(question, Dates):
-        return len('"2000-01-01"')
-    if isinstance(question, Prefixes):
-        return question.length + len(json.dumps(END))
-    return 13  # a cell of 2^40 at most, or a boolean
-
-
-def _as_counted(query: Query) -> Query:
-    """The query with its domain as a fleet counts it: whole values as text; bins and dates are read from text."""
-    if not isinstance(query, HistogramQuery) or query.domain is None:
-        return query
-    question = query.question
-    parts: tuple[Any, ...] = question.parts if isinstance(question, Joint) else (question,) * len(question.columns)
-
-    def counted(bucket: Any, part: Any) -> Any:
-        if isinstance(part, Values):
-            return as_text(bucket)
-        if isinstance(bucket, str):
-            read = read_float(bucket) if isinstance(part, Bins) else read_date(bucket)
-            return bucket if read is None else read  # what cannot be read is refused below
-        return bucket
-
-    if len(parts) == 1:
-        domain = tuple(counted(bucket, parts[0]) for bucket in query.domain)
+def _domain_of_fleet(question: Question, domain: Any) -> tuple[Any, ...]:
+    """A public domain as a fleet counts it: whole values as text; bins and dates are read from text."""
+    if len(question.parts) == 1:
+        counted = tuple(question.parts[0].listed(bucket) for bucket in domain)
     else:
-        domain = tuple(tuple(map(counted, bucket, parts)) for bucket in query.domain)
-    check_domain(question, domain)
-    return replace(query, domain=domain)
+        counted = tuple(
+            tuple(part.listed(each) for part, each in zip(question.parts, bucket, strict=True)) for bucket in domain
+        )
+    question.check_domain(counted)
+    return counted
 
 
 def check_columns(columns: tuple[str, ...]) -> None:

@@ -51,7 +51,7 @@ from thresher.roles.coordinator.ledger_rebuilding import COMMAND
 from thresher.roles.coordinator.round_runner import RETRY_SECONDS, UNAVAILABLE, CannotGoOn, RoundRunner
 from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
 from thresher.roles.ports import AggregatorPort, CollectorPort
-from thresher.verbs.replay import Pending
+from thresher.verbs.drivers import Done
 
 _log = logging.getLogger("thresher.coordinator")
 
@@ -227,9 +227,12 @@ class Coordinator:
         known = self._answers.get(query)
         if known is None:
             try:
-                answer = self._runner.replay(self._find(query))
-            except (CannotGoOn, Pending):
-                raise VerificationFailed("The stored releases do not give this query's answer.") from None
+                at = self._runner.standing(self._find(query))
+            except CannotGoOn:
+                at = None
+            if not isinstance(at, Done):
+                raise VerificationFailed("The stored releases do not give this query's answer.")
+            answer = at.answer
             with self._answering:
                 while len(self._answers) >= _REMEMBERED:
                     del self._answers[next(iter(self._answers))]

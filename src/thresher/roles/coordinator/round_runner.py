@@ -28,7 +28,7 @@ from thresher.questions import Question
 from thresher.roles.coordinator import views
 from thresher.roles.coordinator.admission import rates_of
 from thresher.roles.ports import AggregatorPort, CollectorPort, ProgressPort
-from thresher.verbs.replay import Pending, replay
+from thresher.verbs.drivers import Done, Next, step
 
 if TYPE_CHECKING:
     from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery, StoredRound
@@ -77,21 +77,19 @@ class RoundRunner:
             whole = self._store.query(query.id)
             if whole is None:
                 break
-            try:
-                self.replay(whole)
-            except Pending as pending:
-                self._plan(whole, pending.index, pending.question)
-            else:
+            at = self.standing(whole)
+            if isinstance(at, Done):
                 return None
+            self._plan(whole, at.index, at.questions[0])
         return 0.0
 
-    def replay(self, query: StoredQuery) -> Any:
-        """The answer of a whole query from the stored releases; `Pending` where it needs another round."""
+    def standing(self, query: StoredQuery) -> Next | Done:
+        """What the query does after its stored releases: its next questions, or its answer."""
         texts, rounds = self._store.releases(query.id), self._store.rounds(query.id)
         try:
             asked = [_question(round) for round in rounds[: len(texts)]]
-            return replay(views.query_of(query), [Release.from_json(text) for text in texts], asked)
-        except (Pending, *UNAVAILABLE):
+            return step(views.query_of(query), [Release.from_json(text) for text in texts], asked)
+        except UNAVAILABLE:
             raise
         except Exception as error:  # whatever a verb does, it does again: its result depends on the releases alone
             raise CannotGoOn(error.code if isinstance(error, ThresherError) else "internal") from None

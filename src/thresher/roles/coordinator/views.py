@@ -28,7 +28,7 @@ from thresher.protocol.messages import (
 )
 from thresher.roles.coordinator.admission import rates_of
 from thresher.roles.ports import AggregatorPort, CollectorPort, ProgressPort
-from thresher.verbs import Query, query_from_dict
+from thresher.verbs.query import Query, query_from_dict
 
 if TYPE_CHECKING:
     from thresher.roles.coordinator.store import StoredQuery, StoredRound

@@ -6,16 +6,17 @@ for the middle of its present bracket.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.questions import Below
+from thresher.mechanism.release import Release
+from thresher.privacy.plans import Plan
+from thresher.questions import Below, Question
 from thresher.verbs.accuracy import CONFIDENCE, Seen, rank_standard_error
-from thresher.verbs.rounds import Rounds
 
 Floats = NDArray[np.float64]
 
@@ -98,28 +99,31 @@ class Splits:
         return min(self.points, key=lambda point: abs(point.at - value)).seen if self.points else nothing
 
 
-def search(rounds: Rounds, column: str, probabilities: Sequence[float], lower: float, upper: float) -> Splits:
+def search(
+    column: str, probabilities: Sequence[float], lower: float, upper: float, plan: Plan
+) -> Generator[Sequence[Question], Sequence[Release], tuple[tuple[Release, ...], Splits]]:
     """Spend the plan's rounds on splits, in turn for each quantile.
 
     Edge cases: ends early when no bracket can be split any further, which is at the precision of floats.
     """
-    splits = Splits(lower, upper, rounds.plan.rounds)
-    threshold = rounds.plan.threshold
+    splits = Splits(lower, upper, plan.rounds)
+    releases: list[Release] = []
     stuck = 0
     for probability in cycle(probabilities):
-        if not rounds.left or stuck == len(probabilities):
-            return splits
-        left, right = splits.next_bracket(probability, rounds.plan.sampling_rate)
+        if len(releases) == plan.rounds or stuck == len(probabilities):
+            break
+        left, right = splits.next_bracket(probability, plan.sampling_rate)
         middle = left + (right - left) / 2
         if not left < middle < right:
             stuck += 1
             continue
         stuck = 0
-        release = rounds.ask(Below(column, middle), f"{column} below a split point")
+        (release,) = yield (Below(column, middle),)
+        releases.append(release)
         counts = dict(zip(release.buckets, release.counts.tolist(), strict=True))
-        hidden = {side: 0 if side in counts else threshold - 1 for side in (True, False)}
+        hidden = {side: 0 if side in counts else plan.threshold - 1 for side in (True, False)}
         splits.add(Split(middle, Seen(counts.get(True, 0), counts.get(False, 0), hidden[True], hidden[False])))
-    return splits
+    return tuple(releases), splits
 
 
 def rising_fit(values: Sequence[float], weights: Sequence[float]) -> list[float]:

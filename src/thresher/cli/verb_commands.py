@@ -1,0 +1,236 @@
+"""A command for every verb, on tables and on fleets, made from the verbs' settings."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from thresher.cli import options
+from thresher.cli.answer_delivery import deliver, said_if_charged
+from thresher.cli.output import check_files, console, range_row, rows_table
+from thresher.cli.sources import opened, progress_bar
+from thresher.errors import InvalidSetting
+from thresher.ledger import Ledger
+from thresher.privacy.units import Unit
+from thresher.verbs.answer import Answer
+from thresher.verbs.asking import function_of
+from thresher.verbs.settings import Choice, Columns, Setting, settings_of
+
+OTHER = "everything below the threshold is left out; how much that is, is not known"
+NOTHING = (
+    "Nothing was released: no value reached the threshold, or none could be read. In JSON lines, check the column's "
+    "name. Text is read as numbers like 1000 and 7.5, dates like 2024-01-31, and true or false; see: thresher look"
+)
+
+Range = Annotated[
+    list[str] | None,
+    typer.Option("--range", help="A range to read off, as 18:65; repeat it for several.", show_default=False),
+]
+Top = Annotated[int, typer.Option(help="How many rows to show.")]
+Plot = Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .html.", show_default=False)]
+Output = Annotated[Path | None, typer.Option(help="Write the answer, with its plan, as JSON.", show_default=False)]
+
+
+def option(setting: Setting, *, required: bool = True) -> inspect.Parameter:
+    """A command line option for a setting."""
+    name = setting.option or setting.name
+    if isinstance(setting, Choice):
+        words = f" One of {', '.join(setting.choices)}."
+    else:
+        words = " Repeat it for several." if setting.option_type in (list[float], list[str]) else ""
+    shown = setting.default not in (None, inspect.Parameter.empty)
+    default = setting.default
+    if setting.required and not required:
+        default = None
+    kind = setting.option_type if default is inspect.Parameter.empty else setting.option_type | None
+    info = typer.Option(f"--{name.replace('_', '-')}", help=setting.help + words, show_default=shown)
+    return _parameter(setting.name, Annotated[kind, info], default)
+
+
+def command(
+    name: str, words: str, parameters: Iterable[inspect.Parameter], body: Callable[..., None]
+) -> Callable[..., None]:
+    """A function with this signature, as Typer reads it; parameters without a default come first."""
+    ordered = sorted(parameters, key=lambda each: each.default is not inspect.Parameter.empty)
+
+    def run(**values: Any) -> None:
+        body(**values)
+
+    run.__name__ = name
+    run.__doc__ = words
+    run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in ordered}
+    return run
+
+
+def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function that Typer could read itself, with their annotations resolved."""
+    hints = get_type_hints(function, include_extras=True)
+    return [
+        _parameter(name, hints[name], each.default)
+        for name, each in inspect.signature(function).parameters.items()
+        if each.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+
+
+def typed(verb: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a verb as its function takes them, from what was typed; those that were not are left out."""
+    return {
+        name: setting.read(values[name])
+        for name, setting in settings_of(function_of(verb)).items()
+        if values.get(name) not in (None, [])
+    }
+
+
+def words_of(verb: str) -> str:
+    """What a verb does, in the first paragraph of its documentation."""
+    return (inspect.getdoc(function_of(verb)) or "").partition("\n\n")[0]
+
+
+def reads_ranges(verb: str) -> bool:
+    """Whether ranges are read off a verb's answer."""
+    return hasattr(get_type_hints(function_of(verb))["return"], "count")
+
+
+def table_command(verb: str) -> Callable[..., None]:
+    """`thresher VERB FILE --column … --epsilon … --delta …`."""
+
+    def ask(
+        data: options.Data,
+        epsilon: options.Epsilon = None,
+        delta: options.Delta = None,
+        unit: Annotated[
+            str | None,
+            typer.Option(
+                help="The column that names the person, who then counts for one of its values, chosen at random; "
+                "without it each row is one.",
+                show_default=False,
+            ),
+        ] = None,
+        type: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--type",
+                help="What the text of a column says, as age='whole numbers': text, whole numbers, floats, booleans, "
+                "dates or times. CSV and JSON lines are text otherwise. Repeat it for several.",
+                show_default=False,
+            ),
+        ] = None,
+        adjacency: options.Adjacency = "replace",
+        time_zone: Annotated[
+            str | None,
+            typer.Option(
+                help="On whose wall clock times with a zone are counted, as Europe/Paris.", show_default="UTC"
+            ),
+        ] = None,
+        range_: Range = None,
+        top: Top = 50,
+        format: options.Format = "csv",
+        ledger: Annotated[
+            Path | None,
+            typer.Option("--ledger", help="Charge this ledger before anything is drawn.", show_default=False),
+        ] = None,
+        plot: Plot = None,
+        output: Output = None,
+        json: options.Json = False,
+        **settings: Any,
+    ) -> None:
+        ranges = parsed_ranges(range_)
+        check_files(plot, output)
+        book = None if ledger is None else Ledger(ledger)
+        with opened(data, format) as source, progress_bar(json) as progress, said_if_charged(book):
+            answer = function_of(verb)(
+                source,
+                **typed(verb, settings),
+                epsilon=epsilon,
+                delta=delta,
+                unit=unit,
+                types=_types(type),
+                adjacency=adjacency,
+                time_zone=time_zone,
+                ledger=book,
+                progress=progress,
+            )
+
+        def after() -> None:
+            if answer.empty:
+                console.print(NOTHING, soft_wrap=True)
+            elif answer.counted:
+                console.print(OTHER, style="dim")
+            whom = Unit.of_table(unit).counting
+            said = f"{answer.promise()}. {whom[0].upper()}{whom[1:]}."
+            console.print(said, style="dim", soft_wrap=True, markup=False)
+
+        rows = [range_row(answer, *ends) for ends in ranges]
+        deliver(
+            answer,
+            lambda: show_answer(answer, rows, top, after),
+            plot=plot,
+            output=output,
+            json=json,
+            extra={"ranges": rows} if rows else None,
+        )
+
+    unit_words = (
+        "A unit is a row. With --unit it is a person, who counts for one of its values, chosen at random: an estimate "
+        "is how many units are counted under a value, not how many hold it."
+    )
+    own = [option(setting) for setting in settings_of(function_of(verb)).values()]
+    common = [each for each in parameters_of(ask) if each.name != "range_" or reads_ranges(verb)]
+    return command(verb, f"{words_of(verb)}\n\n{unit_words}", [common[0], *own, *common[1:]], ask)
+
+
+def show_answer(answer: Answer, ranges: list[dict[str, Any]], top: int, after: Callable[[], None]) -> None:
+    """An answer for the terminal: ranges that were read off, or its rows; a tree if it has one; then what to know."""
+    import pyarrow as pa
+
+    table = pa.Table.from_pylist(ranges) if ranges else answer.to_arrow()
+    console.print(rows_table(table, bars="estimate" if answer.counted else None, most=top))
+    if answer.trie is not None and answer.rounds_asked > 1:
+        console.print(answer.tree())  # type: ignore[attr-defined]
+    after()
+
+
+def column_argument(verb: str) -> inspect.Parameter:
+    """The attributes of a fleet's query, as arguments."""
+    several = isinstance(settings_of(function_of(verb))["column"], Columns)
+    words = "The attribute to ask about" + ("; several are counted together." if several else ".")
+    kind = list[str] if several else str
+    return _parameter("column", Annotated[kind, typer.Argument(help=words, show_default=False)])
+
+
+def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def parsed_ranges(texts: Iterable[str] | None) -> list[tuple[float, float]]:
+    """Ranges as they were typed: read before anything is spent, so that a slip costs nothing."""
+    return [_range(text) for text in texts or ()]
+
+
+def _range(text: str) -> tuple[float, float]:
+    first, _, second = text.partition(":")
+    try:
+        low, high = float(first), float(second)
+    except ValueError:
+        raise InvalidSetting("range", "must be two numbers with a colon between them, as 18:65") from None
+    if not low <= high:
+        raise InvalidSetting("range", "must have its lower end at or below its upper end, both numbers")
+    return low, high
+
+
+def _types(declared: list[str] | None) -> dict[str, str] | None:
+    """Columns with their types; the last equals sign counts, since a column's name may have one."""
+    types = {}
+    for text in declared or ():
+        name, equals, kind = text.rpartition("=")
+        if not equals or name in types:
+            raise InvalidSetting(
+                "type", "must be a column, an equals sign and a type, once a column, as age='whole numbers'"
+            )
+        types[name] = kind
+    return types or None

@@ -1,0 +1,73 @@
+"""Whether a number is below a split point: `Below("latency", 250.0)`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from thresher.errors import InvalidSetting
+from thresher.questions.question import (
+    NUMBERS,
+    ArrowType,
+    Bucket,
+    ColumnKind,
+    Impossible,
+    OneColumn,
+    Reader,
+    as_double,
+    column_names,
+    double_constant,
+    json_bytes,
+)
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+
+@dataclass(frozen=True, slots=True)
+class Below(OneColumn):
+    """True below the split point, False at it and above."""
+
+    column: str
+    split: float
+    kind: ClassVar[str] = "below"
+    reads: ClassVar[tuple[ColumnKind, ...]] = NUMBERS
+    bucket_type: ClassVar[ArrowType] = "bool"
+    repeated: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        column_names((self.column,))
+        if not math.isfinite(self.split):
+            raise InvalidSetting("split", "must be a finite number")
+        object.__setattr__(self, "split", float(self.split))
+
+    def bucket(self, value: Any) -> Bucket | None:
+        """Whether the number is below."""
+        number = as_double(value)
+        return None if number is None else number < self.split
+
+    def label(self, bucket: Bucket) -> str:
+        """The side of the split point."""
+        return f"below {self.split:.10g}" if bucket else f"{self.split:.10g} or more"
+
+    def keys(self, value: nw.Expr) -> list[nw.Expr]:
+        """The comparison."""
+        import narwhals as nw
+
+        return [value.cast(nw.Float64) < double_constant(self.split)]
+
+    def reader(self) -> Reader:
+        """Reads a boolean."""
+
+        def read(element: Any) -> bool:
+            if type(element) is not bool:
+                raise Impossible
+            return element
+
+        return read
+
+    @property
+    def longest(self) -> int:
+        """The word false."""
+        return json_bytes(False)

@@ -1,0 +1,125 @@
+"""Numbers in bins between public edges: `Bins("age", (0, 18, 65, 130))`."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from thresher.errors import InvalidSetting
+from thresher.questions.normal_form import normal
+from thresher.questions.question import (
+    NUMBERS,
+    ArrowType,
+    Bucket,
+    ColumnKind,
+    Impossible,
+    OneColumn,
+    Reader,
+    as_double,
+    column_names,
+    double_constant,
+    json_bytes,
+)
+from thresher.questions.spelling import read_float
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+MOST_BINS = 1_000_000
+"""Equal bins that are made from a number or a width; a fleet takes as many as fit its messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bins(OneColumn):
+    """Half-open intervals between public edges, named by their lower edge. Outside the edges there is no bucket."""
+
+    column: str
+    edges: tuple[float, ...]
+    kind: ClassVar[str] = "bins"
+    reads: ClassVar[tuple[ColumnKind, ...]] = NUMBERS
+    bucket_type: ClassVar[ArrowType] = "double"
+    joinable: ClassVar[bool] = True
+    listed_as: ClassVar[ColumnKind | None] = "floats"
+    ordered: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        column_names((self.column,))
+        try:
+            edges = tuple(float(edge) for edge in self.edges)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidSetting("bins", "must be numbers", hint="For example bins=[0, 18, 65, 130].") from None
+        rising = all(low < high for low, high in pairwise(edges))
+        if not (len(edges) >= 2 and rising and all(math.isfinite(edge) for edge in edges)):
+            raise InvalidSetting("bins", "must be at least two finite edges, each above the one before")
+        object.__setattr__(self, "edges", edges)
+
+    @property
+    def lacks_buckets(self) -> bool:
+        """Numbers outside the edges have no bucket."""
+        return True
+
+    def bucket(self, value: Any) -> Bucket | None:
+        """The lower edge of the interval that holds the number."""
+        number = as_double(value)
+        if number is None or not self.edges[0] <= number < self.edges[-1]:
+            return None
+        return self.edges[bisect_right(self.edges, number) - 1]
+
+    def label(self, bucket: Bucket) -> str:
+        """Both edges, as "18 to 65"."""
+        place = bisect_right(self.edges, bucket)
+        return f"{bucket:.10g} to {self.edges[place]:.10g}" if place < len(self.edges) else str(bucket)
+
+    def keys(self, value: nw.Expr) -> list[nw.Expr]:
+        """A balanced tree of comparisons, so that its depth grows with the logarithm of the number of edges."""
+        import narwhals as nw
+
+        number, edges = value.cast(nw.Float64), self.edges
+
+        def within(first: int, last: int) -> nw.Expr:
+            if last - first == 1:
+                return double_constant(edges[first])
+            middle = (first + last) // 2
+            below = number < double_constant(edges[middle])
+            return nw.when(below).then(within(first, middle)).otherwise(within(middle, last))
+
+        inside = (number >= double_constant(edges[0])) & (number < double_constant(edges[-1]))
+        return [nw.when(inside).then(within(0, len(edges) - 1))]
+
+    def reader(self) -> Reader:
+        """Reads one of the lower edges."""
+        lower_edges = {edge: edge for edge in self.edges[:-1]}
+
+        def read(element: Any) -> float:
+            if type(element) not in (int, float) or element not in lower_edges:
+                raise Impossible
+            return lower_edges[element]
+
+        return read
+
+    @property
+    def longest(self) -> int:
+        """The edge with the most digits."""
+        return max(map(json_bytes, self.edges))
+
+    def listed(self, value: Any) -> Any:
+        """A number; text is read as one."""
+        read = read_float(value) if isinstance(value, str) else None
+        return value if read is None else read
+
+    def check_listed(self, value: Any) -> None:
+        """Refuse all but lower edges: 65 is none with edges 0, 18 and 65."""
+        if normal(value) is not None and self.bucket(value) != value:
+            raise InvalidSetting(
+                "domain",
+                f"has a bucket that no value of column {self.column!r} is counted in",
+                hint="Name each bin by its lower edge; the last edge begins none.",
+            )
+
+
+def equal_edges(lower: float, upper: float, number: int) -> tuple[float, ...]:
+    """The edges of equal bins between two bounds."""
+    return tuple(lower + (upper - lower) * index / number for index in range(number + 1))

@@ -1,0 +1,95 @@
+"""Which of equally wide cells between public bounds holds a number: `Cells("latency", 0, 60_000, cells=1024)`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from thresher.errors import InvalidSetting
+from thresher.questions.question import (
+    NUMBERS,
+    ArrowType,
+    Bucket,
+    ColumnKind,
+    Impossible,
+    OneColumn,
+    Reader,
+    are_whole,
+    as_double,
+    column_names,
+    double_constant,
+    json_bytes,
+)
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+MOST_CELLS = 2**40
+
+
+@dataclass(frozen=True, slots=True)
+class Cells(OneColumn):
+    """Half-open cells, numbered from 0. A number outside the bounds is in the nearest cell."""
+
+    column: str
+    lower: float
+    upper: float
+    cells: int
+    kind: ClassVar[str] = "cells"
+    reads: ClassVar[tuple[ColumnKind, ...]] = NUMBERS
+    bucket_type: ClassVar[ArrowType] = "int64"
+    repeated: ClassVar[bool] = True
+    ordered: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        column_names((self.column,))
+        if not (self.lower < self.upper and math.isfinite(float(self.upper) - float(self.lower))):
+            raise InvalidSetting("lower", "must be below upper, and both and their difference must be finite numbers")
+        wide = (self.upper - self.lower) * self.cells if are_whole(self.cells) else math.inf
+        if not (math.isfinite(wide) and 1 <= self.cells <= MOST_CELLS):
+            raise InvalidSetting("cells", "must be from 1 to 2^40, over a range that is not too wide")
+        object.__setattr__(self, "lower", float(self.lower))
+        object.__setattr__(self, "upper", float(self.upper))
+
+    def bucket(self, value: Any) -> Bucket | None:
+        """The cell's number."""
+        number = as_double(value)
+        if number is None:
+            return None
+        inside = min(max(number, self.lower), self.upper)
+        position = math.floor((inside - self.lower) * self.cells / (self.upper - self.lower))
+        return min(position, self.cells - 1)
+
+    def label(self, bucket: Bucket) -> str:
+        """Both ends of the cell."""
+        width = (self.upper - self.lower) / self.cells
+        return f"{self.lower + bucket * width:.10g} to {self.lower + (bucket + 1) * width:.10g}"
+
+    def keys(self, value: nw.Expr) -> list[nw.Expr]:
+        """The operations of `bucket`, in its order, so that doubles are rounded alike."""
+        import narwhals as nw
+
+        number = value.cast(nw.Float64)
+        lower, upper = double_constant(self.lower), double_constant(self.upper)
+        inside = nw.when(number < lower).then(lower).otherwise(nw.when(number > upper).then(upper).otherwise(number))
+        # A column, not a constant: some engines multiply by a constant's reciprocal instead of dividing.
+        width = nw.when(number == number).then(double_constant(self.upper - self.lower))
+        position = ((inside - lower) * double_constant(self.cells) / width).floor()
+        last = double_constant(self.cells - 1)
+        return [nw.when(position > last).then(last).otherwise(position).cast(nw.Int64)]
+
+    def reader(self) -> Reader:
+        """Reads a cell's number."""
+
+        def read(element: Any) -> int:
+            if type(element) is not int or not 0 <= element < self.cells:
+                raise Impossible
+            return element
+
+        return read
+
+    @property
+    def longest(self) -> int:
+        """The number of the last of the most cells that there can be."""
+        return json_bytes(MOST_CELLS - 1)

@@ -1,0 +1,108 @@
+"""Dates and times cut to days, weeks or months: `Dates("day", every="week")`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+from thresher.errors import InvalidSetting
+from thresher.questions.normal_form import normal
+from thresher.questions.question import (
+    ArrowType,
+    Bucket,
+    ColumnKind,
+    Impossible,
+    OneColumn,
+    Reader,
+    column_names,
+    json_bytes,
+)
+from thresher.questions.spelling import read_date
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+Every = Literal["day", "week", "month"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dates(OneColumn):
+    """Dates or times cut to the first day of their day, week (Monday) or month.
+
+    A device cuts a time with a zone on that zone's wall clock. A table reads it on the wall clock of its `time_zone`.
+    """
+
+    column: str
+    every: Every
+    kind: ClassVar[str] = "dates"
+    reads: ClassVar[tuple[ColumnKind, ...]] = ("dates", "times")
+    bucket_type: ClassVar[ArrowType] = "date32"
+    joinable: ClassVar[bool] = True
+    listed_as: ClassVar[ColumnKind | None] = "dates"
+    ordered: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        column_names((self.column,))
+        if self.every not in get_args(Every):
+            raise InvalidSetting("dates", "must be 'day', 'week' or 'month'")
+
+    def bucket(self, value: Any) -> Bucket | None:
+        """The first day, as a date."""
+        if isinstance(value, dt.datetime):
+            value = value.date()
+        if not isinstance(value, dt.date):
+            return None
+        if self.every == "week":
+            return value - dt.timedelta(days=value.weekday())
+        return value if self.every == "day" else value.replace(day=1)
+
+    def keys(self, value: nw.Expr) -> list[nw.Expr]:
+        """The first day, by operations that every engine has."""
+        import narwhals as nw
+
+        day = value.cast(nw.Date)
+        if self.every == "week":
+            return [_monday(day)]
+        return [day if self.every == "day" else day.dt.truncate("1mo").cast(nw.Date)]
+
+    def reader(self) -> Reader:
+        """Reads a date in ISO form that is the first day of its period."""
+
+        def read(element: Any) -> dt.date:
+            day = dt.date.fromisoformat(element)
+            if day.isoformat() != element or self.bucket(day) != day:
+                raise Impossible
+            return day
+
+        return read
+
+    @property
+    def longest(self) -> int:
+        """Ten characters in quotes."""
+        return json_bytes("2000-01-01")
+
+    def listed(self, value: Any) -> Any:
+        """A date; text is read as one."""
+        read = read_date(value) if isinstance(value, str) else None
+        return value if read is None else read
+
+    def check_listed(self, value: Any) -> None:
+        """Refuse all but first days: 15 February is none with months."""
+        if normal(value) is not None and self.bucket(value) != value:
+            raise InvalidSetting(
+                "domain",
+                f"has a bucket that no value of column {self.column!r} is counted in",
+                hint=f"Name each {self.every} by its first day, as {self.bucket(dt.date(2024, 2, 15))}.",
+            )
+
+
+def _monday(day: nw.Expr) -> nw.Expr:
+    """The last Monday up to a day; narwhals cannot cut dates to weeks."""
+    import narwhals as nw
+
+    number = day.dt.weekday() % 7  # Sunday is 7, and on Spark 0
+    monday = day
+    for since in range(1, 7):
+        monday = nw.when(number == (since + 1) % 7).then(day.dt.offset_by(f"-{since}d").cast(nw.Date)).otherwise(monday)
+    return monday

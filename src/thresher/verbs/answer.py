@@ -1,0 +1,305 @@
+"""What all answers have in common: their query, their releases, what these guarantee, and how they are shown."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+from thresher.errors import InvalidFormat, InvalidSetting, ThresherError, VerificationFailed
+from thresher.files import write_whole
+from thresher.mechanism.release import Release
+from thresher.mechanism.release_format import read_text
+from thresher.mechanism.response import stands_for
+from thresher.mechanism.tabular import Tabular
+from thresher.privacy.guarantee import Guarantee
+from thresher.privacy.plans import Plan
+from thresher.privacy.units import Unit
+from thresher.verbs.query import Query, query_from_dict
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from thresher.verbs.trie import Trie
+
+FORMAT, VERSION = "thresher-answer", 1
+
+
+class Field(NamedTuple):
+    """A column of the table that a page shows of an answer.
+
+    `kind` is "label", "count", "amount" (a measured value) or "percent". `about` explains the title.
+    """
+
+    name: str
+    title: str
+    kind: str = "count"
+    about: str = ""
+
+
+class Shown(NamedTuple):
+    """An answer as a table: its columns, its rows, and the column that it is sorted by at first.
+
+    A row's first cell is a pair: its label, and what it is sorted by (None: by the label). None in another cell means
+    that the number is not known.
+    """
+
+    fields: tuple[Field, ...]
+    rows: Sequence[tuple[Any, ...]]
+    sort: str
+    descending: bool = False
+
+
+class Bar(NamedTuple):
+    """One bar of a chart."""
+
+    label: str
+    estimate: float
+    lower: float
+    upper: float
+
+
+class Line(NamedTuple):
+    """One released number, its 95 % interval, and the truth."""
+
+    what: str
+    estimate: float
+    lower: float
+    upper: float
+    truth: float
+
+    @property
+    def inside(self) -> bool:
+        """Whether the truth lies in the interval."""
+        return self.lower <= self.truth <= self.upper
+
+
+class Truth(Protocol):
+    """What people really hold, where somebody knows it, as in a simulation."""
+
+    def counts(self) -> Mapping[str, int]:
+        """How many hold each value, as text."""
+        ...
+
+    def numbers(self) -> Any:
+        """All values as an array of numbers."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer(Tabular):
+    """The query and each round's release. All the rest follows from the two.
+
+    Guarantee: `guarantee` covers all rounds of the plan together, also where fewer were needed: what has been charged
+    is not given back, since when to stop was decided by looking at releases.
+    """
+
+    query: Any
+    releases: tuple[Release, ...]
+
+    counted: ClassVar[bool] = False
+    """Whether each row is a bucket with an estimate, to be drawn as a bar."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that all rounds were drawn with."""
+        plan: Plan = self.query.plan
+        return plan
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that were asked about."""
+        columns: tuple[str, ...] = self.query.first_question.columns
+        return columns
+
+    @property
+    def private(self) -> bool:
+        """Whether a secure source drew every round."""
+        return all(release.private for release in self.releases)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What all rounds together guarantee; raises where a seeded source, or another plan, drew one of them."""
+        if not self.private:
+            raise VerificationFailed(
+                "This answer was drawn from a seeded source and guarantees nothing.",
+                hint="Draw without thresher.testing.",
+            )
+        self._check_plans()
+        return self.plan.guarantee.for_unit(self.unit)
+
+    def _check_plans(self) -> None:
+        if any(release.plan != self.plan for release in self.releases):
+            raise VerificationFailed("A round was drawn with another plan than the answer states.")
+
+    @property
+    def unit(self) -> Unit | None:
+        """Whom the guarantee protects; None where nobody said it, or where rounds say different things."""
+        units = {release.unit for release in self.releases}
+        return units.pop() if len(units) == 1 else None
+
+    @property
+    def stands_for(self) -> str | None:
+        """For whom estimates and intervals stand, in words: the devices that checked in; None for a table."""
+        return stands_for(release.response for release in self.releases)
+
+    @property
+    def rounds_asked(self) -> int:
+        """How many rounds were asked; at most `plan.rounds`."""
+        return len(self.releases)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no round released anything."""
+        return not any(len(release) for release in self.releases)
+
+    def verify(self) -> Guarantee:
+        """Recompute the guarantee, check every round's release and that each has this plan's rate and threshold."""
+        self._check_plans()
+        for release in self.releases:
+            release.verify()
+        if len({release.unit for release in self.releases if release.unit is not None}) > 1:
+            raise VerificationFailed("Rounds were drawn for different units, whose guarantees do not add up.")
+        return self.guarantee
+
+    def promise(self) -> str:
+        """The guarantee in one line, for a title or a footer."""
+        if not self.private:
+            return "seeded, not private"
+        try:
+            return str(self.guarantee)
+        except VerificationFailed:
+            return self.plan.promise()
+
+    def content(self) -> dict[str, Any]:
+        """What the verb adds to the JSON of an answer."""
+        return {"rows": [{name: json_value(cell) for name, cell in row.items()} for row in self.to_arrow().to_pylist()]}
+
+    def to_json(self) -> str:
+        """The answer, its plan and its promise as JSON. To read an answer back, use `save` and `thresher.load`."""
+        content = {
+            "column": ", ".join(self.columns),
+            "promise": self.promise(),
+            "private": self.private,
+            "plan": self.plan.to_dict(),
+            "rounds_asked": self.rounds_asked,
+        }
+        return json.dumps(content | self.content(), ensure_ascii=False, allow_nan=False, default=str)
+
+    def save(self, path: str | Path) -> None:
+        """Write the query and its releases to a file, whole or not at all; `thresher.load` reads it."""
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "query": self.query.to_dict(),
+            "releases": [json.loads(release.to_json()) for release in self.releases],
+        }
+        write_whole(Path(path), json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """A picture, shown in notebooks or saved. `path` ends in .png, .svg or .html; needs the extra `plot`."""
+        raise InvalidSetting("plot", f"is not there for {self.query.verb}")
+
+    def shown(self) -> Shown:
+        """The answer as a table for a page. By default all rows of `to_arrow`; the first column labels them."""
+        import pyarrow as pa
+
+        table = self.to_arrow()
+        first, *others = table.schema
+        kinds = [
+            Field(field.name, field.name, "count" if pa.types.is_integer(field.type) else "amount") for field in others
+        ]
+        rows = [((str(row[0]), None), *row[1:]) for row in zip(*table.to_pydict().values(), strict=True)]
+        return Shown((Field(first.name, first.name, "label"), *kinds), rows, first.name)
+
+    def bars(self, most: int) -> list[Bar]:
+        """At most so many bars of a chart; none where rows are no buckets."""
+        return []
+
+    @property
+    def trie(self) -> Trie | None:
+        """The tree of found beginnings; None for verbs that have none."""
+        return None
+
+    def band(self) -> tuple[list[float], list[float], list[float], list[float]] | None:
+        """The distribution: values, ranks and the 95 % bounds of the ranks; None for verbs that find none."""
+        return None
+
+    def marks(self) -> list[tuple[float, float, float, float]]:
+        """Quantiles to mark on the distribution: probability, value and the ends of its interval."""
+        return []
+
+    def compared(self, truth: Truth, ranges: Sequence[tuple[float, float]] = ()) -> list[Line]:
+        """What was released beside the truth; `ranges` are to be read off where an answer has no rows of its own."""
+        raise InvalidSetting("verb", f"{self.query.verb!r} cannot be compared with the truth")
+
+
+def load(path: str | Path) -> Answer | Release:
+    """Read an answer that `save` wrote, or a release that Thresher 0.1.0 wrote for a histogram.
+
+    Args:
+        path: the file.
+
+    Returns the answer, replayed from its releases, or the release.
+    Raises `InvalidFormat` for any other file, and `VerificationFailed` where a release does not belong to the query.
+    """
+    text = read_text(Path(path))
+    try:
+        content = json.loads(text)
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            return Release.from_json(text)
+        if content["version"] != VERSION:
+            raise InvalidFormat("This answer has a version that this Thresher does not read.", hint="Upgrade Thresher.")
+        return read_answer(
+            query_from_dict(content["query"]),
+            [Release.from_json(json.dumps(release, ensure_ascii=False)) for release in content["releases"]],
+        )
+    except ThresherError:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise InvalidFormat("This is not a Thresher answer.", hint="Give what an answer's save wrote.") from None
+
+
+def read_answer(query: Query, releases: Sequence[Release]) -> Answer:
+    """A query's answer from its stored releases."""
+    from thresher.verbs.drivers import replay
+
+    answer: Answer = replay(query, releases)
+    return answer
+
+
+def json_value(value: Any) -> Any:
+    """A value as JSON has it: a number that is not one is null, an infinite one is text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else repr(value)
+    return value
+
+
+def counted_table(rows: Sequence[Any], labels: Sequence[Any], kind: pa.DataType, name: str) -> dict[str, pa.Array]:
+    """Arrow columns of rows that have a count, an estimate and an interval."""
+    import pyarrow as pa
+
+    return {
+        name: pa.array(labels, kind),
+        "count": pa.array([row.count for row in rows], pa.int64()),
+        "estimate": pa.array([row.estimate for row in rows], pa.float64()),
+        "lower": pa.array([row.interval[0] for row in rows], pa.int64()),
+        "upper": pa.array([row.interval[1] for row in rows], pa.int64()),
+    }
+
+
+COUNTS = (
+    Field("estimate", "Estimate", about="devices that checked in"),
+    Field("lower", "At least", about="95 %"),
+    Field("upper", "At most", about="95 %"),
+    Field("count", "In the sample"),
+)
+"""The columns of rows that have a count, an estimate and an interval."""
+
+
+def counts_of(row: Any) -> tuple[Any, ...]:
+    """The cells of those columns."""
+    return (row.estimate, *row.interval, row.count)

@@ -1,0 +1,249 @@
+"""A verb's settings, described once: in the annotations of its public function.
+
+    levels: Annotated[int | None, Whole("Rounds of the trie.", usual=10, only=("method", "trie"))] = None
+
+The Python checks, command line options, fields of the console's form, the "same again" line and the reference come from
+this description. `settings_of` reads it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+
+from thresher.errors import InvalidSetting
+from thresher.privacy.settings import check_count
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_LARGEST = 1e300
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting. `help` says in one sentence what it is.
+
+    `label` is its name on a form. `usual` is what a form is filled with. `only` names another setting and the value of
+    it with which this one matters. `group` names one of several alternatives that a form lets choose from.
+    `option` is its name on the command line. `is_rounds` says that it is a number of rounds.
+    `on_form` says whether the console's form has it.
+    """
+
+    help: str
+    label: str = ""
+    usual: Any = None
+    only: tuple[str, str] | None = None
+    group: str = ""
+    option: str = ""
+    is_rounds: bool = False
+    on_form: bool = True
+    name: str = field(default="", init=False)
+    default: Any = field(default=inspect.Parameter.empty, init=False)
+    positional: bool = field(default=False, init=False)
+
+    input: ClassVar[str] = "text"
+    """The type of a form's field."""
+    option_type: ClassVar[Any] = str
+    """What the command line reads it as."""
+
+    @property
+    def required(self) -> bool:
+        """Whether it has no default."""
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def title(self) -> str:
+        """Its name on a form."""
+        return self.label or self.name.replace("_", " ").capitalize()
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """What may be chosen, each with a few words; empty where anything may be given."""
+        return {}
+
+    def check(self, value: Any) -> Any:
+        """The value as the verb takes it; `InvalidSetting` names the setting."""
+        return value
+
+    def read(self, text: Any) -> Any:
+        """The value that somebody typed, on a form or a command line."""
+        return text
+
+    def example(self) -> str:
+        """The text that a form is filled with."""
+        return "" if self.usual is None else str(self.usual)
+
+
+@dataclass(frozen=True)
+class Text(Setting):
+    """Any text."""
+
+
+@dataclass(frozen=True)
+class Column(Setting):
+    """The name of a column or attribute."""
+
+
+@dataclass(frozen=True)
+class Columns(Setting):
+    """The name of a column or attribute, or several names."""
+
+    option_type: ClassVar[Any] = list[str]
+
+    def read(self, text: Any) -> Any:
+        """One name, or several with commas between."""
+        names = [part.strip() for part in text.split(",") if part.strip()] if isinstance(text, str) else list(text)
+        return names[0] if len(names) == 1 else names
+
+
+@dataclass(frozen=True)
+class Whole(Setting):
+    """A whole number."""
+
+    least: int = 1
+    most: int | None = None
+    input: ClassVar[str] = "number"
+    option_type: ClassVar[Any] = int
+
+    def check(self, value: Any) -> Any:
+        """A whole number within the bounds."""
+        if value is None:
+            return None
+        number = check_count(value, setting=self.name, least=self.least, example=self.usual or self.least)
+        if self.most is not None and number > self.most:
+            raise InvalidSetting(self.name, f"must be from {self.least} to {self.most:,}")
+        return number
+
+    def read(self, text: Any) -> Any:
+        """A whole number from text."""
+        return read_whole(text, self.name) if isinstance(text, str) else text
+
+
+@dataclass(frozen=True)
+class Number(Setting):
+    """A number."""
+
+    option_type: ClassVar[Any] = float
+
+    def check(self, value: Any) -> Any:
+        """A number, whatever its type."""
+        if value is not None and (isinstance(value, bool | str) or not hasattr(value, "__float__")):
+            raise InvalidSetting(self.name, "must be a number", hint=f"For example {self.name}={self.usual or 1}.")
+        return value
+
+    def read(self, text: Any) -> Any:
+        """A number from text."""
+        return read_number(text, self.name) if isinstance(text, str) else text
+
+
+@dataclass(frozen=True)
+class Numbers(Setting):
+    """Several numbers."""
+
+    option_type: ClassVar[Any] = list[float]
+
+    def read(self, text: Any) -> Any:
+        """Numbers with commas or blanks between."""
+        if not isinstance(text, str):
+            return text
+        return [read_number(part, self.name) for part in re.split(r"[,;\s]+", text) if part]
+
+
+@dataclass(frozen=True)
+class Choice(Setting):
+    """One of a few words; `options` has a label for each."""
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    input: ClassVar[str] = "choice"
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The words and their labels."""
+        return self.options
+
+    def check(self, value: Any) -> Any:
+        """One of the words; None where the setting may be left out."""
+        if not (isinstance(value, str) and value in self.options) and not (value is None and self.default is None):
+            words = [repr(word) for word in self.options]
+            raise InvalidSetting(self.name, f"must be {', '.join(words[:-1])} or {words[-1]}")
+        return value
+
+
+@dataclass(frozen=True)
+class Edges(Setting):
+    """Edges of bins, or how many equal ones there are."""
+
+    def read(self, text: Any) -> Any:
+        """Edges with commas between, or a whole number."""
+        if not isinstance(text, str):
+            return text
+        try:
+            return [float(edge) for edge in text.split(",")] if "," in text else int(text)
+        except ValueError:
+            raise InvalidSetting(self.name, "must be edges, as 0,18,65,130, or a whole number") from None
+
+
+@dataclass(frozen=True)
+class Listed(Setting):
+    """A public list of buckets."""
+
+    input: ClassVar[str] = "lines"
+    option_type: ClassVar[Any] = Path
+
+    def check(self, value: Any) -> Any:
+        """The list once and for all; a single text is left for the verb to refuse."""
+        if value is None or isinstance(value, str):
+            return value
+        if not isinstance(value, Iterable):
+            raise InvalidSetting(self.name, f"must be a list of buckets, not {type(value).__name__}")
+        return tuple(value)
+
+    def read(self, text: Any) -> Any:
+        """One bucket a line, from a form's field or from a file."""
+        if isinstance(text, Path):
+            try:
+                return [line for line in text.read_text(encoding="utf-8").splitlines() if line]
+            except (OSError, UnicodeDecodeError):
+                raise InvalidSetting(self.name, f"{str(text)!r} cannot be read", hint="Give a text file.") from None
+        return list(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
+
+
+@functools.cache
+def settings_of(function: Callable[..., Any]) -> dict[str, Setting]:
+    """The settings that a verb's public function describes, in its order."""
+    found = {}
+    parameters = inspect.signature(function, follow_wrapped=True).parameters
+    for name, hint in get_type_hints(function, include_extras=True).items():
+        described = [each for each in get_args(hint)[1:] if isinstance(each, Setting)]
+        if get_origin(hint) is not Annotated or not described:
+            continue
+        setting = replace(described[0])
+        parameter = parameters[name]
+        object.__setattr__(setting, "name", name)
+        object.__setattr__(setting, "default", parameter.default)
+        object.__setattr__(setting, "positional", parameter.kind is not inspect.Parameter.KEYWORD_ONLY)
+        found[name] = setting
+    return found
+
+
+def read_number(text: str, setting: str) -> float:
+    """A finite number, as people write one; `setting` is what an error calls it."""
+    if not _NUMBER.fullmatch(text):
+        hint = "Write 0.5 or 1e-8: a point, no comma, no space." if "," in text or " " in text else ""
+        raise InvalidSetting(setting, "must be a number", hint=hint)
+    number = float(text)
+    if not -_LARGEST < number < _LARGEST:
+        raise InvalidSetting(setting, "must be a finite number")
+    return number
+
+
+def read_whole(text: str, setting: str) -> int:
+    """A whole number, as people write one."""
+    number = read_number(text, setting)
+    if number != int(number):
+        raise InvalidSetting(setting, "must be a whole number")
+    return int(number)
