@@ -19,6 +19,7 @@ import thresher as th
 from thresher.errors import BudgetExceeded, InvalidFormat, InvalidSetting, LedgerUnavailable
 from thresher.ledger import Amount, Ledger, charge_plan
 from thresher.privacy import ROW
+from thresher.privacy.units import MEMBER
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -159,7 +160,7 @@ def test_a_crash_between_charge_and_draw_costs_budget(tmp_path: Path) -> None:
     ledger = Ledger(path)
     assert ledger.spent == Amount(1.0, 1e-8)
     with pytest.raises(BudgetExceeded):
-        ledger.charge(1, 1e-8, "the same again", unit=ROW)
+        ledger.charge(1, 1e-8, "the same again", unit=MEMBER)
 
 
 class _CountingPopulation(th.Population):

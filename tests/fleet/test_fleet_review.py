@@ -50,8 +50,9 @@ class Unreadable:
     """A question whose buckets no aggregator reads: a stand-in for whatever somebody may yet invent."""
 
     columns = ("word",)
+    parts = ()
 
-    def bucket(self, value):
+    def device_bucket(self, value):
         return value
 
 

@@ -116,7 +116,14 @@ class HistogramQuery(Query):
         if self.domain is not None:
             if STATUS in self.question.columns:
                 raise InvalidSetting("column", f"must not be called {STATUS} with a domain", hint="Rename the column.")
-            object.__setattr__(self, "domain", _checked_domain(self.domain, self.question.columns))
+            if not isinstance(self.domain, str):
+                object.__setattr__(self, "domain", tuple(self.domain))
+            _ = self.listed
+
+    @property
+    def listed(self) -> tuple[Any, ...] | None:
+        """The domain without repetitions, each bucket in the form in which it is counted."""
+        return None if self.domain is None else _checked_domain(self.domain, self.question.columns)
 
     @classmethod
     def make(cls, target: Target, **settings: Any) -> HistogramQuery:
@@ -141,7 +148,8 @@ class HistogramQuery(Query):
     def rounds(self) -> Rounds:
         """Ask once."""
         (release,) = yield (self.question,)
-        return Histogram(self, (release if self.domain is None else _restricted(release, self.domain),))
+        listed = self.listed
+        return Histogram(self, (release if listed is None else _restricted(release, listed),))
 
     def describe(self) -> str:
         """For example "histogram of country"."""
@@ -173,7 +181,7 @@ class Histogram(Answer):
     @property
     def domain(self) -> tuple[Any, ...] | None:
         """The public list of buckets, if there is one."""
-        return self.query.domain
+        return self.query.listed
 
     @property
     def below_threshold(self) -> list[Any]:
