@@ -1,8 +1,10 @@
 """The four verbs as an analyst writes them, with plans, bins, domains and a ledger."""
 
 import datetime as dt
+import inspect
 import multiprocessing
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,9 @@ import thresher as th
 from thresher.errors import BudgetExceeded, InvalidSetting, VerificationFailed
 from thresher.privacy import ROW
 from thresher.questions import Bins, Dates, Joint, Values
-from thresher.verbs.asking import Target, make
+from thresher.verbs.asking import Asking, Target, functions, make
+from thresher.verbs.reference import reference
+from thresher.verbs.settings import settings_of
 
 ONE = th.plan(epsilon=1.0, delta=1e-8)
 TARGET = {"epsilon": 1.0, "delta": 1e-8}
@@ -279,3 +283,20 @@ def test_any_population_can_be_asked(ledger):
     assert len(ledger.history()) == 1
     with pytest.raises(InvalidSetting, match="unit"):
         th.histogram(People(), "letter", unit="user", **TARGET)
+
+
+def test_the_reference_is_current():
+    written = (Path(th.__file__).parents[2] / "docs" / "verbs.md").read_text(encoding="utf-8")
+    assert written == reference(), "run scripts/reference"
+
+
+def test_a_signature_shows_all_that_a_verb_takes():
+    for verb, function in functions().items():
+        shown = inspect.signature(function).parameters
+        assert list(shown)[:2] == ["data", "column"], verb
+        assert set(Asking.__annotations__) <= set(shown), verb
+        assert "Annotated" not in str(inspect.signature(function)), verb
+        described = settings_of(function)
+        assert set(described) | set(Asking.__annotations__) | {"data"} == set(shown), verb
+        words = inspect.getdoc(function)
+        assert all(name in words for name in described), verb

@@ -10,6 +10,7 @@ costs nothing.
 
 from __future__ import annotations
 
+import ast
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -122,20 +123,34 @@ def verb(function: F) -> F:
     Its signature describes the verb's settings (see `settings`); `inspect.signature` shows those of `Asking` too.
     """
     signature = inspect.signature(function)
-    own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    own = [
+        each.replace(annotation=_plain_type(each.annotation))
+        for each in signature.parameters.values()
+        if each.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
     common = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name), annotation=annotation)
-        for name, annotation in Asking.__annotations__.items()
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name), annotation=hint.__forward_arg__
+        )
+        for name, hint in Asking.__annotations__.items()
     ]
     function.__signature__ = signature.replace(parameters=[*own, *common])  # type: ignore[attr-defined]
     _FUNCTIONS[function.__name__] = function
     return function
 
 
+def _plain_type(annotation: Any) -> Any:
+    """The type in an annotation without its description, for people who read a signature."""
+    tree = ast.parse(annotation, mode="eval").body if isinstance(annotation, str) else None
+    if isinstance(tree, ast.Subscript) and isinstance(tree.slice, ast.Tuple) and ast.unparse(tree.value) == "Annotated":
+        return ast.unparse(tree.slice.elts[0])
+    return annotation
+
+
 def functions() -> dict[str, Callable[..., Any]]:
-    """The public function of every verb."""
-    queries()
-    return _FUNCTIONS
+    """The public function of every verb, in the order in which lists have them."""
+    known = queries()
+    return {name: _FUNCTIONS[name] for name in sorted(_FUNCTIONS, key=lambda name: (known[name].place, name))}
 
 
 def function_of(name: str) -> Callable[..., Any]:

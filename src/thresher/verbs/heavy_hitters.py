@@ -102,6 +102,7 @@ class HeavyHittersQuery(Query):
     method: Method = "one-shot"
     step: int = 1
     verb: ClassVar[str] = "heavy_hitters"
+    place: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         rounds = self.plan.rounds

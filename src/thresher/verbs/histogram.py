@@ -105,6 +105,7 @@ class HistogramQuery(Query):
     plan: Plan
     domain: tuple[Any, ...] | None = None
     verb: ClassVar[str] = "histogram"
+    place: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if not all(part.joinable for part in getattr(self.question, "parts", ())) or not self.question:

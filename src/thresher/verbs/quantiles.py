@@ -129,6 +129,7 @@ class QuantilesQuery(Query):
     method: Method = "search"
     branching: int = BRANCHING
     verb: ClassVar[str] = "quantiles"
+    place: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         checked = tuple(check_quantile(probability) for probability in self.probabilities)

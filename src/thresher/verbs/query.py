@@ -42,6 +42,8 @@ class Query(ABC):
     __slots__ = ()
 
     verb: ClassVar[str]
+    place: ClassVar[int] = 100
+    """Where lists of verbs have it."""
     plan: Plan
 
     def __init_subclass__(cls, **settings: Any) -> None:
@@ -130,7 +132,10 @@ def query_from_dict(content: Mapping[str, Any]) -> Query:
     if kind is None:
         raise InvalidFormat("This is not a query that this Thresher knows.", hint="Upgrade Thresher.")
     given = {name: value for name, value in content.items() if name != "verb"}
-    types = {field.name: str(field.type) for field in fields(kind)}  # type: ignore[arg-type]
+    types = {
+        field.name: field.type if isinstance(field.type, str) else field.type.__name__
+        for field in fields(kind)  # type: ignore[arg-type]
+    }
     if set(given) != set(types):
         raise InvalidFormat("This query has missing or unknown fields.")
     try:

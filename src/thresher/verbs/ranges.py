@@ -88,6 +88,7 @@ class RangesQuery(Query):
     upper: float
     branching: int = BRANCHING
     verb: ClassVar[str] = "ranges"
+    place: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
         check_hierarchy(self.column, *check_bounds(self.lower, self.upper), self.branching, self.plan)

@@ -1,0 +1,59 @@
+"""The reference of the verbs as Markdown, made from their settings. `scripts/reference` writes docs/verbs.md."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+from thresher.verbs.asking import Asking, function_of, functions
+from thresher.verbs.settings import Setting, settings_of
+
+_HEAD = """# The verbs
+
+Made from the verbs' settings by `scripts/reference`; do not edit it here.
+
+Every verb is a function of `thresher`, a command (`thresher VERB FILE`, `thresher fleet query VERB ATTRIBUTE`), a form
+of the console and a query over HTTP (`POST /v1/queries`). Its settings are the same at every door.
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    parts = [_HEAD, *(reference_of(verb) for verb in functions()), _common()]
+    return "\n".join(parts)
+
+
+def reference_of(verb: str) -> str:
+    """One verb: what it does, and a row for each setting."""
+    words = (inspect.getdoc(function_of(verb)) or "").partition("\n\nArgs:")[0]
+    rows = [_row(setting) for setting in settings_of(function_of(verb)).values()]
+    table = ["| setting | on the command line | default | meaning |", "|---|---|---|---|", *rows]
+    return "\n".join([f"## `thresher.{verb}`", "", words, "", *table, ""])
+
+
+def _row(setting: Setting) -> str:
+    option = f"--{(setting.option or setting.name).replace('_', '-')}"
+    default = "required" if setting.required else "" if setting.default is None else f"`{setting.default}`"
+    if setting.default is None and setting.usual is not None and not setting.group:
+        default = f"`{setting.usual}`"
+    words = setting.help
+    if setting.choices:
+        words += f" One of {', '.join(f'`{word}`' for word in setting.choices)}."
+    if setting.only is not None:
+        words += f" Only with `{setting.only[0]}` = `{setting.only[1]}`."
+    return f"| `{setting.name}` | `{option}` | {default} | {words} |"
+
+
+def _common() -> str:
+    words = inspect.getdoc(Asking) or ""
+    return "\n".join(["## What every verb takes", "", *_definitions(words.partition("Args:\n")[2]), ""])
+
+
+def _definitions(text: str) -> Iterator[str]:
+    """The lines of a docstring's `Args:` as a list."""
+    for line in inspect.cleandoc(text).splitlines():
+        if line.startswith(" "):
+            yield f"  {line.strip()}"
+        else:
+            names, _, words = line.partition(": ")
+            yield f"- `{names}`: {words}"
