@@ -32,7 +32,7 @@ from thresher.roles.coordinator.admission import check_columns
 from thresher.server.limits import Shares
 from thresher.server.problem import Refused
 from thresher.verbs.asking import Target, function_of, functions, make
-from thresher.verbs.query import Query
+from thresher.verbs.query import Query, queries
 from thresher.verbs.settings import Setting, read_number, read_whole, settings_of
 
 COMMON: dict[str, str] = {
@@ -86,8 +86,8 @@ def verb_form(verb: str) -> VerbForm:
     for setting in settings_of(function).values():
         if setting.on_form and setting.name != "column":
             groups.setdefault(setting.group, []).append(setting)
-    words = (inspect.getdoc(function) or "").partition("\n")[0]
-    return VerbForm(verb, verb.replace("_", " ").capitalize(), words.rstrip("."), groups)
+    about = queries()[verb].about or (inspect.getdoc(function) or "").partition("\n")[0].rstrip(".")
+    return VerbForm(verb, verb.replace("_", " ").capitalize(), about, groups)
 
 
 def verb_forms() -> list[VerbForm]:

@@ -103,6 +103,7 @@ class HeavyHittersQuery(Query):
     step: int = 1
     verb: ClassVar[str] = "heavy_hitters"
     place: ClassVar[int] = 2
+    about: ClassVar[str] = "Which texts are common, and the tree of their beginnings"
 
     def __post_init__(self) -> None:
         rounds = self.plan.rounds

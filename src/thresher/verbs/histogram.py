@@ -106,6 +106,7 @@ class HistogramQuery(Query):
     domain: tuple[Any, ...] | None = None
     verb: ClassVar[str] = "histogram"
     place: ClassVar[int] = 1
+    about: ClassVar[str] = "How many devices hold each value"
 
     def __post_init__(self) -> None:
         if not all(part.joinable for part in getattr(self.question, "parts", ())) or not self.question:

@@ -130,6 +130,7 @@ class QuantilesQuery(Query):
     branching: int = BRANCHING
     verb: ClassVar[str] = "quantiles"
     place: ClassVar[int] = 3
+    about: ClassVar[str] = "The value that a given part of all devices lies below"
 
     def __post_init__(self) -> None:
         checked = tuple(check_quantile(probability) for probability in self.probabilities)

@@ -44,6 +44,8 @@ class Query(ABC):
     verb: ClassVar[str]
     place: ClassVar[int] = 100
     """Where lists of verbs have it."""
+    about: ClassVar[str] = ""
+    """What it tells of a fleet, in a few words."""
     plan: Plan
 
     def __init_subclass__(cls, **settings: Any) -> None:

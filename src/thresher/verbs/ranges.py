@@ -89,6 +89,7 @@ class RangesQuery(Query):
     branching: int = BRANCHING
     verb: ClassVar[str] = "ranges"
     place: ClassVar[int] = 4
+    about: ClassVar[str] = "How many devices lie in any range of a number"
 
     def __post_init__(self) -> None:
         check_hierarchy(self.column, *check_bounds(self.lower, self.upper), self.branching, self.plan)

@@ -166,7 +166,9 @@ class Choice(Setting):
         return self.options
 
     def check(self, value: Any) -> Any:
-        """One of the words; None where the setting may be left out."""
+        """One of the words; None where the setting may be left out. A mapping from columns is left for the verb."""
+        if isinstance(value, Mapping):
+            return value
         if not (isinstance(value, str) and value in self.options) and not (value is None and self.default is None):
             words = [repr(word) for word in self.options]
             raise InvalidSetting(self.name, f"must be {', '.join(words[:-1])} or {words[-1]}")
