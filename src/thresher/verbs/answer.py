@@ -238,13 +238,17 @@ class Answer(Tabular):
 
 
 def load(path: str | Path) -> Answer | Release:
-    """Read an answer that `save` wrote, or a release that Thresher 0.1.0 wrote for a histogram.
+    """Read what an answer's `save` wrote; also a release, as `Release.save` and Thresher 0.1.0 write them.
 
     Args:
         path: the file.
 
     Returns the answer, replayed from its releases, or the release.
-    Raises `InvalidFormat` for any other file, and `VerificationFailed` where a release does not belong to the query.
+    Raises `InvalidFormat` for any other file, `VerificationFailed` where something was changed since it was written.
+
+        >>> h.save("answer.json")
+        >>> th.load("answer.json")
+        <Histogram of 1 buckets, (1, 1e-08)-differential privacy, replace, over one round, for one row>
     """
     text = read_text(Path(path))
     try:

@@ -76,6 +76,7 @@ def heavy_hitters(
 
     Returns `HeavyHitters`. Raises `InvalidSetting` before anything is charged.
 
+        >>> words = ["the"] * 9000 + ["and"] * 6000 + ["rare"]
         >>> found = th.heavy_hitters(words, "value", epsilon=1, delta=1e-8)
         >>> [item.item for item in found.top(2)]
         ['the', 'and']

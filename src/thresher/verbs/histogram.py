@@ -85,7 +85,9 @@ def histogram(
 
         >>> h = th.histogram(["fr"] * 5000 + ["at"] * 7, "value", epsilon=1, delta=1e-8)
         >>> h["fr"].interval
-        (4746, 5243)
+        (4777, 5197)
+        >>> "at" in h
+        False
     """
     return ask(  # type: ignore[no-any-return]
         "histogram", data, asking, column=column, bins=bins, bin_width=bin_width, lower=lower, upper=upper, dates=dates,
@@ -118,8 +120,8 @@ class HistogramQuery(Query):
         if self.domain is not None:
             if STATUS in self.question.columns:
                 raise InvalidSetting("column", f"must not be called {STATUS} with a domain", hint="Rename the column.")
-            if not isinstance(self.domain, str):
-                object.__setattr__(self, "domain", tuple(self.domain))
+            if not isinstance(self.domain, str) and isinstance(self.domain, Iterable):
+                object.__setattr__(self, "domain", tuple(self.domain))  # an iterator can be read only once
             _ = self.listed
 
     @property

@@ -100,9 +100,11 @@ def quantiles(
 
     Returns `Quantiles`. Raises `InvalidSetting` before anything is charged.
 
-        >>> found = th.quantiles(latencies, "value", [0.5, 0.99], lower=0, upper=60_000, epsilon=1, delta=1e-8)
+        >>> latencies = [random.lognormvariate(5.5, 1) for _ in range(100_000)]  # half are below 245
+        >>> bounds = {"lower": 0, "upper": 60_000}
+        >>> found = th.quantiles(latencies, "value", 0.5, **bounds, epsilon=1, delta=1e-8, method="hierarchy")
         >>> found[0.5].interval
-        (240.2, 255.7)
+        (234.375, 263.671875)
     """
     return ask(  # type: ignore[no-any-return]
         "quantiles", data, asking, column=column, probabilities=probabilities, lower=lower, upper=upper, method=method,
