@@ -120,7 +120,7 @@ class HistogramQuery(Query):
         if self.domain is not None:
             if STATUS in self.question.columns:
                 raise InvalidSetting("column", f"must not be called {STATUS} with a domain", hint="Rename the column.")
-            if not isinstance(self.domain, str) and isinstance(self.domain, Iterable):
+            if isinstance(self.domain, Iterable) and not isinstance(self.domain, str):  # type: ignore[redundant-expr]
                 object.__setattr__(self, "domain", tuple(self.domain))  # an iterator can be read only once
             _ = self.listed
 
