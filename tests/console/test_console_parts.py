@@ -1,4 +1,4 @@
-"""The console's plain functions: forms to queries, queries to Python, answers to rows, numbers to pictures."""
+"""The console's plain functions: forms to queries, queries to Python, answers to rows, numbers to charts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import pyarrow as pa
 import pytest
 
 import thresher as th
+from thresher.charts.numbers import amount, percent, printable
 from thresher.console import ask_form as asking
-from thresher.console import pictures, svg
 from thresher.console.answer_tables import PAGE, Column, Reading, Row, branches
 from thresher.console.downloads import KINDS, download
+from thresher.console.pages.ask import visibility_chart
 from thresher.console.pages.home import progress
 from thresher.console.python_line import python_line
-from thresher.console.rendering import amount, duration, left, percent, printable, sentence, when
+from thresher.console.rendering import duration, left, sentence, when
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.questions import Bins, Dates, Values
 from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, QueryTaker, RangesQuery
@@ -182,49 +183,14 @@ def test_a_very_deep_tree_is_listed_too():
     assert sum(branch.grows for branch in listed) == sum(branch.closes for branch in listed) == 1998
 
 
-def drawn(markup) -> ElementTree.Element:
-    return ElementTree.fromstring(str(markup))
-
-
-def test_pictures_are_well_formed_and_styled_by_classes_only():
-    nan = math.nan
-    shown = [
-        pictures.seen(0.3, 25, 106),
-        pictures.spending([(1.0, 0.5), (2.0, 0.5)], 2.0, 10.0, name="epsilon"),
-        pictures.spending([], 2.0, 10.0, name="delta"),
-        pictures.check_ins([(3600.0 * hour, hour) for hour in range(24)]),
-        pictures.check_ins([]),
-        pictures.distribution(
-            [0, 1, 2], [0, 0.5, 1], [0, 0.4, 1], [0, 0.6, 1], title="<b>", marks=[(0.5, 1, 0.5, 1.5)]
-        ),
-        pictures.distribution([0, 1], [nan, nan], [0, 0], [1, 1], title="none", chosen=(-5, 5)),
-        pictures.bar(10, 5, 20, 8, 20),
-        pictures.meter(0.3, "a <part>", more=0.9),
-    ]
-    for markup in shown:
-        root = drawn(markup)
-        for element in root.iter():
-            assert "style" not in element.attrib
-            assert not any(name.startswith("on") for name in element.attrib)
-        assert "nan" not in str(markup).lower().replace("nanoseconds", "")
-    assert "&lt;b&gt;" in shown[5]
-
-
 def test_the_curve_of_what_is_seen_is_the_plans():
-    root = drawn(pictures.seen(ONE.sampling_rate, ONE.threshold, ONE.smallest_visible()))
+    root = ElementTree.fromstring(visibility_chart(ONE.sampling_rate, ONE.threshold, ONE.smallest_visible()))
     line = next(element for element in root.iter() if element.get("class") == "line")
     points = [tuple(map(float, point.split())) for point in line.get("d")[1:].split("L")]
-    low, high = math.log10(ONE.threshold / 2), math.log10(12 * ONE.smallest_visible())
+    low, high = math.log10(round(ONE.threshold / 2)), math.log10(12 * ONE.smallest_visible())
     for x, y in points[:: len(points) // 10]:
         size = round(10 ** (low + (high - low) * x / 1000))
         assert 1 - y / 1000 == pytest.approx(ONE.sees(size), abs=0.02)
-
-
-def test_ticks():
-    assert svg.nice_ticks(0, 1000, 5) == [0, 200, 400, 600, 800, 1000]
-    assert svg.nice_ticks(5, 5) == [5]
-    assert svg.decades(12, 1500) == [100.0, 1000.0]
-    assert [svg.round_up(most) for most in (0, 1, 7, 4899, 100)] == [2, 2, 8, 5000, 100]
 
 
 def test_progress_never_passes_one():

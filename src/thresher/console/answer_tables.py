@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from thresher.console.rendering import amount, count, percent, printable
+from thresher.charts.numbers import amount, count, percent, printable
 from thresher.questions import Bins, Joint, Question
 from thresher.verbs.heavy_hitters import FoundItem, HeavyHitters
 from thresher.verbs.histogram import Histogram
@@ -117,15 +117,11 @@ def reading(answer: Any, query: Query) -> Reading:
 
 
 def bars(answer: Any, query: Query, most: int = 25) -> list[Bar]:
-    """The largest buckets, or all bins in their order where they have one."""
+    """The largest buckets; bins and dates, of which twice as many are shown, in their own order."""
     if isinstance(answer, Histogram):
-        name = labels(query)
-        rows = list(answer)
-        if _ordered(query) and len(rows) <= 2 * most:
-            rows.sort(key=lambda row: row.bucket)
-        return [
-            Bar(name(row.bucket), row.estimate, *row.interval) for row in rows[: 2 * most if _ordered(query) else most]
-        ]
+        name, rows = labels(query), list(answer)
+        rows = sorted(rows[: 2 * most], key=lambda row: row.bucket) if _ordered(query) else rows[:most]
+        return [Bar(name(row.bucket), row.estimate, *row.interval) for row in rows]
     return [Bar(_item(item), item.estimate, *item.interval) for item in answer.items[:most]]
 
 

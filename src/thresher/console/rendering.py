@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import unicodedata
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from thresher._version import __version__
+from thresher.charts import meter
+from thresher.charts.numbers import amount, count, percent, printable
 from thresher.console import assets
 
 VERBS = {
@@ -72,24 +72,8 @@ def environment() -> Environment:
         sentence=sentence,
         left=left,
     )
-    made.globals.update(asset=assets.address, version=__version__)
+    made.globals.update(asset=assets.address, meter=meter, version=__version__)
     return made
-
-
-def count(value: float | None) -> str:
-    """A number of people or devices: whole, with thousands separated."""
-    return "–" if value is None or math.isnan(value) else f"{value:,.0f}"
-
-
-def amount(value: float | None) -> str:
-    """An epsilon, a delta or a measured value, in as few digits as say it: 1, 0.25, 1e-8, 1,234.5."""
-    if value is None or math.isnan(value):
-        return "–"
-    if value == 0 or 1e-3 <= abs(value) < 1e15:
-        text = f"{value:,.4f}" if abs(value) < 10 else f"{value:,.2f}" if abs(value) < 10_000 else f"{value:,.0f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    mantissa, _, exponent = f"{value:.3g}".partition("e")
-    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 
 def left(value: float) -> str:
@@ -105,18 +89,6 @@ def left(value: float) -> str:
 def sentence(text: str) -> str:
     """The text with a capital at its start; the rest stays as it is, since names of attributes do."""
     return text[:1].upper() + text[1:]
-
-
-def percent(value: float | None) -> str:
-    """A part of a whole."""
-    if value is None or math.isnan(value):
-        return "–"
-    if 0 < value < 0.0001:
-        return "< 0.01 %"
-    if 0.9999 < value < 1:
-        return "> 99.99 %"
-    text = f"{100 * value:.{1 if value >= 0.1 else 2}f}"
-    return f"{text.rstrip('0').rstrip('.')} %"
 
 
 def share(part: float, whole: float) -> float:
@@ -143,18 +115,6 @@ def duration(seconds: float | None) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size} {name}"
     return f"{seconds} s"
-
-
-def printable(text: Any) -> str:
-    """A value as one line: controls, and marks that would reorder what is around them, become visible.
-
-    Joiners stay, since Persian, Indic scripts and emoji are written with them.
-    """
-    return "".join(character if _shows(character) else "\ufffd" for character in str(text))
-
-
-def _shows(character: str) -> bool:
-    return character.isprintable() or character in "\u200c\u200d" or unicodedata.category(character) == "Zs"
 
 
 def _utc(time: float) -> dt.datetime:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from starlette.responses import Response
 
+from thresher import charts
+from thresher.charts.svg import Svg
 from thresher.console import ask_form as asking
-from thresher.console import pictures
 from thresher.console.requests import Visit, is_fragment
 from thresher.errors import Conflict, ThresherError
+from thresher.privacy.binomial import reach
 from thresher.protocol.messages import PlanPreview
 from thresher.roles.coordinator.outlines import columns
 from thresher.roles.tokens import token_hash
@@ -88,7 +91,6 @@ def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
         "problem": None,
         "wrong": "",
         "chart": "",
-        "meter": pictures.meter,
         "waiting": False,
         "anyway": "",
         "agreed": asking.agreement(fields),
@@ -113,6 +115,12 @@ def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
         "promise": promise,
         "guarantees": guarantees,
         "words": [words for words in preview.words if words not in guarantees.in_words()],
-        "chart": pictures.seen(preview.sampling_rate, preview.threshold, preview.smallest_visible),
+        "chart": visibility_chart(preview.sampling_rate, preview.threshold, preview.smallest_visible),
         "ledger": visit.office.desk.ledger_view(),
     }
+
+
+def visibility_chart(rate: float, threshold: int, smallest_visible: int) -> Svg:
+    """What a plan will see, from buckets of half the threshold to twelve times the smallest visible bucket."""
+    sizes = np.unique(np.geomspace(max(threshold / 2, 1), 12 * smallest_visible, 120).round())
+    return charts.visibility(sizes.tolist(), reach(sizes, threshold, rate).tolist(), smallest_visible)

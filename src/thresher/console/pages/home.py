@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from thresher.console import pictures
+from thresher import charts
 from thresher.console.requests import Visit
 from thresher.protocol.messages import QueryStatus
 
@@ -37,10 +37,9 @@ def _render(visit: Visit, template: str) -> Response:
         older=max(0, len(ended) - _RECENT),
         done=sum(query.state == "done" for query in queries),
         unwell={role: state for role, state in fleet.roles.items() if state != "ready"},
-        check_ins=pictures.check_ins(fleet.check_ins) if fleet.check_ins else None,
-        spending=pictures.spending(charges, ledger.epsilon, now, name="epsilon"),
+        check_ins=charts.check_ins(fleet.check_ins) if fleet.check_ins else None,
+        spending=charts.spending(charges, ledger.epsilon, now, name="epsilon"),
         progress={query.id: progress(query) for query in running},
-        meter=pictures.meter,
     )
 
 

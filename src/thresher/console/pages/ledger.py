@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from thresher.console import pictures
+from thresher import charts
 from thresher.console.pages.queries import page_number
 from thresher.console.requests import Visit
 
@@ -25,11 +25,10 @@ def show(visit: Visit) -> Response:
         states=states,
         number=number,
         last=last,
-        epsilon_chart=pictures.spending(
+        epsilon_chart=charts.spending(
             [(charge.time, charge.epsilon) for charge in ledger.charges], ledger.epsilon, now, name="epsilon"
         ),
-        delta_chart=pictures.spending(
+        delta_chart=charts.spending(
             [(charge.time, charge.delta) for charge in ledger.charges], ledger.delta, now, name="delta"
         ),
-        meter=pictures.meter,
     )

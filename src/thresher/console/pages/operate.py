@@ -9,7 +9,6 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from thresher.console import ask_form as asking
-from thresher.console import pictures
 from thresher.console.ports import CallerRole, Operations, SealingKey
 from thresher.console.requests import Visit
 from thresher.errors import InvalidSetting, NotFound, ThresherError
@@ -125,7 +124,6 @@ def _page(visit: Visit, secret: Secret | None) -> Response:
         dropped=operations.dropped_reports() if operations else None,
         silences=silences,
         silent_part=sum(each.silent for each in silences) / contacted if contacted else None,
-        meter=pictures.meter,
     )
 
 

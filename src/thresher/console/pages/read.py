@@ -7,11 +7,12 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup
 from starlette.responses import Response
 
+from thresher import charts
+from thresher.charts.numbers import percent
+from thresher.charts.svg import Svg
 from thresher.console import ask_form as asking
-from thresher.console import pictures
 from thresher.console.answer_tables import Page, Reading, bars, branches, reading
 from thresher.console.downloads import KINDS, download
 from thresher.console.pages.queries import page_number
@@ -141,13 +142,13 @@ def _shape(visit: Visit, found: Answered) -> dict[str, Any]:
     if isinstance(answer, Histogram | HeavyHitters):
         shown, threshold = bars(answer, found.query), plan.threshold / _rate(found)
         most = max([threshold * 1.15, *(bar.upper for bar in shown)])
-        drawn = [(bar, pictures.bar(bar.estimate, bar.lower, bar.upper, threshold, most)) for bar in shown]
+        drawn = [(bar, charts.bar_svg(bar.estimate, bar.lower, bar.upper, threshold, most)) for bar in shown]
         content: dict[str, Any] = {"kind": "bars", "bars": drawn, "threshold": threshold}
         if isinstance(answer, HeavyHitters):
             nodes = _WHOLE_TREE if visit.asked.get("tree") == "whole" else _TREE
             tree = branches(answer.trie, nodes)
             whole = len(answer.trie.without_chains())
-            content |= {"kind": "tree", "tree": tree, "hidden": whole - len(tree), "meter": pictures.meter}
+            content |= {"kind": "tree", "tree": tree, "hidden": whole - len(tree)}
         return content
     if isinstance(answer, Quantiles):
         return {"kind": "quantiles", "found": list(answer), "chart": _quantiles_chart(answer)}
@@ -159,9 +160,9 @@ def _rate(found: Answered) -> float:
     return float(getattr(found.releases[0], "rate", found.answer.plan.sampling_rate))
 
 
-def _quantiles_chart(answer: Quantiles) -> Markup:
-    marks = [(each.probability, each.value, *each.interval) for each in answer]
-    return pictures.distribution(*answer.band(), title=f"Distribution of {answer.column}", marks=marks)
+def _quantiles_chart(answer: Quantiles) -> Svg:
+    marks = [(percent(each.probability), each.value, each.probability, *each.interval) for each in answer]
+    return charts.distribution_svg(*answer.band(), title=f"Distribution of {answer.column}", marks=marks)
 
 
 def _calculation(visit: Visit, answer: Any) -> dict[str, Any]:
@@ -179,7 +180,7 @@ def _calculation(visit: Visit, answer: Any) -> dict[str, Any]:
             chosen = start, stop
         except ThresherError as error:
             content["wrong"] = error
-    chart = pictures.distribution(*answer.band(), title=f"Distribution of {answer.column}", chosen=chosen)
+    chart = charts.distribution_svg(*answer.band(), title=f"Distribution of {answer.column}", chosen=chosen)
     return {**content, "chart": chart}
 
 

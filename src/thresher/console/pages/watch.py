@@ -12,9 +12,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from thresher.console import pictures
+from thresher.charts.numbers import amount
 from thresher.console.pages.home import progress
-from thresher.console.rendering import METHODS, amount
+from thresher.console.rendering import METHODS
 from thresher.console.requests import Endpoint, Office, Visit, cookie_name, dressed, enter
 from thresher.errors import ThresherError
 from thresher.protocol.messages import QueryStatus
@@ -51,7 +51,6 @@ def _content(office: Office, status: QueryStatus) -> dict[str, Any]:
         "current": current,
         "done": sum(each.state == "released" for each in status.rounds),
         "progress": progress(status),
-        "meter": pictures.meter,
         "ended": status.state not in _RUNNING,
         "said": said(status),
         "in_short": _facts(office, status.id),
