@@ -16,7 +16,7 @@ from thresher.console import ask_form as asking
 from thresher.console.answer_tables import PAGE, Column, Reading, Row, branches
 from thresher.console.downloads import KINDS, download
 from thresher.console.pages.ask import visibility_chart
-from thresher.console.pages.home import progress
+from thresher.console.pages.queries import progress
 from thresher.console.python_line import python_line
 from thresher.console.rendering import duration, left, sentence, when
 from thresher.errors import InvalidSetting, ThresherError
@@ -198,18 +198,6 @@ def test_progress_never_passes_one():
     assert progress(SimpleNamespace(state="running", rounds=rounds, rounds_planned=2)) == 1.0
     assert progress(SimpleNamespace(state="done", rounds=[], rounds_planned=5)) == 1.0
     assert progress(SimpleNamespace(state="running", rounds=[], rounds_planned=5)) == 0.0
-
-
-def test_only_the_latest_plan_of_a_session_is_made():
-    planning = asking.Planning()
-    first, other = planning.draw("a"), planning.draw("b")
-    assert planning.is_latest("a", first)
-    second = planning.draw("a")
-    assert not planning.is_latest("a", first)
-    assert planning.is_latest("a", second) and planning.is_latest("b", other)
-    for number in range(2000):
-        planning.draw(f"session {number}")
-    assert len(planning._latest) <= 1000
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 
 from thresher.console import Caller, routes
 from thresher.console import ask_form as asking
-from thresher.console.requests import HEADERS
+from thresher.console.headers import HEADERS
 from thresher.errors import LedgerUnavailable
 
 PAGE = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}

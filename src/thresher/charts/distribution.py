@@ -115,9 +115,9 @@ def distribution_svg(
     band = [*zip(xs, upper, strict=True), *reversed(list(zip(xs, lower, strict=True)))]
     behind = [svg.stretched(svg.path(band, "band", closed=True), svg.path(known, "line"), height=height)]
     if chosen is not None:
-        left, right = place(chosen[0]), place(chosen[1])
-        shade = {"x": svg.across(left), "width": svg.across(right - left), "y": svg.down(1, height), "height": height}
-        behind.insert(0, svg.tag("rect", class_="chosen", **shade))
+        left, width = place(chosen[0]), place(chosen[1]) - place(chosen[0])
+        x, y = svg.across(left), svg.down(1, height)
+        behind.insert(0, svg.tag("rect", x=x, width=svg.across(width), y=y, height=height, class_="chosen"))
     front = [svg.tag("text", f"of the {DEVICES} are below", x=0, y=svg.down(1, height) - 8, class_="tick")]
     for name, value, rank, start, stop in marks:
         y = svg.down(rank, height)
@@ -125,9 +125,9 @@ def distribution_svg(
             svg.tag("line", x1=svg.across(place(start)), x2=svg.across(place(stop)), y1=y, y2=y, class_="interval")
         )
         if not math.isnan(value):
-            x, beside = place(value), y + (18 if rank > 0.12 else -10)
-            front.append(svg.tag("circle", cx=svg.across(x), cy=y, r=4.5, class_="point"))
-            front.append(svg.label(f"{name}: {amount(value)}", x, beside, left=x > 0.7, gap=9))
+            at, beside = place(value), y + (18 if rank > 0.12 else -10)
+            front.append(svg.tag("circle", cx=svg.across(at), cy=y, r=4.5, class_="point"))
+            front.append(svg.label(f"{name}: {amount(value)}", at, beside, left=at > 0.7, gap=9))
     if not known:
         middle = svg.down(0.5, height)
         front.append(svg.tag("text", NOTHING, x="50%", y=middle, class_="label halo", text_anchor="middle"))

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
-import itertools
 import json
 import math
 import re
 import secrets
-import threading
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Literal, TypeVar, cast, get_args
-from weakref import WeakValueDictionary
 
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.privacy import plan as make_plan
@@ -25,8 +20,6 @@ from thresher.protocol.rates import MOST_ROUNDS, SAMPLED_BY, SampledBy
 from thresher.questions import MOST_BINS, Bins, Dates, Every, Values
 from thresher.roles.computing import Compute, here
 from thresher.roles.coordinator.admission import check_columns
-from thresher.server.limits import Shares
-from thresher.server.problem import Refused
 from thresher.verbs.queries import HeavyHittersQuery, HistogramQuery, QuantilesQuery, Query, RangesQuery
 
 DEFAULTS: dict[str, str] = {
@@ -87,55 +80,6 @@ _FIELDS = {
 }
 _PARTS = {"from": "lower", "to": "upper", "levels": "levels"}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
-_MOST_WAITING = 16
-_WAITING_EACH = 4
-_MOST_SESSIONS = 1000
-
-
-class _Turn:
-    """Of one caller; forgotten when nobody waits for it."""
-
-    __slots__ = ("__weakref__", "lock")
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-
-
-def _too_many_plans() -> Refused:
-    return Refused(429, "planner-busy", "A newer plan was asked for, or too many are.", retry_after=1)
-
-
-class Planning:
-    """Plans of one token are made one at a time, and of those that a session waits for only the latest."""
-
-    def __init__(self) -> None:
-        self.room = Shares(_MOST_WAITING, _WAITING_EACH, _too_many_plans)
-        """Held by those that wait for their turn: each of them holds a thread."""
-        self._lock = threading.Lock()
-        self._turns: WeakValueDictionary[bytes, _Turn] = WeakValueDictionary()
-        self._numbers = itertools.count(1)
-        self._latest: OrderedDict[str, int] = OrderedDict()
-
-    @contextlib.contextmanager
-    def turn(self, caller: bytes) -> Iterator[None]:
-        """Wait until no other plan of the caller is made."""
-        with self._lock:
-            turn = self._turns.setdefault(caller, _Turn())
-        with turn.lock:
-            yield
-
-    def draw(self, session: str) -> int:
-        """A number; a later one of the same session takes its place."""
-        number = next(self._numbers)
-        self._latest[session] = number
-        self._latest.move_to_end(session)
-        while len(self._latest) > _MOST_SESSIONS:
-            self._latest.popitem(last=False)
-        return number
-
-    def is_latest(self, session: str, number: int) -> bool:
-        """Whether the session still waits for this one."""
-        return self._latest.get(session) == number
 
 
 def filled(given: Mapping[str, str]) -> dict[str, str]:

@@ -41,7 +41,7 @@ def address(name: str) -> str:
     return f"/static/{_assets()[name].digest}/{name}"
 
 
-def serve(request: Request) -> Response:
+async def serve(request: Request) -> Response:
     """An asset by its address; only these files exist, whatever the path says."""
     asset = _assets().get(request.path_params["name"])
     if asset is None or asset.digest != request.path_params["digest"]:

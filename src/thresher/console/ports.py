@@ -1,4 +1,4 @@
-"""What the console needs of the server: the analyst's desk, the door, and the operator's levers.
+"""What the console needs of the server: services for analysts and operators, and whose a token is.
 
 The console sees releases and public numbers only, because these protocols offer nothing else.
 """
@@ -27,15 +27,15 @@ class Caller:
         return self.role == "operator"
 
 
-class Doorkeeper(Protocol):
-    """Knows whose a token is."""
+class TokenChecker(Protocol):
+    """Says whose a token is."""
 
     def caller(self, token: str) -> Caller | None:
         """The caller, or None for a token that is unknown, expired or revoked, or not an analyst's or operator's."""
         ...
 
 
-class Desk(Protocol):
+class AnalystService(Protocol):
     """What an analyst may do; the coordinator does it."""
 
     def preview(self, request: QueryRequest) -> PlanPreview:
@@ -55,7 +55,7 @@ class Desk(Protocol):
         ...
 
     def standing(self, query: str) -> QueryStatus:
-        """Where a query stands, without its lists of values: cheap, to look at again and again."""
+        """The same without its lists of values: cheap enough to be polled."""
         ...
 
     def queries(self) -> Sequence[QueryStatus]:
@@ -132,7 +132,7 @@ class Operations(Protocol):
         ...
 
     def revoke_enrolment_key(self, key: str) -> None:
-        """No further device enrols with it; those enrolled stay."""
+        """Let no further device enrol with it; those enrolled stay."""
         ...
 
     def devices(self, key: str) -> tuple[int, Sequence[EnrolledDevice]]:
@@ -140,11 +140,11 @@ class Operations(Protocol):
         ...
 
     def revoke_device(self, device: str) -> None:
-        """Nothing more is taken of it; reports that were taken stay."""
+        """Accept no more reports of it; reports that were accepted stay."""
         ...
 
     def revoke_devices(self, key: str) -> None:
-        """The key and every device that enrolled with it."""
+        """Revoke the key and every device that enrolled with it."""
         ...
 
     def tokens(self) -> Sequence[Token]:
@@ -156,7 +156,7 @@ class Operations(Protocol):
         ...
 
     def revoke_token(self, token: str) -> None:
-        """The token opens nothing any more, and its sessions end."""
+        """Make the token invalid; its sessions end."""
         ...
 
     def dropped_reports(self) -> tuple[int, int]:

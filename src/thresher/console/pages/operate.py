@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from thresher.console import ask_form as asking
 from thresher.console.ports import CallerRole, Operations, SealingKey
-from thresher.console.requests import Visit
+from thresher.console.requests import PageRequest
 from thresher.errors import InvalidSetting, NotFound, ThresherError
 from thresher.protocol.messages import QueryStatus
 
@@ -37,81 +37,81 @@ class Silence:
     closed: float
 
 
-def show(visit: Visit) -> Response:
+def show(request: PageRequest) -> Response:
     """The page; a secret that was just made is on it once."""
-    return _page(visit, visit.office.sessions.take(visit.identifier))
+    return _page(request, request.session.take())
 
 
-def make_enrolment_key(visit: Visit) -> Response:
+def make_enrolment_key(request: PageRequest) -> Response:
     """A new enrolment key, shown on the next page and never again."""
-    name = _name(visit)
-    devices = visit.form.get("devices", "").strip()
+    name = _name(request)
+    devices = request.form.get("devices", "").strip()
     limit = asking.whole({"devices": devices}, "devices", "devices") if devices else None
-    key = _operations(visit).make_enrolment_key(name, days=_days(visit), devices=limit)
-    return _made(visit, Secret("enrolment key", key))
+    key = _operations(request).make_enrolment_key(name, days=_days(request), devices=limit)
+    return _made(request, Secret("enrolment key", key))
 
 
-def revoke_enrolment_key(visit: Visit) -> Response:
+def revoke_enrolment_key(request: PageRequest) -> Response:
     """No further device enrols with it."""
-    _operations(visit).revoke_enrolment_key(visit.form.get("id", ""))
-    return visit.go("/operate#enrolment-keys")
+    _operations(request).revoke_enrolment_key(request.form.get("id", ""))
+    return request.redirect("/operate#enrolment-keys")
 
 
-def revoke_device(visit: Visit) -> Response:
+def revoke_device(request: PageRequest) -> Response:
     """Nothing more is taken of a device."""
-    _operations(visit).revoke_device(visit.form.get("id", ""))
-    key = visit.form.get("key", "")
-    return visit.go(f"/operate?key={quote(key)}#devices" if key else "/operate")
+    _operations(request).revoke_device(request.form.get("id", ""))
+    key = request.form.get("key", "")
+    return request.redirect(f"/operate?key={quote(key)}#devices" if key else "/operate")
 
 
-def revoke_devices(visit: Visit) -> Response:
+def revoke_devices(request: PageRequest) -> Response:
     """A key and every device that enrolled with it."""
-    _operations(visit).revoke_devices(visit.form.get("id", ""))
-    return visit.go("/operate#enrolment-keys")
+    _operations(request).revoke_devices(request.form.get("id", ""))
+    return request.redirect("/operate#enrolment-keys")
 
 
-def make_token(visit: Visit) -> Response:
+def make_token(request: PageRequest) -> Response:
     """A new token, shown on the next page and never again."""
-    role = visit.form.get("role", "")
+    role = request.form.get("role", "")
     if role not in ("analyst", "operator"):
         raise InvalidSetting("role", "must be analyst or operator")
-    token = _operations(visit).make_token(_name(visit), cast(CallerRole, role), days=_days(visit))
-    return _made(visit, Secret(f"{role} token", token))
+    token = _operations(request).make_token(_name(request), cast(CallerRole, role), days=_days(request))
+    return _made(request, Secret(f"{role} token", token))
 
 
-def revoke_token(visit: Visit) -> Response:
+def revoke_token(request: PageRequest) -> Response:
     """It opens nothing any more."""
-    _operations(visit).revoke_token(visit.form.get("id", ""))
-    return visit.go("/operate#tokens")
+    _operations(request).revoke_token(request.form.get("id", ""))
+    return request.redirect("/operate#tokens")
 
 
-def rotate_key(visit: Visit) -> Response:
+def rotate_key(request: PageRequest) -> Response:
     """A new sealing key for the rounds that open from now on."""
-    _operations(visit).rotate_key()
-    return visit.go("/operate#sealing-keys")
+    _operations(request).rotate_key()
+    return request.redirect("/operate#sealing-keys")
 
 
-def _made(visit: Visit, secret: Secret) -> Response:
+def _made(request: PageRequest, secret: Secret) -> Response:
     """To the page by way of a redirect, so that reloading it makes no second one."""
-    visit.office.sessions.leave(visit.identifier, secret)
-    return visit.go("/operate")
+    request.session.leave(secret)
+    return request.redirect("/operate")
 
 
-def _page(visit: Visit, secret: Secret | None) -> Response:
-    desk, operations = visit.office.desk, visit.office.operations
-    silences = silent(list(desk.queries()))
+def _page(request: PageRequest, secret: Secret | None) -> Response:
+    analyst, operations = request.console.analyst, request.console.operations
+    silences = silent(list(analyst.queries()))
     contacted = sum(each.contacted for each in silences)
     sealing_keys: list[SealingKey] = []
     problem = None
-    shown = visit.asked.get("key", "") if operations else ""
+    shown = request.parameters.get("key", "") if operations else ""
     number, devices = operations.devices(shown) if operations and shown else (0, [])
     try:
         sealing_keys = list(operations.sealing_keys()) if operations else []
     except ThresherError as error:  # the aggregator may be away; the rest of the page is still useful
         problem = error
-    return visit.page(
+    return request.page(
         "operate.html",
-        fleet=desk.fleet_view(),
+        fleet=analyst.fleet_view(),
         enrolment_keys=operations.enrolment_keys() if operations else [],
         shown=shown,
         devices=devices,
@@ -120,7 +120,7 @@ def _page(visit: Visit, secret: Secret | None) -> Response:
         sealing_keys=sealing_keys,
         sealing_problem=problem,
         secret=secret,
-        here=str(visit.request.base_url).rstrip("/"),
+        here=str(request.http.base_url).rstrip("/"),
         dropped=operations.dropped_reports() if operations else None,
         silences=silences,
         silent_part=sum(each.silent for each in silences) / contacted if contacted else None,
@@ -145,21 +145,21 @@ def silent(queries: list[QueryStatus]) -> list[Silence]:
     return sorted(rounds, key=lambda each: -each.closed)[:_ROUNDS]
 
 
-def _operations(visit: Visit) -> Operations:
-    if visit.office.operations is None:
+def _operations(request: PageRequest) -> Operations:
+    if request.console.operations is None:
         raise NotFound("Not all roles run here, so keys and tokens are not made here.", hint="See the page Operate.")
-    return visit.office.operations
+    return request.console.operations
 
 
-def _name(visit: Visit) -> str:
-    name = visit.form.get("name", "").strip()
+def _name(request: PageRequest) -> str:
+    name = request.form.get("name", "").strip()
     if not 1 <= len(name) <= 100 or not name.isprintable():
         raise InvalidSetting("name", "must have from 1 to 100 characters")
     return name
 
 
-def _days(visit: Visit) -> float | None:
-    days = visit.form.get("days", "").strip()
+def _days(request: PageRequest) -> float | None:
+    days = request.form.get("days", "").strip()
     if not days:
         return None
     number = asking.as_number(days, "days")

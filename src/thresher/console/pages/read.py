@@ -15,9 +15,11 @@ from thresher.charts.svg import Svg
 from thresher.console import ask_form as asking
 from thresher.console.answer_tables import Page, Reading, bars, branches, reading
 from thresher.console.downloads import KINDS, download
-from thresher.console.pages.queries import page_number
+from thresher.console.headers import is_fragment
+from thresher.console.pages.paging import page_number
+from thresher.console.ports import AnalystService
 from thresher.console.python_line import python_line
-from thresher.console.requests import Visit, is_fragment
+from thresher.console.requests import PageRequest
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.protocol.messages import QueryStatus
 from thresher.verbs.heavy_hitters import HeavyHitters
@@ -26,7 +28,6 @@ from thresher.verbs.quantiles import Quantiles
 from thresher.verbs.queries import Query, query_from_dict
 from thresher.verbs.ranges import Ranges
 
-_KEPT = 8
 _TREE, _WHOLE_TREE = 300, 3000
 
 
@@ -45,28 +46,28 @@ class Answered:
         return [self.answer.release] if isinstance(self.answer, Histogram) else list(self.answer.releases)
 
 
-def show(visit: Visit) -> Response:
+def show(request: PageRequest) -> Response:
     """The whole page; the address says how the table is searched and sorted, so that it can be shared."""
-    status = visit.office.desk.standing(visit.query)
+    status = request.console.analyst.standing(request.query)
     if status.state != "done":
-        return visit.go(f"/queries/{status.id}?watch=1")
-    found = _answered(visit, status)
+        return request.redirect(f"/queries/{status.id}?watch=1")
+    found = _answered(request, status)
     answer = found.answer
-    return visit.page(
+    return request.page(
         "read.html",
         query=status,
         plan=answer.plan,
         table=found.table,
-        page=_table_page(visit, found.table),
+        page=_table_page(request, found.table),
         empty=not found.table.rows if not isinstance(answer, Quantiles) else all(math.isnan(q.value) for q in answer),
         released=len(found.table.rows),
-        shape=_shape(visit, found),
+        shape=_shape(request, found),
         rate=_rate(found),
-        line=python_line(found.query, str(visit.request.base_url).rstrip("/"), status.settings),
+        line=python_line(found.query, str(request.http.base_url).rstrip("/"), status.settings),
         certificates=[release.certificate() for release in found.releases],
         guarantees=None if status.guarantees is None else status.guarantees.values,
         downloads=list(KINDS),
-        verified=_verified(visit, found) if "verify" in visit.asked else None,
+        verified=_verified(request, found) if "verify" in request.parameters else None,
         private=answer.private,
         stands_for=answer.stands_for,
         closed_early=any(each.target is not None and each.completed >= each.target for each in status.rounds),
@@ -74,59 +75,56 @@ def show(visit: Visit) -> Response:
     )
 
 
-def table(visit: Visit) -> Response:
+def table(request: PageRequest) -> Response:
     """The table alone, for the script that searches and sorts."""
-    if not is_fragment(visit.request):
-        return visit.go(f"/queries/{visit.query}/answer")
-    found = _answered(visit)
-    return visit.page("table.html", query=found.status, table=found.table, page=_table_page(visit, found.table))
+    if not is_fragment(request.http):
+        return request.redirect(f"/queries/{request.query}/answer")
+    found = _answered(request)
+    return request.page("table.html", query=found.status, table=found.table, page=_table_page(request, found.table))
 
 
-def calculate(visit: Visit) -> Response:
+def calculate(request: PageRequest) -> Response:
     """The range calculator's answer."""
-    if not is_fragment(visit.request):
-        return show(visit)
-    found = _answered(visit)
-    return visit.page("range.html", query=found.status, **_calculation(visit, found.answer))
+    if not is_fragment(request.http):
+        return show(request)
+    found = _answered(request)
+    return request.page("range.html", query=found.status, **_calculation(request, found.answer))
 
 
-def verify(visit: Visit) -> Response:
+def verify(request: PageRequest) -> Response:
     """Recompute the guarantee and check every row."""
-    if not is_fragment(visit.request):
-        return visit.go(f"/queries/{visit.query}/answer?verify=1#certificate")
-    return visit.page("verified.html", verified=_verified(visit, _answered(visit)))
+    if not is_fragment(request.http):
+        return request.redirect(f"/queries/{request.query}/answer?verify=1#certificate")
+    return request.page("verified.html", verified=_verified(request, _answered(request)))
 
 
-def save(visit: Visit) -> Response:
+def save(request: PageRequest) -> Response:
     """The answer as a file."""
-    kind = str(visit.request.path_params["kind"])
-    found = _answered(visit)
-    with visit.hard_at_work():
+    kind = str(request.http.path_params["kind"])
+    found = _answered(request)
+    with request.heavy_work():
         content = download(found.answer, kind)
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", found.status.what).strip("-") or found.status.id
     headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
     return Response(content, headers=headers, media_type=KINDS[kind])
 
 
-def _answered(visit: Visit, status: QueryStatus | None = None) -> Answered:
-    """The answer; replayed from the releases once and kept, since a release never changes."""
-    status = status or visit.office.desk.standing(visit.query)
+def _answered(request: PageRequest, status: QueryStatus | None = None) -> Answered:
+    """The answer of the query that the address names; the answers that were read last are kept."""
+    status = status or request.console.analyst.standing(request.query)
     if status.state != "done":
         raise InvalidSetting("query", "has no answer yet", hint="Watch it until it is done.")
-    kept = visit.office.answers
-    found: Answered | None = kept.get(status.id)
-    if found is None:
-        query = query_from_dict(visit.office.desk.status(status.id).query)
-        answer = visit.office.desk.answer(status.id)
-        found = Answered(status, query, answer, reading(answer, query))
-        while len(kept) >= _KEPT:
-            kept.pop(next(iter(kept)), None)
-        kept[status.id] = found
+    found: Answered = request.console.answers(_replayed, status.id)
     return found
 
 
-def _table_page(visit: Visit, whole: Reading) -> Page:
-    asked = visit.asked
+def _replayed(analyst: AnalystService, query: str) -> Answered:
+    asked, answer = query_from_dict(analyst.status(query).query), analyst.answer(query)
+    return Answered(analyst.standing(query), asked, answer, reading(answer, asked))
+
+
+def _table_page(request: PageRequest, whole: Reading) -> Page:
+    asked = request.parameters
     direction = {"up": False, "down": True}.get(asked.get("direction", ""))
     return whole.page(
         search=asked.get("search", "")[:200],
@@ -136,7 +134,7 @@ def _table_page(visit: Visit, whole: Reading) -> Page:
     )
 
 
-def _shape(visit: Visit, found: Answered) -> dict[str, Any]:
+def _shape(request: PageRequest, found: Answered) -> dict[str, Any]:
     """What each verb shows above its table."""
     answer, plan = found.answer, found.answer.plan
     if isinstance(answer, Histogram | HeavyHitters):
@@ -145,14 +143,14 @@ def _shape(visit: Visit, found: Answered) -> dict[str, Any]:
         drawn = [(bar, charts.bar_svg(bar.estimate, bar.lower, bar.upper, threshold, most)) for bar in shown]
         content: dict[str, Any] = {"kind": "bars", "bars": drawn, "threshold": threshold}
         if isinstance(answer, HeavyHitters):
-            nodes = _WHOLE_TREE if visit.asked.get("tree") == "whole" else _TREE
+            nodes = _WHOLE_TREE if request.parameters.get("tree") == "whole" else _TREE
             tree = branches(answer.trie, nodes)
             whole = len(answer.trie.without_chains())
             content |= {"kind": "tree", "tree": tree, "hidden": whole - len(tree)}
         return content
     if isinstance(answer, Quantiles):
         return {"kind": "quantiles", "found": list(answer), "chart": _quantiles_chart(answer)}
-    return {"kind": "ranges", **_calculation(visit, answer)}
+    return {"kind": "ranges", **_calculation(request, answer)}
 
 
 def _rate(found: Answered) -> float:
@@ -165,12 +163,12 @@ def _quantiles_chart(answer: Quantiles) -> Svg:
     return charts.distribution_svg(*answer.band(), title=f"Distribution of {answer.column}", marks=marks)
 
 
-def _calculation(visit: Visit, answer: Any) -> dict[str, Any]:
+def _calculation(request: PageRequest, answer: Any) -> dict[str, Any]:
     """What the calculator shows: the range in the address, or the middle half of the bounds."""
     if not isinstance(answer, Ranges):
         raise InvalidSetting("query", "is not about ranges")
     low, high = answer.hierarchy.lower, answer.hierarchy.upper
-    given = visit.asked.get("from", ""), visit.asked.get("to", "")
+    given = request.parameters.get("from", ""), request.parameters.get("to", "")
     content: dict[str, Any] = {"low": low, "high": high, "from_": given[0], "to": given[1], "part": None, "wrong": None}
     chosen = None
     if all(given):
@@ -184,9 +182,9 @@ def _calculation(visit: Visit, answer: Any) -> dict[str, Any]:
     return {**content, "chart": chart}
 
 
-def _verified(visit: Visit, found: Answered) -> dict[str, Any]:
+def _verified(request: PageRequest, found: Answered) -> dict[str, Any]:
     """What verification found: the delta that p and τ give, recomputed now."""
-    with visit.hard_at_work():
+    with request.heavy_work():
         try:
             guarantee = found.answer.verify()
             reached = found.answer.plan.verify()
