@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from thresher.console import Caller, routes
 from thresher.console import ask_form as asking
 from thresher.console.headers import HEADERS
-from thresher.errors import LedgerUnavailable
+from thresher.errors import LedgerUnavailable, StoreUnavailable
 
 PAGE = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 CANARY = "a value that nobody may see"
@@ -143,6 +143,36 @@ def test_what_breaks_is_a_page_that_tells_nothing(caplog):
     assert part.headers["x-fragment"] == "1"
     for text in (caplog.text, part.text, *(page.text for page in pages)):
         assert CANARY not in text
+
+
+def test_a_token_that_cannot_be_checked_is_a_page_too():
+    """And a part of a page for the script that asks for one."""
+
+    class Away:
+        broken = False
+
+        def caller(self, token: str) -> Caller:
+            if self.broken:
+                raise StoreUnavailable(CANARY)
+            return Caller("somebody", "analyst")
+
+    tokens = Away()
+
+    async def asked() -> list[httpx.Response]:
+        app = httpx.ASGITransport(app=Starlette(routes=routes(Broken(), tokens)))
+        async with httpx.AsyncClient(transport=app, base_url="http://console", headers=PAGE) as http:
+            mark = CSRF.search((await http.get("/login")).text)[1]
+            await http.post("/login", data={"csrf": mark, "token": "t"})
+            tokens.broken = True
+            return [await http.get("/ledger"), await http.get("/home", headers={"X-Fragment": "1"})]
+
+    with ThreadPoolExecutor(1) as thread:
+        page, part = thread.submit(asyncio.run, asked()).result()
+    for answer in (page, part):
+        assert answer.status_code == 503 and dressed(answer)
+        assert "The server cannot do this now" in answer.text and CANARY not in answer.text
+    assert "<html" in page.text and "console.css" in page.text
+    assert "<html" not in part.text
 
 
 @pytest.mark.slow

@@ -57,17 +57,11 @@ def chart(
     front: Sequence[Svg] = (),
     gutter: bool = False,
 ) -> Svg:
-    """A whole chart with the title and the description that a screen reader says.
+    """A whole chart, with the title and the description that a screen reader says.
 
-    Args:
-        behind: what is drawn between the grid lines and their labels.
-        up: the grid lines and their labels; a line with an empty label has none.
-        below: the labels under the chart.
-        height: pixels between the lowest and the highest grid line.
-        title: the name of the chart.
-        description: what the chart shows, in words.
-        front: what is drawn in front of the labels.
-        gutter: put the labels of the grid lines to the left of the chart, for curves that may begin at any height.
+    `behind` is drawn between the grid lines and their labels (`up`), `front` in front of both. `height` is from the
+    lowest to the highest grid line, in pixels. `gutter` puts the labels to the left of the chart, for curves that may
+    begin at any height.
     """
     lines, labels = [], []
     for part, label in up:

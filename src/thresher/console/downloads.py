@@ -22,7 +22,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def download(answer: Any, kind: str) -> bytes:
     """The answer as a file of this kind.
 
-    Guarantee: in a CSV no text starts as a formula would; a spreadsheet that opens it runs nothing that a device sent.
+    Guarantee: no text in a CSV starts like a formula, so a spreadsheet that opens it runs nothing that a device sent.
     """
     if kind == "csv":
         return _csv(answer.to_arrow())

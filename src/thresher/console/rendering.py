@@ -13,35 +13,15 @@ from thresher.charts import meter
 from thresher.charts.numbers import amount, count, percent, printable
 from thresher.console import assets
 
-VERBS = {
-    "histogram": "Histogram",
-    "heavy_hitters": "Heavy hitters",
-    "quantiles": "Quantiles",
-    "ranges": "Ranges",
-}
 METHODS = {
     "one-shot": "whole values, one round",
     "trie": "letter by letter",
     "hierarchy": "hierarchy",
     "search": "binary search",
 }
-STATES = {
-    "received": "Received",
-    "running": "Running",
-    "done": "Done",
-    "cancelled": "Cancelled",
-    "refused": "Refused",
-    "failed": "Failed",
-    "planned": "Planned",
-    "open": "Open",
-    "closed": "Closed",
-    "forwarded": "Counting",
-    "released": "Released",
-    "dropped": "Dropped",
-}
-
-
-ROLE_STATES = {
+_STATES = {"forwarded": "Counting"}
+"""States of queries and rounds whose names people would not understand; the others are shown by their names."""
+_ROLE_STATES = {
     "server-unavailable": "cannot be reached",
     "store-unavailable": "cannot reach its store",
     "unauthorised": "does not take this server's key",
@@ -64,10 +44,10 @@ def environment() -> Environment:
         share=share,
         when=when,
         machine_time=machine_time,
-        duration=duration,
-        verb=lambda verb: VERBS.get(verb, verb),
-        state=lambda state: STATES.get(state, state),
-        role_state=lambda state: ROLE_STATES.get(state, state.replace("-", " ")),
+        verb=lambda verb: verb.replace("_", " ").capitalize(),
+        what=lambda what: printable(what).replace("heavy_hitters", "heavy hitters"),
+        state=lambda state: _STATES.get(state, state.capitalize()),
+        role_state=lambda state: _ROLE_STATES.get(state, state.replace("-", " ")),
         printable=printable,
         sentence=sentence,
         left=left,
@@ -96,25 +76,14 @@ def share(part: float, whole: float) -> float:
     return min(max(part / whole, 0.0), 1.0) if whole > 0 else 0.0
 
 
-def when(time: float | None) -> str:
+def when(time: float) -> str:
     """A time as people read it."""
-    return "–" if time is None else _utc(time).strftime("%-d %b %Y, %H:%M UTC")
+    return _utc(time).strftime("%-d %b %Y, %H:%M UTC")
 
 
 def machine_time(time: float) -> str:
     """A time for the `datetime` attribute."""
     return _utc(time).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def duration(seconds: float | None) -> str:
-    """A span of time, roughly."""
-    if seconds is None:
-        return "–"
-    seconds = max(0, round(seconds))
-    for size, name in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {name}"
-    return f"{seconds} s"
 
 
 def _utc(time: float) -> dt.datetime:

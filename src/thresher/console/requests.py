@@ -94,15 +94,9 @@ def page(console: Console, handler: Handler, *, operator: bool = False, touch: b
 async def authenticate(console: Console, http: Request, *, operator: bool = False, touch: bool = True) -> PageRequest:
     """Find out who sends a request, and read its form. Problem pages find the result as `http.state.request`.
 
-    Args:
-        console: the console that was asked.
-        http: Starlette's request.
-        operator: let in operators only.
-        touch: count the request as use of the session.
-
-    Raises:
-        TurnedAway: without a valid session, or with an analyst's where `operator` is set.
-        Refused: for a form that is not from one of our pages, too large or too slow, or too many requests.
+    `operator` lets in operators only. `touch` counts the request as use of the session.
+    Raises `TurnedAway` without a valid session or the right role; `Refused` for too many requests, and for a form that
+    is not from one of our pages, too large or too slow.
     """
     identifier = http.cookies.get(cookie_name(http), "")
     session = console.sessions.find(identifier, touch=touch) if identifier else None

@@ -1,4 +1,4 @@
-"""Choose a verb and a target, see what it would do and cost, then ask."""
+"""Choose a verb and a target, see what the query would do and cost, then ask it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNLIKELY = Conflict(
 
 
 def show(request: PageRequest) -> Response:
-    """The form, filled from the address; where that names an attribute, with its plan."""
+    """The form, filled from the address, with its plan."""
     fields = asking.filled(request.parameters)
     fields["name"] = fields["name"] or asking.new_name()
     return _page(request, fields)

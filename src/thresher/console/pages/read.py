@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from thresher import charts
 from thresher.charts.numbers import percent
-from thresher.charts.svg import Svg
 from thresher.console import ask_form as asking
 from thresher.console.answer_tables import Page, Reading, bars, branches, reading
 from thresher.console.downloads import KINDS, download
@@ -39,6 +38,8 @@ class Answered:
     query: Query
     answer: Any
     table: Reading
+    band: Any
+    """The distribution of a number; it takes most of the time that its page takes."""
 
     @property
     def releases(self) -> list[Any]:
@@ -47,7 +48,7 @@ class Answered:
 
 
 def show(request: PageRequest) -> Response:
-    """The whole page; the address says how the table is searched and sorted, so that it can be shared."""
+    """The whole page. The address says how the table is searched and sorted, so it can be shared."""
     status = request.console.analyst.standing(request.query)
     if status.state != "done":
         return request.redirect(f"/queries/{status.id}?watch=1")
@@ -59,8 +60,7 @@ def show(request: PageRequest) -> Response:
         plan=answer.plan,
         table=found.table,
         page=_table_page(request, found.table),
-        empty=not found.table.rows if not isinstance(answer, Quantiles) else all(math.isnan(q.value) for q in answer),
-        released=len(found.table.rows),
+        empty=all(math.isnan(each.value) for each in answer) if isinstance(answer, Quantiles) else not found.table.rows,
         shape=_shape(request, found),
         rate=_rate(found),
         line=python_line(found.query, str(request.http.base_url).rstrip("/"), status.settings),
@@ -88,11 +88,11 @@ def calculate(request: PageRequest) -> Response:
     if not is_fragment(request.http):
         return show(request)
     found = _answered(request)
-    return request.page("range.html", query=found.status, **_calculation(request, found.answer))
+    return request.page("range.html", query=found.status, **_calculation(request, found))
 
 
 def verify(request: PageRequest) -> Response:
-    """Recompute the guarantee and check every row."""
+    """The result of verifying the guarantee."""
     if not is_fragment(request.http):
         return request.redirect(f"/queries/{request.query}/answer?verify=1#certificate")
     return request.page("verified.html", verified=_verified(request, _answered(request)))
@@ -120,7 +120,8 @@ def _answered(request: PageRequest, status: QueryStatus | None = None) -> Answer
 
 def _replayed(analyst: AnalystService, query: str) -> Answered:
     asked, answer = query_from_dict(analyst.status(query).query), analyst.answer(query)
-    return Answered(analyst.standing(query), asked, answer, reading(answer, asked))
+    band = answer.band() if isinstance(answer, Quantiles | Ranges) else None
+    return Answered(analyst.standing(query), asked, answer, reading(answer, asked), band)
 
 
 def _table_page(request: PageRequest, whole: Reading) -> Page:
@@ -149,22 +150,20 @@ def _shape(request: PageRequest, found: Answered) -> dict[str, Any]:
             content |= {"kind": "tree", "tree": tree, "hidden": whole - len(tree)}
         return content
     if isinstance(answer, Quantiles):
-        return {"kind": "quantiles", "found": list(answer), "chart": _quantiles_chart(answer)}
-    return {"kind": "ranges", **_calculation(request, answer)}
+        marks = [(percent(each.probability), each.value, each.probability, *each.interval) for each in answer]
+        chart = charts.distribution_svg(*found.band, title=f"Distribution of {answer.column}", marks=marks)
+        return {"kind": "quantiles", "found": list(answer), "chart": chart}
+    return {"kind": "ranges", **_calculation(request, found)}
 
 
 def _rate(found: Answered) -> float:
     """The part of the devices that the first round sampled, of all that checked in."""
-    return float(getattr(found.releases[0], "rate", found.answer.plan.sampling_rate))
+    return float(found.releases[0].rate)
 
 
-def _quantiles_chart(answer: Quantiles) -> Svg:
-    marks = [(percent(each.probability), each.value, each.probability, *each.interval) for each in answer]
-    return charts.distribution_svg(*answer.band(), title=f"Distribution of {answer.column}", marks=marks)
-
-
-def _calculation(request: PageRequest, answer: Any) -> dict[str, Any]:
-    """What the calculator shows: the range in the address, or the middle half of the bounds."""
+def _calculation(request: PageRequest, found: Answered) -> dict[str, Any]:
+    """What the calculator shows: the distribution and, where the address has a range, how many are in it."""
+    answer = found.answer
     if not isinstance(answer, Ranges):
         raise InvalidSetting("query", "is not about ranges")
     low, high = answer.hierarchy.lower, answer.hierarchy.upper
@@ -178,12 +177,12 @@ def _calculation(request: PageRequest, answer: Any) -> dict[str, Any]:
             chosen = start, stop
         except ThresherError as error:
             content["wrong"] = error
-    chart = charts.distribution_svg(*answer.band(), title=f"Distribution of {answer.column}", chosen=chosen)
+    chart = charts.distribution_svg(*found.band, title=f"Distribution of {answer.column}", chosen=chosen)
     return {**content, "chart": chart}
 
 
 def _verified(request: PageRequest, found: Answered) -> dict[str, Any]:
-    """What verification found: the delta that p and τ give, recomputed now."""
+    """Recompute the delta that p and τ give, and check every released row."""
     with request.heavy_work():
         try:
             guarantee = found.answer.verify()

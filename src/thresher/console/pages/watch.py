@@ -1,4 +1,4 @@
-"""A query on its way: rounds, completions, time left; live by server-sent events, or by reloading without scripts."""
+"""A query that runs: rounds, completions, time left. The page follows server-sent events, or reloads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def show(request: PageRequest) -> Response:
 
 
 def cancel(request: PageRequest) -> Response:
-    """Stop it; what was charged stays charged."""
+    """Stop the query; what was charged stays charged."""
     status = request.console.analyst.cancel(request.query, request.caller.name)
     return request.redirect(f"/queries/{status.id}?watch=1")
 
@@ -64,7 +64,7 @@ def _description(analyst: AnalystService, query: str) -> list[tuple[str, str]]:
 
 
 def in_short(query: dict[str, Any]) -> list[tuple[str, str]]:
-    """What a query asks, beside its verb: a name and a text each; of one that cannot be read, at most its attribute."""
+    """What a query asks, beside its verb, as names and texts. Of a query that cannot be read, at most the attribute."""
     facts = [("Attribute", ", ".join(columns(query)))]
     try:
         query_from_dict(query)
