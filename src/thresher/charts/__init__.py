@@ -8,10 +8,10 @@ a picture is made. Pictures for web pages are small SVG of our own, made in a mi
 from __future__ import annotations
 
 from thresher.charts.distribution import distribution, distribution_svg
-from thresher.charts.errors import error_lines
-from thresher.charts.experiments import Axes, Panel, Point, grid
+from thresher.charts.error_lines import error_lines
 from thresher.charts.frontier import frontier
 from thresher.charts.histogram import bar_svg, histogram
+from thresher.charts.line_grid import Axes, Panel, Point, grid
 from thresher.charts.meter import meter
 from thresher.charts.rendering import show
 from thresher.charts.timelines import check_ins, spending
