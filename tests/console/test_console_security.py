@@ -1,4 +1,4 @@
-"""Doors, forms and headers, asked over plain HTTP: what a browser would not do, but somebody might."""
+"""Sessions, forms and headers, asked over plain HTTP: what a browser would not do, but somebody might."""
 
 from __future__ import annotations
 

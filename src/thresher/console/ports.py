@@ -102,7 +102,7 @@ class SealingKey:
 
 @dataclass(frozen=True, slots=True)
 class EnrolledDevice:
-    """A device that has enrolled: when it did and was last here, each to the day."""
+    """A device that has enrolled; its times are rounded to the day."""
 
     id: str
     enrolled: float | None

@@ -16,6 +16,13 @@ from thresher.console.shared_state import Console
 from thresher.errors import NotFound, ThresherError
 from thresher.server.problem import Refused, problem_of, retry_seconds
 
+_NO_PAGE = 404, "Not found", "There is no page at this address.", "Check it for a typing error."
+_WRONG_METHOD = (
+    405,
+    "Not this way",
+    "This address takes what a form sends.",
+    "Nothing was changed. Go back and use the form.",
+)
 _AFTER_A_FAILURE = "Try again. What was charged is on the page Ledger, and no query is charged twice."
 
 
@@ -52,7 +59,11 @@ def unknown_address(console: Console, routes: Sequence[Route]) -> Endpoint:
         allowed = {"Allow": ", ".join(sorted(found))} if found else {}
         if is_fragment(http) or "text/html" not in http.headers.get("accept", ""):
             raise HTTPException(405 if found else 404, headers=allowed)
-        response = await _unknown(console, http, known=bool(found))
+        request = None
+        if http.method in ("GET", "HEAD"):
+            with contextlib.suppress(TurnedAway):
+                request = await authenticate(console, http, touch=False)
+        response = _page(console, request, *(_WRONG_METHOD if found else _NO_PAGE))
         response.headers.update(allowed)
         return response
 
@@ -65,29 +76,17 @@ def _methods(routes: Sequence[Route], path: str) -> set[str]:
     return {method for route in routes if route.matches(scope)[0] is not Match.NONE for method in route.methods or ()}
 
 
-async def _unknown(console: Console, http: Request, *, known: bool) -> Response:
-    status, title, detail, hint = (
-        (405, "Not this way", "This address takes what a form sends.", "Nothing was changed. Go back and use the form.")
-        if known
-        else (404, "Not found", "There is no page at this address.", "Check it for a typing error.")
-    )
-    request = None
-    if http.method in ("GET", "HEAD"):
-        with contextlib.suppress(TurnedAway):
-            request = await authenticate(console, http, touch=False)
-    return _page(console, request, status, title, detail, hint)
-
-
 def _problem(console: Console, http: Request, error: Exception) -> Response:
     """What to say of an error: within the page that the script fills, or as a page of its own."""
     problem = problem_of(error)
     request: PageRequest | None = getattr(http.state, "request", None)
+    title, hint = "That did not work", problem.hint
     if not isinstance(error, ThresherError):
         title, hint, request = "Something went wrong", _AFTER_A_FAILURE, None
-    elif request is None:
-        title, hint = "Turned away", problem.hint or "Try again."
-    else:
-        title, hint = ("Not found" if isinstance(error, NotFound) else "That did not work"), problem.hint
+    elif isinstance(error, NotFound):
+        title = "Not found"
+    elif isinstance(error, Refused) and request is None:
+        title, hint = "Turned away", hint or "Try again."
     if is_fragment(http):
         alert = console.templates.get_template("alert.html").render(detail=problem.detail, hint=hint)
         response: Response = HTMLResponse(alert, problem.status)
