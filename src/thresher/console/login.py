@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from thresher.console.headers import cookie_name, is_same_site, set_cookie
 from thresher.console.requests import Endpoint, authenticate, foreign_form, read_form
@@ -71,10 +71,8 @@ def _form(
     console: Console, http: Request, after: str, *, note: str = "", wrong: str = "", status: int = 200
 ) -> Response:
     number = http.cookies.get(cookie_name(http, "login"), "") or console.login_forms.start()
-    content = console.templates.get_template("login.html").render(
-        mark=console.login_forms.mark(number), next=local_path(after), note=note, wrong=wrong
-    )
-    response = HTMLResponse(content, status)
+    content = {"mark": console.login_forms.mark(number), "next": local_path(after), "note": note, "wrong": wrong}
+    response = console.render("login.html", status, **content)
     set_cookie(response, http, "login", number)
     return response
 

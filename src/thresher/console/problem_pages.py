@@ -88,8 +88,7 @@ def _problem(console: Console, http: Request, error: Exception) -> Response:
     elif isinstance(error, Refused) and request is None:
         title, hint = "Turned away", hint or "Try again."
     if is_fragment(http):
-        alert = console.templates.get_template("alert.html").render(detail=problem.detail, hint=hint)
-        response: Response = HTMLResponse(alert, problem.status)
+        response = console.render("alert.html", problem.status, detail=problem.detail, hint=hint)
     else:
         back = http.url.path.rpartition("/")[0] if request and http.method == "POST" else ""  # the form's own page
         response = _page(console, request, problem.status, title, problem.detail, hint, back)
@@ -100,9 +99,8 @@ def _problem(console: Console, http: Request, error: Exception) -> Response:
 
 def _page(
     console: Console, request: PageRequest | None, status: int, title: str, detail: str, hint: str, back: str = ""
-) -> Response:
-    """A page about a problem; without the menu for those who have not signed in."""
+) -> HTMLResponse:
     content = {"title": title, "detail": detail, "hint": hint, "back": back}
-    if request is not None:
-        return request.page("problem.html", status=status, **content)
-    return HTMLResponse(console.templates.get_template("refused.html").render(content), status)
+    if request is None:
+        return console.render("problem.html", status, **content)
+    return request.page("problem.html", status=status, **content)

@@ -61,7 +61,7 @@ class PageRequest:
             "now": self.console.clock.now(),
             "operations": self.console.operations is not None,
         }
-        return HTMLResponse(self.console.templates.get_template(template).render(content), status)
+        return self.console.render(template, status, **content)
 
     def redirect(self, path: str) -> RedirectResponse:
         """Send the browser to another page of the console."""

@@ -26,7 +26,6 @@ def routes(
     *,
     attributes: Sequence[str] = (),
     clock: Clock | None = None,
-    session_seconds: float = 3600.0,
     stopping: Callable[[], bool] = lambda: False,
     form_seconds: float = 30.0,
     compute: Compute = here,
@@ -40,7 +39,6 @@ def routes(
             where the rest is done.
         attributes: suggested on the ask page, beside those of earlier queries.
         clock: the time.
-        session_seconds: a session ends this long after it was last used.
         stopping: says when the server is about to stop, so that live pages end their connections.
         form_seconds: how long a form may take to arrive.
         compute: computes plans, by default in the thread of the request.
@@ -50,17 +48,7 @@ def routes(
     that is left: put other routes before these.
     """
     clock = clock or SystemClock()
-    console = Console(
-        analyst,
-        tokens,
-        operations,
-        clock,
-        Sessions(clock, idle=session_seconds),
-        attributes,
-        stopping,
-        compute,
-        form_seconds,
-    )
+    console = Console(analyst, tokens, operations, clock, Sessions(clock), attributes, stopping, compute, form_seconds)
     get, post = ["GET"], ["POST"]
     table: list[tuple[str, Endpoint, list[str]]] = [
         ("/static/{digest}/{name}", assets.serve, get),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jinja2 import Environment
+from starlette.responses import HTMLResponse
 
 from thresher.clock import Clock
 from thresher.console.planning_turns import PlanningTurns
@@ -67,6 +68,10 @@ class Console:
         """The status of a query; all live pages that show the query share one poll."""
         self.callers: Shared[str, Caller | None] = Shared(lambda token: self.tokens.caller(token), _POLL_SECONDS)
         """Whose a token is; all live pages of the token share one poll."""
+
+    def render(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:
+        """A page or a part of one. Without a `caller` it is for somebody who has not signed in, and has no menu."""
+        return HTMLResponse(self.templates.get_template(template).render(content), status)
 
     def _call(self, function: Callable[[AnalystService, str], Any], query: str) -> Any:
         return function(self.analyst, query)
