@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import re
 import sys
 from pathlib import Path
 
 import httpx
 import pytest
+from console_client import CSRF
 from typer.testing import CliRunner
 
 sys.path.append(str(Path(__file__).parents[1] / "fleet"))
@@ -27,7 +27,6 @@ from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, Qu
 from thresher.verbs import asking as verbs
 
 planned = functools.cache(th.plan)  # each of the doors plans the same
-CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 YEAR = 366 * 86_400
 EPSILON, DELTA = 0.25, 1e-9
 NAN = float("nan")

@@ -17,8 +17,10 @@ from thresher.clock import SystemClock
 from thresher.console import ask_form as asking
 from thresher.console import routes
 from thresher.console.pages import ask
-from thresher.console.requests import Office, Visit, enter
-from thresher.console.sessions import Sessions
+from thresher.console.planning_turns import PlanningTurns
+from thresher.console.requests import PageRequest, authenticate
+from thresher.console.sessions import Session, Sessions
+from thresher.console.shared_state import Console
 from thresher.roles.tokens import token_hash
 from thresher.server.limits import Rate, TokenBuckets
 from thresher.server.problem import Refused
@@ -100,18 +102,49 @@ def test_plans_are_made_where_the_server_says():
 
 
 def test_who_waits_for_a_plan_is_bounded_in_number():
-    planning = asking.Planning()
-    request = SimpleNamespace(headers={"x-fragment": "1"})
-    session = SimpleNamespace(token="token")
-    visit = SimpleNamespace(request=request, identifier="a", session=session, office=SimpleNamespace(planning=planning))
-    with planning.room.hold(token_hash("token"), 4):
-        answer = ask.plan(visit)
+    planning = PlanningTurns()
+    request = plan_request(Session("token", "csrf", 0.0, 0.0), planning)
+    with planning.waiting.hold(token_hash("token"), 4):
+        answer = ask.plan(request)
         assert answer.status_code == 429 and answer.headers["retry-after"] == "1"
-        planning.room.check(b"another's")
+        planning.waiting.check(b"another's")
+
+
+def plan_request(session: Session, planning: PlanningTurns) -> SimpleNamespace:
+    """What the page needs to decide whether a plan is made; the plan itself is left out."""
+    return SimpleNamespace(
+        http=SimpleNamespace(headers={"x-fragment": "1"}),
+        session=session,
+        console=SimpleNamespace(planning=planning),
+        parameters={},
+        page=lambda template, **content: SimpleNamespace(status_code=200),
+    )
+
+
+def test_only_the_newest_plan_of_a_session_is_made(monkeypatch):
+    monkeypatch.setattr(ask, "_plan", lambda request, fields: {})
+    planning = PlanningTurns()
+    one, other = (Session("token", "csrf", 0.0, 0.0) for _ in range(2))
+    requests = [plan_request(session, planning) for session in (one, one, other)]
+    answers: dict[int, int] = {}
+
+    def asked(number: int) -> None:
+        answers[number] = ask.plan(requests[number]).status_code
+
+    threads = [threading.Thread(target=asked, args=(number,)) for number in range(3)]
+    with planning.turn(token_hash("token")):
+        for number, thread in enumerate(threads):
+            thread.start()
+            while planning.waiting.open < 2 + number:  # one after the other
+                thread.join(0.001)
+    for thread in threads:
+        thread.join(60)
+    assert answers == {0: 429, 1: 200, 2: 200}
+    assert ask.plan(requests[0]).status_code == 200  # asked for again, it is the newest
 
 
 def test_plans_of_one_token_are_made_one_after_another_and_wait_for_no_other_token():
-    planning = asking.Planning()
+    planning = PlanningTurns()
     begun = threading.Event()
 
     def second() -> None:
@@ -133,27 +166,27 @@ def test_plans_of_one_token_are_made_one_after_another_and_wait_for_no_other_tok
 
 def test_whoever_has_signed_in_has_a_rate():
     sessions = Sessions(SystemClock())
-    door = SimpleNamespace(caller=lambda token: SimpleNamespace(operates=False, name="a"))
-    office = Office(None, door, None, SystemClock(), sessions, requests=TokenBuckets(Rate(0.001, 2)))
+    tokens = SimpleNamespace(caller=lambda token: SimpleNamespace(operates=False, name="a"))
+    console = Console(None, tokens, None, SystemClock(), sessions, requests=TokenBuckets(Rate(0.001, 2)))
     cookie = f"thresher-session={sessions.open('token')}"
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "scheme": "http", "server": ("x", 80)}
     request = Request({**scope, "headers": [(b"cookie", cookie.encode())]})
     for _ in range(2):
-        asyncio.run(enter(office, request))
+        asyncio.run(authenticate(console, request))
     with pytest.raises(Refused):
-        asyncio.run(enter(office, request))
+        asyncio.run(authenticate(console, request))
 
 
 def test_few_at_a_time_draw_and_verify():
-    office = Office(None, None, None, SystemClock(), Sessions(SystemClock()))
-    a, b, c = (Visit(office, None, SimpleNamespace(token=token), None, {}) for token in "abc")
+    console = Console(None, None, None, SystemClock(), Sessions(SystemClock()))
+    a, b, c = (PageRequest(console, None, SimpleNamespace(token=token), None, {}) for token in "abc")
     with contextlib.ExitStack() as held:
-        for visit in (a, a, b):
-            held.enter_context(visit.hard_at_work())
-        with pytest.raises(Refused) as refused, a.hard_at_work():  # two of one token
+        for request in (a, a, b):
+            held.enter_context(request.heavy_work())
+        with pytest.raises(Refused) as refused, a.heavy_work():  # two of one token
             pass
         assert refused.value.status == 429
-        with b.hard_at_work(), pytest.raises(Refused), c.hard_at_work():  # four in all
+        with b.heavy_work(), pytest.raises(Refused), c.heavy_work():  # four in all
             pass
-    with a.hard_at_work():
+    with a.heavy_work():
         pass

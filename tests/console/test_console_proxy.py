@@ -32,8 +32,8 @@ from thresher.server.serving import _config
 HOP = ("connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding", "host")
 
 
-class Door:
-    """Lets one token in."""
+class OneToken:
+    """Knows one token."""
 
     def caller(self, token: str) -> Caller | None:
         return Caller("maria", "analyst") if token == "the-token" else None
@@ -41,7 +41,7 @@ class Door:
 
 def config(proxies: tuple[str, ...]) -> uvicorn.Config:
     """The shipped server's own settings, around the console's pages."""
-    app = Starlette(routes=routes(Door(), Door()))
+    app = Starlette(routes=routes(OneToken(), OneToken()))
     made = _config(uvicorn, app, Settings(data_dir=Path(), proxies=proxies))
     made.load()
     return made

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import pytest
@@ -15,8 +17,8 @@ from starlette.applications import Starlette
 
 from thresher.console import Caller, routes
 from thresher.console import ask_form as asking
-from thresher.console.requests import HEADERS
-from thresher.errors import LedgerUnavailable
+from thresher.console.headers import HEADERS
+from thresher.errors import LedgerUnavailable, StoreUnavailable
 
 PAGE = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 CANARY = "a value that nobody may see"
@@ -120,18 +122,28 @@ class Broken:
         return fails
 
 
-async def walk_the_broken() -> list[httpx.Response]:
-    app = httpx.ASGITransport(app=Starlette(routes=routes(Broken(), Broken(), Broken())))
-    async with httpx.AsyncClient(transport=app, base_url="http://console", headers=PAGE) as http:
-        mark = CSRF.search((await http.get("/login")).text)[1]
-        await http.post("/login", data={"csrf": mark, "token": "t"})
-        paths = ("/", "/ask", "/queries", "/ledger", "/operate", "/queries/x", "/queries/x/events")
-        return [await http.get(path) for path in paths] + [await http.get("/home", headers={"X-Fragment": "1"})]
+def signed_in(
+    tokens: Any, asked: Callable[[httpx.AsyncClient], Awaitable[list[httpx.Response]]]
+) -> list[httpx.Response]:
+    """What is answered to somebody who has signed in to a console of which nothing else works."""
+
+    async def asking_it() -> list[httpx.Response]:
+        app = httpx.ASGITransport(app=Starlette(routes=routes(Broken(), tokens, Broken())))
+        async with httpx.AsyncClient(transport=app, base_url="http://console", headers=PAGE) as http:
+            mark = CSRF.search((await http.get("/login")).text)[1]
+            await http.post("/login", data={"csrf": mark, "token": "t"})
+            return await asked(http)
+
+    with ThreadPoolExecutor(1) as thread:  # this one has the browser's event loop in it
+        return thread.submit(asyncio.run, asking_it()).result()
 
 
 def test_what_breaks_is_a_page_that_tells_nothing(caplog):
-    with ThreadPoolExecutor(1) as thread:  # this one has the browser's event loop in it
-        *pages, part = thread.submit(asyncio.run, walk_the_broken()).result()
+    async def asked(http: httpx.AsyncClient) -> list[httpx.Response]:
+        paths = ("/", "/ask", "/queries", "/ledger", "/operate", "/queries/x", "/queries/x/events")
+        return [await http.get(path) for path in paths] + [await http.get("/home", headers={"X-Fragment": "1"})]
+
+    *pages, part = signed_in(Broken(), asked)
     for answer in pages:
         assert answer.status_code == 500
         assert dressed(answer)
@@ -143,6 +155,31 @@ def test_what_breaks_is_a_page_that_tells_nothing(caplog):
     assert part.headers["x-fragment"] == "1"
     for text in (caplog.text, part.text, *(page.text for page in pages)):
         assert CANARY not in text
+
+
+def test_a_token_that_cannot_be_checked_is_a_page_too():
+    """And a part of a page for the script that asks for one."""
+
+    class Away:
+        broken = False
+
+        def caller(self, token: str) -> Caller:
+            if self.broken:
+                raise StoreUnavailable(CANARY)
+            return Caller("somebody", "analyst")
+
+    tokens = Away()
+
+    async def asked(http: httpx.AsyncClient) -> list[httpx.Response]:
+        tokens.broken = True
+        return [await http.get("/ledger"), await http.get("/home", headers={"X-Fragment": "1"})]
+
+    page, part = signed_in(tokens, asked)
+    for answer in (page, part):
+        assert answer.status_code == 503 and dressed(answer)
+        assert "The server cannot do this now" in answer.text and CANARY not in answer.text
+    assert "<html" in page.text and "console.css" in page.text
+    assert "<html" not in part.text
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Doors, forms and headers, asked over plain HTTP: what a browser would not do, but somebody might."""
+"""Sessions, forms and headers, asked over plain HTTP: what a browser would not do, but somebody might."""
 
 from __future__ import annotations
 
@@ -119,11 +119,11 @@ def test_over_tls_cookies_are_tied_to_the_host(server):
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from thresher.console.requests import cookie_name, dressed, set_cookie
+    from thresher.console.headers import add_headers, set_cookie
 
     request = Request({"type": "http", "scheme": "https", "path": "/", "headers": [], "server": ("x", 443)})
-    response = dressed(Response(), request)
-    set_cookie(response, request, cookie_name(request), "1")
+    response = add_headers(Response(), request)
+    set_cookie(response, request, "session", "1")
     assert response.headers["set-cookie"].startswith("__Host-thresher-session=1;")
     assert "Secure" in response.headers["set-cookie"]
     assert "strict-transport-security" in response.headers
@@ -172,7 +172,7 @@ def test_only_known_static_files(server):
             answer = http.get(address)
             assert answer.status_code == 200 and "immutable" in answer.headers["cache-control"]
             assert answer.headers["x-content-type-options"] == "nosniff"
-        for path in ("/static/x/../../desk.py", "/static/0/console.css", "/static/0/%2e%2e%2fdesk.py"):
+        for path in ("/static/x/../../ports.py", "/static/0/console.css", "/static/0/%2e%2e%2fports.py"):
             assert http.get(path).status_code == 404
 
 
@@ -251,11 +251,10 @@ def test_a_thousand_sessions_make_room_where_one_token_has_the_most():
 def test_a_thing_left_for_the_next_page_is_there_once():
     sessions = Sessions(Clock())
     one, other = sessions.open("a"), sessions.open("b")
-    sessions.leave(one, "secret")
-    sessions.leave("nobody", "secret")
-    assert sessions.take(other) is None
-    assert sessions.take(one) == "secret"
-    assert sessions.take(one) is None
+    sessions.find(one).leave("secret")
+    assert sessions.find(other).take() is None
+    assert sessions.find(one).take() == "secret"
+    assert sessions.find(one).take() is None
 
 
 def test_login_forms_of_another_process_do_not_fit():

@@ -15,7 +15,7 @@ from device_cases import StillClock, checked_in, configuration
 from server_cases import histogram_request, inside
 
 from thresher.console.pages import watch
-from thresher.console.requests import Office
+from thresher.console.shared_state import Console
 from thresher.device import core as device_core
 from thresher.device.core import DeviceCore
 from thresher.device.device import Device
@@ -183,19 +183,19 @@ def test_a_live_page_ends_when_its_token_is_revoked(tmp_path):
     callers = [object(), None]
     with inside(tmp_path / "data") as server:
         query = server.ask("POST", "/v1/queries", server.token("analyst"), json=histogram_request()).json()["id"]
-        office = Office(
+        console = Console(
             server.services.coordinator,
             SimpleNamespace(caller=lambda token: callers.pop(0)),
             None,
             server.services.clock,
             SimpleNamespace(find=lambda identifier, touch: object()),
         )
-        visit = SimpleNamespace(query=query, session=SimpleNamespace(token="t", csrf="c"))
+        page = SimpleNamespace(query=query, session=SimpleNamespace(token="t", csrf="c"))
         request = SimpleNamespace(cookies={}, url=SimpleNamespace(scheme="http"))
 
         async def watched() -> list[str]:
             async with asyncio.timeout(10):
-                return [message async for message in watch._messages(office, visit, request)]
+                return [message async for message in watch._messages(console, page, request)]
 
         assert len(asyncio.run(watched())) == 1
         assert callers == []

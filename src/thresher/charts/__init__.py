@@ -1,16 +1,38 @@
-"""Pictures from plain numbers: PNG, SVG or HTML, without a network. Knows nothing of plans or releases.
+"""Pictures from plain numbers, with one file for each picture. They know nothing of plans or releases.
 
-Needs the extra `plot` (Altair and vl-convert); both are imported when a picture is made, not before.
+Pictures for files and notebooks (PNG, SVG, HTML) need the extra `plot` (Altair and vl-convert), which is imported when
+a picture is made. Pictures for web pages are small SVG of our own, made in a millisecond: `bar_svg`, `check_ins`,
+`distribution_svg`, `meter`, `spending` and `visibility`. No picture needs a network.
 """
 
 from __future__ import annotations
 
-from thresher.charts.distribution import distribution
-from thresher.charts.errors import error_lines
-from thresher.charts.experiments import Axes, Panel, Point, grid
+from thresher.charts.distribution import distribution, distribution_svg
+from thresher.charts.error_lines import error_lines
 from thresher.charts.frontier import frontier
-from thresher.charts.histogram import histogram
+from thresher.charts.histogram import bar_svg, histogram
+from thresher.charts.line_grid import Axes, Panel, Point, grid
+from thresher.charts.meter import meter
 from thresher.charts.rendering import show
+from thresher.charts.timelines import check_ins, spending
 from thresher.charts.trie import trie
+from thresher.charts.visibility import visibility
 
-__all__ = ["Axes", "Panel", "Point", "distribution", "error_lines", "frontier", "grid", "histogram", "show", "trie"]
+__all__ = [
+    "Axes",
+    "Panel",
+    "Point",
+    "bar_svg",
+    "check_ins",
+    "distribution",
+    "distribution_svg",
+    "error_lines",
+    "frontier",
+    "grid",
+    "histogram",
+    "meter",
+    "show",
+    "spending",
+    "trie",
+    "visibility",
+]

@@ -1,4 +1,4 @@
-"""A cumulative distribution with its band, and marked quantiles."""
+"""A cumulative distribution with its band and marked quantiles: for files and notebooks, and for web pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,27 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from thresher.charts.rendering import BLACK, BLUE, DEVICES, GREY, ORANGE, UNITS, altair, standing_for, styled
+from thresher.charts import svg
+from thresher.charts.numbers import amount, percent, short
+from thresher.charts.rendering import (
+    BLACK,
+    BLUE,
+    DEVICES,
+    NOTHING,
+    ORANGE,
+    UNITS,
+    altair,
+    note_alone,
+    standing_for,
+    styled,
+)
+from thresher.charts.svg import Svg
+from thresher.charts.ticks import nice_ticks
+
+Mark = tuple[str, float, float, float, float]
+"""A quantile with its interval: name, value, rank, left end, right end. A value that is not known is NaN."""
+
+_PAGE_HEIGHT = 280.0
 
 
 def distribution(
@@ -18,15 +38,14 @@ def distribution(
     title: str,
     subtitle: str,
     note: str,
-    marks: Sequence[tuple[str, float, float, float, float]] = (),
+    marks: Sequence[Mark] = (),
     truth: Sequence[float] | None = None,
     whom: str | None = None,
 ) -> Any:
     """Ranks over values, with a band from `lower` to `upper`.
 
-    Each mark is (name, value, rank, left end, right end): a point with its interval. `truth` holds the true ranks at
-    the same values, for comparison.
-    `whom` says for whom the numbers stand, where that is not everybody.
+    `truth` holds the true ranks at the same values, for comparison. `whom` says for whom the numbers stand, where that
+    is not everybody.
     Edge cases: values without a known rank (NaN) are left out of the line; the band stays.
     """
     alt = altair()
@@ -70,7 +89,56 @@ def distribution(
             at.mark_text(**names, color=BLACK).encode(text="label:N"),
         ]
     if not any(row["rank"] is not None for row in rows):
-        nothing = alt.Chart(alt.Data(values=[{"text": "nothing reached the threshold"}]))
-        layers.append(nothing.mark_text(fontSize=14, color=GREY).encode(text="text:N"))
+        layers.append(note_alone(NOTHING))
     chart = alt.layer(*layers).properties(width=620, height=340)
     return styled(chart, title, [subtitle, note, *standing_for(whom)])
+
+
+def distribution_svg(
+    values: Sequence[float],
+    ranks: Sequence[float],
+    lower: Sequence[float],
+    upper: Sequence[float],
+    *,
+    title: str,
+    marks: Sequence[Mark] = (),
+    chosen: tuple[float, float] | None = None,
+) -> Svg:
+    """The same picture for a web page, about devices that checked in. `chosen` is a range of values to shade."""
+    height, low, high = _PAGE_HEIGHT, values[0], values[-1]
+
+    def place(value: float) -> float:
+        return min(max((value - low) / (high - low), 0.0), 1.0)
+
+    xs = [place(value) for value in values]
+    known = [(x, rank) for x, rank in zip(xs, ranks, strict=True) if not math.isnan(rank)]
+    band = [*zip(xs, upper, strict=True), *reversed(list(zip(xs, lower, strict=True)))]
+    behind = [svg.stretched(svg.path(band, "band", closed=True), svg.path(known, "line"), height=height)]
+    if chosen is not None:
+        left, width = place(chosen[0]), place(chosen[1]) - place(chosen[0])
+        x, y = svg.across(left), svg.down(1, height)
+        behind.insert(0, svg.tag("rect", x=x, width=svg.across(width), y=y, height=height, class_="chosen"))
+    front = [svg.tag("text", f"of the {DEVICES} are below", x=0, y=svg.down(1, height) - 8, class_="tick")]
+    for name, value, rank, start, stop in marks:
+        y = svg.down(rank, height)
+        front.append(
+            svg.tag("line", x1=svg.across(place(start)), x2=svg.across(place(stop)), y1=y, y2=y, class_="interval")
+        )
+        if not math.isnan(value):
+            at, beside = place(value), y + (18 if rank > 0.12 else -10)
+            front.append(svg.tag("circle", cx=svg.across(at), cy=y, r=4.5, class_="point"))
+            front.append(svg.label(f"{name}: {amount(value)}", at, beside, left=at > 0.7, gap=9))
+    if not known:
+        middle = svg.down(0.5, height)
+        front.append(svg.tag("text", NOTHING, x="50%", y=middle, class_="label halo", text_anchor="middle"))
+    said = "; ".join(f"{name} are below {amount(value)}" for name, value, *_ in marks if not math.isnan(value))
+    return svg.chart(
+        *behind,
+        front=front,
+        up=[(part, percent(part)) for part in (0.0, 0.25, 0.5, 0.75, 1.0)],
+        below=[(place(tick), short(tick)) for tick in nice_ticks(low, high, 4)],
+        height=height,
+        title=title,
+        description=(f"{said}. " if said else "") + "The band holds with 95 %, with all that the threshold may hide.",
+        gutter=True,
+    )

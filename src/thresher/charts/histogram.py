@@ -1,13 +1,19 @@
-"""Released buckets with their intervals and the threshold."""
+"""Released buckets with their intervals and the threshold: for files and notebooks, and one by one for web pages."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
+from thresher.charts import svg
+from thresher.charts.numbers import shortened
 from thresher.charts.rendering import BLACK, BLUE, DEVICES, ORANGE, RED, UNITS, altair, standing_for, styled
+from thresher.charts.svg import Svg
 
 _LONGEST_LABEL = 32
+_ROW, _TALLEST = 22, 900
+"""Pixels of one row, and of all rows of a picture whose rows may be thinner than that."""
 
 
 def histogram(
@@ -22,21 +28,41 @@ def histogram(
     truth: Sequence[float] | None = None,
     confidence: float = 0.95,
     whom: str | None = None,
+    ordered: bool = False,
 ) -> Any:
-    """Bars with intervals, a line where the threshold lies, and optionally the true counts as ticks.
+    """Bars with intervals, from top to bottom in the given order, and a line where the threshold lies.
 
-    `whom` says for whom the numbers stand, where that is not everybody.
+    Args:
+        labels: the buckets' names.
+        estimates: the buckets' estimated sizes.
+        lower: lower ends of the intervals.
+        upper: upper ends of the intervals.
+        threshold: the threshold divided by the sampling rate, in units.
+        title: the picture's title.
+        subtitle: a line below it.
+        truth: true sizes, drawn as ticks.
+        confidence: the confidence of the intervals.
+        whom: for whom the numbers stand, where that is not everybody.
+        ordered: the buckets have an order of their own, such as bins and dates have. Pass all of them, in that order:
+            where there are many, rows are thinner and labels that would overlap are left out. Otherwise every row has
+            its full height and its label, so pass only as many as should be drawn, the largest first.
     """
     alt = altair()
     rows = [
-        {"order": order, "bucket": _short(label), "estimate": value, "lower": low, "upper": high}
+        {"order": order, "bucket": shortened(label, _LONGEST_LABEL), "estimate": value, "lower": low, "upper": high}
         for order, (label, value, low, high) in enumerate(zip(labels, estimates, lower, upper, strict=True))
     ]
     if truth is not None:
         for row, value in zip(rows, truth, strict=True):
             row["truth"] = value
     names = {str(row["order"]): row["bucket"] for row in rows}
-    axis = alt.Axis(title=None, labelExpr=f"{_json(names)}[datum.value]", labelLimit=260, ticks=False)
+    axis = alt.Axis(
+        title=None,
+        labelExpr=f"{json.dumps(names)}[datum.value]",
+        labelLimit=260,
+        labelOverlap="greedy" if ordered else False,
+        ticks=False,
+    )
     base = alt.Chart(alt.Data(values=rows)).encode(y=alt.Y("order:O", axis=axis, sort=None))
     bars = base.mark_bar(color=BLUE, opacity=0.75, height={"band": 0.72}).encode(
         x=alt.X(
@@ -57,16 +83,22 @@ def histogram(
     if truth is not None:
         layers.append(base.mark_tick(color=ORANGE, thickness=3, height={"band": 0.8}).encode(x="truth:Q"))
         note += " Orange ticks: the truth."
-    chart = alt.layer(*layers).properties(width=560, height=max(60, 22 * len(rows)))
+    tall = max(60, _ROW * len(rows))
+    chart = alt.layer(*layers).properties(width=560, height=min(tall, _TALLEST) if ordered else tall)
     return styled(chart, title, [subtitle, note, *standing_for(whom)])
 
 
-def _short(label: str) -> str:
-    printable = "".join(character if character.isprintable() else "�" for character in label)
-    return printable if len(printable) <= _LONGEST_LABEL else printable[: _LONGEST_LABEL - 1] + "…"
-
-
-def _json(names: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(names)
+def bar_svg(estimate: float, lower: float, upper: float, threshold: float, most: float) -> Svg:
+    """One bucket for a web page: a bar with its interval and the threshold. A list of bars shares the scale `most`."""
+    across = [svg.across(min(value / most, 1.0)) for value in (estimate, lower, upper, threshold)]
+    return svg.tag(
+        "svg",
+        svg.tag("rect", x=0, y=4, width=across[0], height=18, rx=3, class_="bar"),
+        svg.tag("line", x1=across[1], x2=across[2], y1=13, y2=13, class_="interval"),
+        svg.tag("line", x1=across[3], x2=across[3], y1=0, y2=26, class_="mark"),
+        class_="row-bar",
+        width="100%",
+        height=26,
+        aria_hidden="true",
+        focusable="false",
+    )

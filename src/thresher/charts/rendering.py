@@ -13,8 +13,10 @@ BLUE, ORANGE, GREEN, RED, GREY, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E0
 
 UNITS, DEVICES = "units", "devices that checked in"
 """Whom an axis counts: everybody in a table, or those of a fleet that a round was open to."""
+NOTHING = "nothing reached the threshold"
 
 _FORMATS = (".png", ".svg", ".html")
+_SAVING: dict[str, dict[str, Any]] = {".html": {"inline": True}, ".png": {"scale_factor": 2}}
 
 
 def altair() -> Any:
@@ -26,6 +28,13 @@ def altair() -> Any:
 def standing_for(whom: str | None) -> list[str]:
     """A line that says for whom a picture's numbers stand, where that is not everybody."""
     return [] if whom is None else [f"Numbers stand for {whom}."]
+
+
+def note_alone(text: str) -> Any:
+    """Text in the middle of a picture that has nothing else to show."""
+    return (
+        altair().Chart(altair().Data(values=[{"text": text}])).mark_text(fontSize=14, color=GREY).encode(text="text:N")
+    )
 
 
 def styled(chart: Any, title: str, subtitle: str | list[str]) -> Any:
@@ -54,10 +63,6 @@ def show(chart: Any, path: str | Path | None) -> Any:
         return chart
     file = file_target(Path(path), setting="plot")
     check_format(file)
-    if file.suffix.lower() == ".html":
-        chart.save(str(file), inline=True)
-    elif file.suffix.lower() == ".png":
-        chart.save(str(file), scale_factor=2)
-    else:
-        chart.save(str(file))
+    kind = file.suffix.lower()
+    chart.save(str(file), format=kind[1:], **_SAVING.get(kind, {}))
     return chart

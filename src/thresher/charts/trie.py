@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from thresher.charts.rendering import BLACK, BLUE, DEVICES, GREY, UNITS, altair, standing_for, styled
+from thresher.charts.numbers import short, shortened
+from thresher.charts.rendering import BLACK, BLUE, DEVICES, NOTHING, UNITS, altair, note_alone, standing_for, styled
 
 _ROW = 25
 _COLUMN = 150
@@ -30,15 +31,14 @@ def trie(
     """
     alt = altair()
     if not labels:
-        empty = alt.Chart(alt.Data(values=[{"text": "nothing reached the threshold"}]))
-        words = empty.mark_text(fontSize=14, color=GREY).encode(text="text:N")
-        return styled(words.properties(width=420, height=80), title, [subtitle, *standing_for(whom)])
+        nothing = note_alone(NOTHING).properties(width=420, height=80)
+        return styled(nothing, title, [subtitle, *standing_for(whom)])
     depths, rows = _layout(parents)
     nodes = [
         {
             "depth": depth,
             "row": row,
-            "label": f"{_short(label)}  {_rounded(estimate)}",
+            "label": f"{shortened(label, _LONGEST_LABEL)}  {short(round(estimate))}",
             "estimate": estimate,
             "kind": "whole value" if whole else "prefix",
         }
@@ -97,15 +97,3 @@ def _layout(parents: Sequence[int | None]) -> tuple[list[int], list[float]]:
             next_row += 1
         waiting += below[::-1]
     return depths, rows
-
-
-def _rounded(estimate: float) -> str:
-    for size, unit in ((1e9, "bn"), (1e6, "M"), (1e4, "k")):
-        if estimate >= size:
-            scale = 1e3 if unit == "k" else size
-            return f"{estimate / scale:.3g}{unit}"
-    return f"{estimate:,.0f}"
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"

@@ -93,7 +93,8 @@ def words_of(verb: str) -> str:
 
 def reads_ranges(verb: str) -> bool:
     """Whether ranges are read off a verb's answer."""
-    return hasattr(get_type_hints(function_of(verb))["return"], "count")
+    answer: type[Answer] = get_type_hints(function_of(verb))["return"]
+    return answer.reads_ranges
 
 
 def table_command(verb: str) -> Callable[..., None]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from thresher.console.rendering import amount, count, percent, printable
+from thresher.charts.numbers import amount, count, percent, printable
 from thresher.verbs.answer import Answer, Bar
 from thresher.verbs.trie import Trie, TrieNode
 

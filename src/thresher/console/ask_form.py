@@ -6,7 +6,6 @@ verb whose settings come in groups, of which one is used, has a field `VERB_grou
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import inspect
@@ -14,12 +13,9 @@ import itertools
 import json
 import math
 import secrets
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast, get_args
-from weakref import WeakValueDictionary
 
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.privacy import plan as make_plan
@@ -29,8 +25,6 @@ from thresher.protocol.messages import QueryRequest, RoundSettings
 from thresher.protocol.rates import MOST_ROUNDS, SAMPLED_BY, SampledBy
 from thresher.roles.computing import Compute, here
 from thresher.roles.coordinator.admission import check_columns
-from thresher.server.limits import Shares
-from thresher.server.problem import Refused
 from thresher.verbs.asking import Target, function_of, functions, make
 from thresher.verbs.query import Query, queries
 from thresher.verbs.settings import Setting, read_number, read_whole, settings_of
@@ -105,57 +99,6 @@ def defaults() -> dict[str, str]:
             usual = setting.example() or ("" if setting.required or setting.default is None else str(setting.default))
             found[form.field(setting.name)] = usual
     return found
-
-
-_MOST_WAITING = 16
-_WAITING_EACH = 4
-_MOST_SESSIONS = 1000
-
-
-class _Turn:
-    """Of one caller; forgotten when nobody waits for it."""
-
-    __slots__ = ("__weakref__", "lock")
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-
-
-def _too_many_plans() -> Refused:
-    return Refused(429, "planner-busy", "A newer plan was asked for, or too many are.", retry_after=1)
-
-
-class Planning:
-    """Plans of one token are made one at a time, and of those that a session waits for only the latest."""
-
-    def __init__(self) -> None:
-        self.room = Shares(_MOST_WAITING, _WAITING_EACH, _too_many_plans)
-        """Held by those that wait for their turn: each of them holds a thread."""
-        self._lock = threading.Lock()
-        self._turns: WeakValueDictionary[bytes, _Turn] = WeakValueDictionary()
-        self._numbers = itertools.count(1)
-        self._latest: OrderedDict[str, int] = OrderedDict()
-
-    @contextlib.contextmanager
-    def turn(self, caller: bytes) -> Iterator[None]:
-        """Wait until no other plan of the caller is made."""
-        with self._lock:
-            turn = self._turns.setdefault(caller, _Turn())
-        with turn.lock:
-            yield
-
-    def draw(self, session: str) -> int:
-        """A number; a later one of the same session takes its place."""
-        number = next(self._numbers)
-        self._latest[session] = number
-        self._latest.move_to_end(session)
-        while len(self._latest) > _MOST_SESSIONS:
-            self._latest.popitem(last=False)
-        return number
-
-    def is_latest(self, session: str, number: int) -> bool:
-        """Whether the session still waits for this one."""
-        return self._latest.get(session) == number
 
 
 def filled(given: Mapping[str, str]) -> dict[str, str]:

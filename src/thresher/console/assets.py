@@ -1,4 +1,4 @@
-"""Style, scripts and the mark: read once, compressed once, named by their content so that browsers may keep them."""
+"""The style sheet, the scripts and the logo: read and compressed once, and named by their content, for caches."""
 
 from __future__ import annotations
 
@@ -37,23 +37,18 @@ def _assets() -> dict[str, Asset]:
 
 
 def address(name: str) -> str:
-    """Where a page finds an asset; it changes when the asset does."""
+    """The address of an asset; it changes when the content does."""
     return f"/static/{_assets()[name].digest}/{name}"
 
 
-def serve(request: Request) -> Response:
-    """An asset by its address; only these files exist, whatever the path says."""
+async def serve(request: Request) -> Response:
+    """An asset by its address. There are no other files than these, whatever the path says."""
     asset = _assets().get(request.path_params["name"])
     if asset is None or asset.digest != request.path_params["digest"]:
         return Response("Not found", 404, media_type="text/plain")
-    headers = {
-        "Cache-Control": "public, max-age=31536000, immutable",
-        "Vary": "Accept-Encoding",
-        "X-Content-Type-Options": "nosniff",
-        "Cross-Origin-Resource-Policy": "same-origin",
-    }
+    content = asset.content
+    headers = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(
-            asset.compressed, headers={**headers, "Content-Encoding": "gzip"}, media_type=f"{asset.kind}; charset=utf-8"
-        )
-    return Response(asset.content, headers=headers, media_type=f"{asset.kind}; charset=utf-8")
+        content = asset.compressed
+        headers["Content-Encoding"] = "gzip"
+    return Response(content, headers=headers, media_type=f"{asset.kind}; charset=utf-8")

@@ -1,4 +1,4 @@
-"""What the console needs of the server: the analyst's desk, the door, and the operator's levers.
+"""What the console needs of the server: services for analysts and operators, and whose a token is.
 
 The console sees releases and public numbers only, because these protocols offer nothing else.
 """
@@ -27,52 +27,42 @@ class Caller:
         return self.role == "operator"
 
 
-class Doorkeeper(Protocol):
-    """Knows whose a token is."""
+class TokenChecker(Protocol):
+    """Says whose a token is."""
 
     def caller(self, token: str) -> Caller | None:
         """The caller, or None for a token that is unknown, expired or revoked, or not an analyst's or operator's."""
-        ...
 
 
-class Desk(Protocol):
+class AnalystService(Protocol):
     """What an analyst may do; the coordinator does it."""
 
     def preview(self, request: QueryRequest) -> PlanPreview:
         """What a query would do; charges nothing."""
-        ...
 
     def submit(self, request: QueryRequest, by: str) -> QueryStatus:
         """Charge and run a query; the same name again returns the first one."""
-        ...
 
     def cancel(self, query: str, by: str) -> QueryStatus:
         """Stop a query; nothing is refunded."""
-        ...
 
     def status(self, query: str) -> QueryStatus:
         """Where a query stands; `NotFound` if there is none."""
-        ...
 
     def standing(self, query: str) -> QueryStatus:
-        """Where a query stands, without its lists of values: cheap, to look at again and again."""
-        ...
+        """The same without its lists of values: cheap enough to be polled."""
 
     def queries(self) -> Sequence[QueryStatus]:
         """All queries, without their lists of values."""
-        ...
 
     def answer(self, query: str) -> Any:
         """The answer of a query that is done, replayed from its stored releases."""
-        ...
 
     def ledger_view(self) -> LedgerView:
         """The budget and every charge."""
-        ...
 
     def fleet_view(self) -> FleetView:
         """The fleet at a glance."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +102,7 @@ class SealingKey:
 
 @dataclass(frozen=True, slots=True)
 class EnrolledDevice:
-    """A device that has enrolled: when it did and was last here, each to the day."""
+    """A device that has enrolled; its times are rounded to the day."""
 
     id: str
     enrolled: float | None
@@ -125,48 +115,36 @@ class Operations(Protocol):
 
     def enrolment_keys(self) -> Sequence[EnrolmentKey]:
         """All enrolment keys."""
-        ...
 
     def make_enrolment_key(self, name: str, *, days: float | None, devices: int | None) -> str:
         """A new key; it is shown this once."""
-        ...
 
     def revoke_enrolment_key(self, key: str) -> None:
-        """No further device enrols with it; those enrolled stay."""
-        ...
+        """Let no further device enrol with it; those enrolled stay."""
 
     def devices(self, key: str) -> tuple[int, Sequence[EnrolledDevice]]:
         """How many devices enrolled with a key, and those that did last; `NotFound` if there is no such key."""
-        ...
 
     def revoke_device(self, device: str) -> None:
-        """Nothing more is taken of it; reports that were taken stay."""
-        ...
+        """Accept no more reports of it; reports that were accepted stay."""
 
     def revoke_devices(self, key: str) -> None:
-        """The key and every device that enrolled with it."""
-        ...
+        """Revoke the key and every device that enrolled with it."""
 
     def tokens(self) -> Sequence[Token]:
         """All tokens of analysts and operators."""
-        ...
 
     def make_token(self, name: str, role: CallerRole, *, days: float | None) -> str:
         """A new token; it is shown this once."""
-        ...
 
     def revoke_token(self, token: str) -> None:
-        """The token opens nothing any more, and its sessions end."""
-        ...
+        """Make the token invalid; its sessions end."""
 
     def dropped_reports(self) -> tuple[int, int]:
         """How many reports of all rounds were malformed, and how many came twice."""
-        ...
 
     def sealing_keys(self) -> Sequence[SealingKey]:
         """The aggregator's keys, the current one first."""
-        ...
 
     def rotate_key(self) -> SealingKey:
         """A new current key; open rounds keep theirs."""
-        ...

@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import unicodedata
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from thresher._version import __version__
+from thresher.charts import meter
+from thresher.charts.numbers import amount, count, percent, printable
 from thresher.console import assets
 
-METHODS = {
-    "one-shot": "whole values, one round",
-    "trie": "letter by letter",
-    "hierarchy": "hierarchy",
-    "search": "binary search",
-}
-STATES = {
-    "received": "Received",
-    "running": "Running",
-    "done": "Done",
-    "cancelled": "Cancelled",
-    "refused": "Refused",
-    "failed": "Failed",
-    "planned": "Planned",
-    "open": "Open",
-    "closed": "Closed",
-    "forwarded": "Counting",
-    "released": "Released",
-    "dropped": "Dropped",
-}
-
-
-ROLE_STATES = {
+_STATES = {"forwarded": "Counting"}
+"""States of queries and rounds whose names people would not understand; the others are shown by their names."""
+_ROLE_STATES = {
     "server-unavailable": "cannot be reached",
     "store-unavailable": "cannot reach its store",
     "unauthorised": "does not take this server's key",
@@ -58,32 +38,16 @@ def environment() -> Environment:
         share=share,
         when=when,
         machine_time=machine_time,
-        duration=duration,
         verb=lambda verb: verb.replace("_", " ").capitalize(),
-        state=lambda state: STATES.get(state, state),
-        role_state=lambda state: ROLE_STATES.get(state, state.replace("-", " ")),
+        what=lambda what: printable(what).replace("heavy_hitters", "heavy hitters"),
+        state=lambda state: _STATES.get(state, state.capitalize()),
+        role_state=lambda state: _ROLE_STATES.get(state, state.replace("-", " ")),
         printable=printable,
         sentence=sentence,
         left=left,
     )
-    made.globals.update(asset=assets.address, version=__version__)
+    made.globals.update(asset=assets.address, meter=meter, version=__version__)
     return made
-
-
-def count(value: float | None) -> str:
-    """A number of people or devices: whole, with thousands separated."""
-    return "–" if value is None or math.isnan(value) else f"{value:,.0f}"
-
-
-def amount(value: float | None) -> str:
-    """An epsilon, a delta or a measured value, in as few digits as say it: 1, 0.25, 1e-8, 1,234.5."""
-    if value is None or math.isnan(value):
-        return "–"
-    if value == 0 or 1e-3 <= abs(value) < 1e15:
-        text = f"{value:,.4f}" if abs(value) < 10 else f"{value:,.2f}" if abs(value) < 10_000 else f"{value:,.0f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    mantissa, _, exponent = f"{value:.3g}".partition("e")
-    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 
 def left(value: float) -> str:
@@ -101,54 +65,19 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def percent(value: float | None) -> str:
-    """A part of a whole."""
-    if value is None or math.isnan(value):
-        return "–"
-    if 0 < value < 0.0001:
-        return "< 0.01 %"
-    if 0.9999 < value < 1:
-        return "> 99.99 %"
-    text = f"{100 * value:.{1 if value >= 0.1 else 2}f}"
-    return f"{text.rstrip('0').rstrip('.')} %"
-
-
 def share(part: float, whole: float) -> float:
     """How much of a whole, from 0 to 1; 0 where there is no whole."""
     return min(max(part / whole, 0.0), 1.0) if whole > 0 else 0.0
 
 
-def when(time: float | None) -> str:
+def when(time: float) -> str:
     """A time as people read it."""
-    return "–" if time is None else _utc(time).strftime("%-d %b %Y, %H:%M UTC")
+    return _utc(time).strftime("%-d %b %Y, %H:%M UTC")
 
 
 def machine_time(time: float) -> str:
     """A time for the `datetime` attribute."""
     return _utc(time).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def duration(seconds: float | None) -> str:
-    """A span of time, roughly."""
-    if seconds is None:
-        return "–"
-    seconds = max(0, round(seconds))
-    for size, name in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {name}"
-    return f"{seconds} s"
-
-
-def printable(text: Any) -> str:
-    """A value as one line: controls, and marks that would reorder what is around them, become visible.
-
-    Joiners stay, since Persian, Indic scripts and emoji are written with them.
-    """
-    return "".join(character if _shows(character) else "\ufffd" for character in str(text))
-
-
-def _shows(character: str) -> bool:
-    return character.isprintable() or character in "\u200c\u200d" or unicodedata.category(character) == "Zs"
 
 
 def _utc(time: float) -> dt.datetime:

@@ -1,287 +1,156 @@
-"""One request to the console: who asks, what they sent, and what every response carries.
+"""Requests of people who have signed in: who sends them, and what they send.
 
-Pages are plain functions of a visit; everything about doors, forms and headers happens here, before and after them.
+Pages are plain functions from a `PageRequest` to a response. What must happen before them happens here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hmac
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, quote
 
-from jinja2 import Environment
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from thresher.clock import Clock
-from thresher.console.ask_form import Planning
-from thresher.console.ports import Caller, Desk, Doorkeeper, Operations
-from thresher.console.rendering import environment
-from thresher.console.sessions import LoginForms, Session, Sessions
-from thresher.errors import NotFound, ThresherError
-from thresher.protocol.messages import QueryStatus
-from thresher.roles.computing import Compute, here, on_behalf_of
+from thresher.console.headers import cookie_name, is_fragment, is_same_site, set_cookie
+from thresher.console.ports import Caller
+from thresher.console.sessions import Session
+from thresher.console.shared_state import Console
+from thresher.roles.computing import on_behalf_of
 from thresher.roles.tokens import token_hash
-from thresher.server.limits import Bodies, Rate, Shares, Streams, TokenBuckets, read_body, stated_length
-from thresher.server.problem import Refused, problem_of
-from thresher.server.shared_looks import Shared
+from thresher.server.limits import read_body, stated_length
+from thresher.server.problem import Refused
 
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-    "Cache-Control": "no-store",
-}
-LARGEST_FORM = 256 << 10
-_FORM_BYTES, _FORM_BYTES_EACH = 64 << 20, 4 << 20
-_LOGINS = Rate(5, 200)
-_HEAVY, _HEAVY_EACH = 4, 2
-_LOOK_SECONDS = 0.4
-_REQUESTS = Rate(100, 1_000)
-
-
-def _busy() -> Refused:
-    return Refused(429, "busy", "Too much is being computed at the moment.", hint="Try again in a few seconds.")
+_LARGEST_FORM = 256 << 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Office:
-    """What all pages share."""
+class PageRequest:
+    """A request of somebody who has signed in. `http` is Starlette's request, `form` the fields that were posted."""
 
-    desk: Desk
-    door: Doorkeeper
-    operations: Operations | None
-    clock: Clock
-    sessions: Sessions
-    attributes: Sequence[str] = ()
-    stopping: Callable[[], bool] = lambda: False
-    planning: Planning = field(default_factory=Planning)
-    compute: Compute = here
-    """Where plans are made."""
-    forms: LoginForms = field(default_factory=LoginForms)
-    form_seconds: float = 30.0
-    """How long a form may take to arrive."""
-    logins: TokenBuckets = field(default_factory=lambda: TokenBuckets(_LOGINS, most=10_000))
-    """How often one address may try to sign in; kept in memory only."""
-    requests: TokenBuckets = field(default_factory=lambda: TokenBuckets(_REQUESTS, most=10_000))
-    """How often whoever has signed in with a token may ask for something."""
-    streams: Streams = field(default_factory=lambda: Streams(200, 50))
-    bodies: Bodies = field(default_factory=lambda: Bodies(_FORM_BYTES, _FORM_BYTES_EACH))
-    """Bytes of forms that are being read."""
-    heavy: Shares = field(default_factory=lambda: Shares(_HEAVY, _HEAVY_EACH, _busy))
-    """Held while a picture is drawn or a guarantee recomputed: each takes a processor for seconds."""
-    answers: dict[str, Any] = field(default_factory=dict)
-    """Answers that were read lately; a release never changes, so neither do they."""
-    facts: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-    """What queries that were watched lately ask."""
-    templates: Environment = field(default_factory=environment)
-    standings: Shared[str, QueryStatus] = field(init=False)
-    """Where a query stands; one look for all live pages that show it."""
-    callers: Shared[str, Caller | None] = field(init=False)
-    """Whose a token is; one look for all its live pages."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "standings", Shared(lambda query: self.desk.standing(query), _LOOK_SECONDS))
-        object.__setattr__(self, "callers", Shared(lambda token: self.door.caller(token), _LOOK_SECONDS))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Visit:
-    """A request by somebody who has signed in."""
-
-    office: Office
-    request: Request
+    console: Console
+    http: Request
     session: Session
     caller: Caller
     form: dict[str, str]
 
-    def hard_at_work(self) -> contextlib.AbstractContextManager[None]:
-        """Few at a time may take a processor for seconds; others are asked to come again."""
-        return self.office.heavy.hold(token_hash(self.session.token))
+    def heavy_work(self) -> contextlib.AbstractContextManager[None]:
+        """Hold one of the few places for work that takes a processor for seconds, or refuse."""
+        return self.console.heavy.hold(token_hash(self.session.token))
 
     @property
-    def identifier(self) -> str:
-        """The session's identifier, from the cookie."""
-        return self.request.cookies.get(cookie_name(self.request), "")
-
-    @property
-    def asked(self) -> dict[str, str]:
-        """The settings in the address; of several with one name, the last."""
-        return dict(self.request.query_params)
+    def parameters(self) -> dict[str, str]:
+        """The parameters of the address; of several with one name, the last."""
+        return dict(self.http.query_params)
 
     @property
     def query(self) -> str:
-        """The query that the address names."""
-        return str(self.request.path_params["query"])
+        """The id of the query that the address names."""
+        return str(self.http.path_params["query"])
 
     def page(self, template: str, *, status: int = 200, **content: Any) -> HTMLResponse:
-        """A page with what every page needs."""
+        """Render a template with what every page needs."""
         content |= {
             "caller": self.caller,
             "csrf": self.session.csrf,
-            "path": self.request.url.path,
-            "now": self.office.clock.now(),
-            "operations": self.office.operations is not None,
+            "path": self.http.url.path,
+            "now": self.console.clock.now(),
+            "operations": self.console.operations is not None,
         }
-        return HTMLResponse(self.office.templates.get_template(template).render(content), status)
+        return self.console.render(template, status, **content)
 
-    def go(self, path: str) -> RedirectResponse:
-        """Go on to another page of ours."""
+    def redirect(self, path: str) -> RedirectResponse:
+        """Send the browser to another page of the console."""
         return RedirectResponse(path, 303)
 
 
-Handler = Callable[[Visit], Response]
+Handler = Callable[[PageRequest], Response]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def page(office: Office, handler: Handler, *, operator: bool = False, touch: bool = True) -> Endpoint:
-    """A page for those who have signed in; the handler runs in a thread, since planning and reading take a while."""
+class TurnedAway(Exception):
+    """Somebody may not come in; `response` says so, or leads to the login page."""
 
-    async def endpoint(request: Request) -> Response:
-        visit = await enter(office, request, operator=operator, touch=touch)
-        if isinstance(visit, Response):
-            return dressed(visit, request)
-        with on_behalf_of(token_hash(visit.session.token)):
-            return dressed(await run_in_threadpool(_handled, handler, visit), request)
+    def __init__(self, response: Response) -> None:
+        super().__init__()
+        self.response = response
+
+
+def page(console: Console, handler: Handler, *, operator: bool = False, touch: bool = True) -> Endpoint:
+    """A page for people who have signed in. The handler runs in a thread, because planning and reading take a while."""
+
+    async def endpoint(http: Request) -> Response:
+        request = await authenticate(console, http, operator=operator, touch=touch)
+        with on_behalf_of(token_hash(request.session.token)):
+            return await run_in_threadpool(handler, request)
 
     return endpoint
 
 
-async def enter(office: Office, request: Request, *, operator: bool = False, touch: bool = True) -> Visit | Response:
-    """The visit of somebody who may come in, or the response that turns them away."""
-    identifier = request.cookies.get(cookie_name(request), "")
-    session = office.sessions.find(identifier, touch=touch) if identifier else None
+async def authenticate(console: Console, http: Request, *, operator: bool = False, touch: bool = True) -> PageRequest:
+    """Find out who sends a request, and read its form. Problem pages find the result as `http.state.request`.
+
+    `operator` lets in operators only. `touch` counts the request as use of the session.
+    Raises `TurnedAway` without a valid session or the right role; `Refused` for too many requests, and for a form that
+    is not from one of our pages, too large or too slow.
+    """
+    identifier = http.cookies.get(cookie_name(http), "")
+    session = console.sessions.find(identifier, touch=touch) if identifier else None
     caller = None
     if session is not None:
-        office.requests.take(token_hash(session.token))
-        try:
-            caller = await run_in_threadpool(office.door.caller, session.token)
-        except ThresherError as error:
-            return _alert(office, error)
+        console.requests.take(token_hash(session.token))
+        caller = await run_in_threadpool(console.tokens.caller, session.token)
     if session is None or caller is None:
-        return to_login(request, ended=bool(identifier))
+        raise TurnedAway(_to_login(http, ended=bool(identifier)))
     form: dict[str, str] = {}
-    if request.method == "POST":
-        with office.bodies.hold(token_hash(session.token), stated_length(request.scope["headers"], LARGEST_FORM)):
-            read = await read_form(request, office.form_seconds)
-        given = request.headers.get("x-csrf-token") or ("" if read is None else read.get("csrf", ""))
-        if read is None or not same_site(request) or not hmac.compare_digest(given.encode(), session.csrf.encode()):
-            return refusal(office, 403, "This form is not from this page.", "Reload the page and send it again.")
-        form = read
-    visit = Visit(office, request, session, caller, form)
+    if http.method == "POST":
+        with console.bodies.hold(token_hash(session.token), stated_length(http.scope["headers"], _LARGEST_FORM)):
+            form = await read_form(http, console.form_seconds, _LARGEST_FORM)
+        if not (is_same_site(http) and hmac.compare_digest(form.get("csrf", "").encode(), session.csrf.encode())):
+            raise foreign_form("Reload the page and send it again.")
+    request = http.state.request = PageRequest(console, http, session, caller, form)
     if operator and not caller.operates:
-        return visit.page(
-            "problem.html", status=403, title="For operators", detail="This page needs an operator's token.", hint=""
-        )
-    return visit
+        content = {"title": "For operators", "detail": "This page needs an operator's token.", "hint": ""}
+        raise TurnedAway(request.page("problem.html", status=403, **content))
+    return request
 
 
-def to_login(request: Request, *, ended: bool) -> Response:
-    """Where somebody who is not signed in goes. Scripts get a status that they understand, pages are sent on."""
-    if is_fragment(request):
+def foreign_form(hint: str) -> Refused:
+    """The refusal of a form that none of our pages can have sent."""
+    return Refused(403, "foreign-form", "This form is not from this page.", hint=hint)
+
+
+def _to_login(http: Request, *, ended: bool) -> Response:
+    """Send a browser to the login page, and from there back; our script gets a status that it understands."""
+    if is_fragment(http):
         return Response("Sign in again.", 401, media_type="text/plain")
-    where = "/login"
-    if request.method == "GET" and request.url.path != "/":
-        where += "?next=" + quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""), safe="")
-    response = RedirectResponse(where + (("&" if "?" in where else "?") + "ended=1" if ended else ""), 303)
+    settings = []
+    if http.method == "GET" and http.url.path != "/":
+        back = http.url.path + (f"?{http.url.query}" if http.url.query else "")
+        settings.append(f"next={quote(back, safe='')}")
     if ended:
-        drop_cookie(response, request, cookie_name(request))
+        settings.append("ended=1")
+    response = RedirectResponse("/login" + (f"?{'&'.join(settings)}" if settings else ""), 303)
+    if ended:
+        set_cookie(response, http, "session", "")
     return response
 
 
-def _handled(handler: Handler, visit: Visit) -> Response:
-    try:
-        return handler(visit)
-    except ThresherError as error:
-        if is_fragment(visit.request):
-            return _alert(visit.office, error)
-        title = "Not found" if isinstance(error, NotFound) else "That did not work"
-        path, problem = visit.request.url.path, problem_of(error)
-        return visit.page(
-            "problem.html",
-            status=problem.status,
-            title=title,
-            detail=problem.detail,
-            hint=problem.hint,
-            back=path.rpartition("/")[0] if visit.request.method == "POST" else "",  # the page that the form is on
-        )
+async def read_form(http: Request, seconds: float, largest: int) -> dict[str, str]:
+    """The fields of a form; of several with one name, the last. Empty if the body is not a form.
 
-
-def _alert(office: Office, error: ThresherError) -> Response:
-    problem = problem_of(error)
-    alert = office.templates.get_template("alert.html").render(detail=problem.detail, hint=problem.hint)
-    return HTMLResponse(alert, problem.status)
-
-
-def refusal(office: Office, status: int, detail: str, hint: str, *, title: str = "Turned away") -> Response:
-    """A page for a request that is turned away before it is anybody's."""
-    template = office.templates.get_template("refused.html")
-    return HTMLResponse(template.render(title=title, detail=detail, hint=hint), status)
-
-
-async def read_form(request: Request, seconds: float, largest: int = LARGEST_FORM) -> dict[str, str] | None:
-    """The fields of a form; of several with one name, the last. None if it is not a form.
-
-    Edge cases: `Refused` if it is longer than `largest`, or takes longer than `seconds` to arrive.
+    Raises:
+        Refused: if the form is longer than `largest` bytes, or takes longer than `seconds` to arrive.
     """
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
-        return None
-    body = await read_body(request.scope["headers"], request.receive, largest, seconds)
+    if http.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
+        return {}
+    body = await read_body(http.scope["headers"], http.receive, largest, seconds)
     try:
         fields = parse_qs(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=200)
     except ValueError:
-        return None
+        return {}
     return {name: values[-1] for name, values in fields.items()}
-
-
-def same_site(request: Request) -> bool:
-    """Whether the browser says that one of our own pages sent this. Browsers that do not say are not turned away."""
-    return request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
-
-
-def is_fragment(request: Request) -> bool:
-    """Whether a script of ours asks for a part of a page."""
-    return "x-fragment" in request.headers
-
-
-def dressed(response: Response, request: Request) -> Response:
-    """The response with the headers that every page has."""
-    for name, value in HEADERS.items():
-        response.headers.setdefault(name, value)
-    if is_fragment(request):
-        response.headers["X-Fragment"] = "1"  # so that no script takes a proxy's own page for a part of ours
-    if is_secure(request):
-        response.headers.setdefault("Strict-Transport-Security", "max-age=31536000")
-    return response
-
-
-def is_secure(request: Request) -> bool:
-    """Whether the page came over TLS."""
-    return bool(request.url.scheme == "https")
-
-
-def cookie_name(request: Request) -> str:
-    """Over TLS a name that browsers tie to this host and to TLS."""
-    return "__Host-thresher-session" if is_secure(request) else "thresher-session"
-
-
-def set_cookie(response: Response, request: Request, name: str, value: str) -> None:
-    """A cookie that scripts cannot read and other sites cannot send."""
-    response.set_cookie(name, value, path="/", secure=is_secure(request), httponly=True, samesite="strict")
-
-
-def drop_cookie(response: Response, request: Request, name: str) -> None:
-    """Take a cookie back; browsers hear of one that is tied to TLS only where this is said as it was set."""
-    response.delete_cookie(name, path="/", secure=is_secure(request), httponly=True, samesite="strict")

@@ -102,6 +102,8 @@ class Answer(Tabular):
 
     counted: ClassVar[bool] = False
     """Whether each row is a bucket with an estimate, to be drawn as a bar."""
+    reads_ranges: ClassVar[bool] = False
+    """Whether `count(low, high)` and `fraction(low, high)` read ranges off it."""
 
     @property
     def plan(self) -> Plan:

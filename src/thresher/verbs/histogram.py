@@ -205,10 +205,6 @@ class Histogram(Answer):
     def __getitem__(self, bucket: Any) -> ReleasedBucket:
         return self.release[bucket]
 
-    def in_order(self) -> list[ReleasedBucket]:
-        """The rows in the natural order of their buckets, where they have one; else largest first."""
-        return sorted(self, key=lambda row: row.bucket) if self.query.question.ordered else list(self)
-
     def to_arrow(self) -> pa.Table:
         """The released rows; with a domain also its other buckets, without numbers, and a column `status`."""
         table = self.release.table
@@ -255,12 +251,10 @@ class Histogram(Answer):
         return Shown((first, *COUNTS), rows, "bucket" if question.ordered else "estimate", not question.ordered)
 
     def bars(self, most: int) -> list[Bar]:
-        """The largest buckets; all bins or dates in their order where there are not too many."""
-        rows = self.in_order() if len(self) <= 2 * most else list(self)
-        return [
-            Bar(self.query.question.label(row.bucket), row.estimate, *row.interval)
-            for row in rows[: 2 * most if self.query.question.ordered else most]
-        ]
+        """The largest buckets; bins and dates, of which twice as many are shown, in their own order."""
+        question, rows = self.query.question, list(self)
+        rows = sorted(rows[: 2 * most], key=lambda row: row.bucket) if question.ordered else rows[:most]
+        return [Bar(question.label(row.bucket), row.estimate, *row.interval) for row in rows]
 
     def compared(self, truth: Truth, ranges: Sequence[tuple[float, float]] = ()) -> list[Line]:
         """Each released bucket with the number that truly hold it."""

@@ -147,6 +147,7 @@ class Ranges(Answer):
 
     query: RangesQuery
     hierarchy: Hierarchy
+    reads_ranges: ClassVar[bool] = True
 
     @property
     def column(self) -> str:

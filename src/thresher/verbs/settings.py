@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
+from thresher.charts.numbers import amount
 from thresher.errors import InvalidSetting
 from thresher.privacy.settings import check_count
 
@@ -72,6 +73,12 @@ class Setting:
     def read(self, text: Any) -> Any:
         """The value that somebody typed, on a form or a command line."""
         return text
+
+    def in_words(self, value: Any) -> str:
+        """A value as people read it beside the setting's title."""
+        if isinstance(value, list):
+            return ", ".join(map(self.in_words, value))
+        return amount(value) if isinstance(value, int | float) else str(value)
 
     def example(self) -> str:
         """The text that a form is filled with."""
@@ -165,6 +172,12 @@ class Choice(Setting):
         """The words and their labels."""
         return self.options
 
+    def in_words(self, value: Any) -> str:
+        """The label, without what explains it."""
+        if isinstance(value, Mapping):
+            return "; ".join(f"{column}: {self.in_words(each)}" for column, each in value.items())
+        return self.options[value].partition(": ")[0]
+
     def check(self, value: Any) -> Any:
         """One of the words; None where the setting may be left out. A mapping from columns is left for the verb."""
         if isinstance(value, Mapping):
@@ -178,6 +191,12 @@ class Choice(Setting):
 @dataclass(frozen=True)
 class Edges(Setting):
     """Edges of bins, or how many equal ones there are."""
+
+    def in_words(self, value: Any) -> str:
+        """How many bins, from where to where; of several columns, for each."""
+        if isinstance(value, Mapping):
+            return "; ".join(f"{column}: {self.in_words(edges)}" for column, edges in value.items())
+        return f"{len(value) - 1:,} from {amount(value[0])} to {amount(value[-1])}"
 
     def read(self, text: Any) -> Any:
         """Edges with commas between, or a whole number."""
@@ -195,6 +214,10 @@ class Listed(Setting):
 
     input: ClassVar[str] = "lines"
     option_type: ClassVar[Any] = Path
+
+    def in_words(self, value: Any) -> str:
+        """How many there are."""
+        return f"{len(value):,} values"
 
     def check(self, value: Any) -> Any:
         """The list once and for all; a single text is left for the verb to refuse."""

@@ -1,1 +1,1 @@
-"""One module a page; each handler takes a visit and returns a response."""
+"""One module for each page. A handler takes a `PageRequest` and returns a response."""

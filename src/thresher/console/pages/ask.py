@@ -1,15 +1,19 @@
-"""Choose a verb and a target, see what it would do and cost, then ask."""
+"""Choose a verb and a target, see what the query would do and cost, then ask it."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from starlette.responses import Response
 
+from thresher import charts
+from thresher.charts.svg import Svg
 from thresher.console import ask_form as asking
-from thresher.console import pictures
-from thresher.console.requests import Visit, is_fragment
+from thresher.console.headers import is_fragment
+from thresher.console.requests import PageRequest
 from thresher.errors import Conflict, ThresherError
+from thresher.privacy.binomial import reach
 from thresher.protocol.messages import PlanPreview
 from thresher.roles.coordinator.outlines import columns
 from thresher.roles.tokens import token_hash
@@ -21,75 +25,72 @@ _UNLIKELY = Conflict(
 )
 
 
-def show(visit: Visit) -> Response:
-    """The form, filled from the address; where that names an attribute, with its plan."""
-    fields = asking.filled(visit.asked)
+def show(request: PageRequest) -> Response:
+    """The form, filled from the address, with its plan."""
+    fields = asking.filled(request.parameters)
     fields["name"] = fields["name"] or asking.new_name()
-    return _page(visit, fields)
+    return _page(request, fields)
 
 
-def plan(visit: Visit) -> Response:
-    """The plan alone, for the script that follows the sliders."""
-    if not is_fragment(visit.request):
-        return show(visit)
-    desk, caller = visit.office.planning, token_hash(visit.session.token)
-    ticket = desk.draw(visit.identifier)
-    later = Response("A newer plan was asked for, or too many are.", 429, {"Retry-After": "1"}, "text/plain")
+def plan(request: PageRequest) -> Response:
+    """The plan alone, for the script that follows the sliders. Of the plans of one session only the newest is made."""
+    if not is_fragment(request.http):
+        return show(request)
+    this = request.session.newest_plan = object()
     try:
-        # One of a caller at a time: a slider must not fill the server with plans that nobody waits for.
-        with desk.room.hold(caller), desk.turn(caller):
-            if not desk.is_latest(visit.identifier, ticket):
-                return later
-            return visit.page("plan.html", **_plan(visit, asking.filled(visit.asked)))
+        with request.console.planning.turn(token_hash(request.session.token)):
+            if request.session.newest_plan is this:
+                return request.page("plan.html", **_plan(request, asking.filled(request.parameters)))
     except Refused:
-        return later
+        pass
+    return Response("A newer plan was asked for, or too many are.", 429, {"Retry-After": "1"}, "text/plain")
 
 
-def ask(visit: Visit) -> Response:
-    """Charge and run, then watch. What is refused comes back with the form and the reason.
+def ask(request: PageRequest) -> Response:
+    """Charge the query and run it, then watch it. A query that is refused comes back with the form and the reason.
 
-    What may give no answer comes back too, with a second button; nothing is charged before that one is used.
+    A query that may give no answer comes back too, with a second button; nothing is charged before that one is used.
     """
-    fields = asking.filled(visit.form)
+    analyst, fields = request.console.analyst, asking.filled(request.form)
     try:
-        request = asking.to_request(fields, visit.office.compute)
-        if visit.asked.get("agreed") != asking.agreement(fields):
-            # What the button said it spends is what is spent, also if settings change under it.
+        query = asking.to_request(fields, request.console.compute)
+        if request.parameters.get("agreed") != asking.agreement(fields):
+            # What is spent is what the button said, also if settings change under it.
             raise Conflict("The settings are not those of the plan that was shown.", hint="See the plan for them now.")
-        against = [caution.code for caution in visit.office.desk.preview(request).warnings]
-        if not set(against) <= set(visit.asked.get("anyway", "").split(",")):
-            return _page(visit, fields, _UNLIKELY, anyway=",".join(against))
-        status = visit.office.desk.submit(request, visit.caller.name)
+        against = [caution.code for caution in analyst.preview(query).warnings]
+        if not set(against) <= set(request.parameters.get("anyway", "").split(",")):
+            return _page(request, fields, _UNLIKELY, anyway=",".join(against))
+        status = analyst.submit(query, request.caller.name)
     except ThresherError as error:
-        # A refused query keeps its name; what is asked next is another one.
-        return _page(visit, {**fields, "name": asking.new_name()}, asking.as_on_the_form(error, fields))
-    return visit.go(f"/queries/{status.id}")
+        # A refused query keeps its name, so the next one gets another.
+        return _page(request, {**fields, "name": asking.new_name()}, asking.as_on_the_form(error, fields))
+    return request.redirect(f"/queries/{status.id}")
 
 
-def _page(visit: Visit, fields: dict[str, str], error: ThresherError | None = None, anyway: str = "") -> Response:
-    known = {column for query in visit.office.desk.queries() for column in columns(query.query)}
-    content = _plan(visit, fields)
+def _page(
+    request: PageRequest, fields: dict[str, str], error: ThresherError | None = None, anyway: str = ""
+) -> Response:
+    known = {column for query in request.console.analyst.queries() for column in columns(query.query)}
     refused = None if error is None else problem_of(error)
-    return visit.page(
+    return request.page(
         "ask.html",
         status=200 if refused is None else refused.status,
         fields=fields,
-        attributes=sorted({*visit.office.attributes, *known}),
+        attributes=sorted({*request.console.attributes, *known}),
         defaults=asking.defaults(),
         forms=asking.verb_forms(),
         refused=refused,
-        **{**content, "anyway": anyway},
+        **{**_plan(request, fields), "anyway": anyway},
     )
 
 
-def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
+def _plan(request: PageRequest, fields: dict[str, str]) -> dict[str, Any]:
     """What the plan's part of the page shows: a preview, or why there is none."""
     empty: dict[str, Any] = {
         "preview": None,
         "problem": None,
         "wrong": "",
         "chart": "",
-        "meter": pictures.meter,
         "waiting": False,
         "anyway": "",
         "agreed": asking.agreement(fields),
@@ -99,7 +100,7 @@ def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
         fields = {**fields, "attribute": "attribute"}
         empty["waiting"] = True
     try:
-        preview: PlanPreview = visit.office.desk.preview(asking.to_request(fields, visit.office.compute))
+        preview: PlanPreview = request.console.analyst.preview(asking.to_request(fields, request.console.compute))
     except ThresherError as error:
         problem = problem_of(asking.as_on_the_form(error, fields))
         return {**empty, "problem": problem, "wrong": asking.field_of(error, fields)}
@@ -114,6 +115,12 @@ def _plan(visit: Visit, fields: dict[str, str]) -> dict[str, Any]:
         "promise": promise,
         "guarantees": guarantees,
         "words": [words for words in preview.words if words not in guarantees.in_words()],
-        "chart": pictures.seen(preview.sampling_rate, preview.threshold, preview.smallest_visible),
-        "ledger": visit.office.desk.ledger_view(),
+        "chart": visibility_chart(preview.sampling_rate, preview.threshold, preview.smallest_visible),
+        "ledger": request.console.analyst.ledger_view(),
     }
+
+
+def visibility_chart(rate: float, threshold: int, smallest_visible: int) -> Svg:
+    """What a plan will see, from buckets of half the threshold to twelve times the smallest visible bucket."""
+    sizes = np.unique(np.geomspace(max(threshold / 2, 1), 12 * smallest_visible, 120).round())
+    return charts.visibility(sizes.tolist(), reach(sizes, threshold, rate).tolist(), smallest_visible)

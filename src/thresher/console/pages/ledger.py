@@ -4,32 +4,22 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from thresher.console import pictures
-from thresher.console.pages.queries import page_number
-from thresher.console.requests import Visit
-
-_PAGE = 50
+from thresher import charts
+from thresher.console.pages.paging import paged
+from thresher.console.requests import PageRequest
 
 
-def show(visit: Visit) -> Response:
+def show(request: PageRequest) -> Response:
     """The budget and a page of its charges, newest first."""
-    ledger, now = visit.office.desk.ledger_view(), visit.office.clock.now()
-    states = {query.id: query.state for query in visit.office.desk.queries()}
-    charges = sorted(ledger.charges, key=lambda charge: -charge.id)
-    last = max(1, -(-len(charges) // _PAGE))
-    number = min(max(page_number(visit.asked.get("page", "1")), 1), last)
-    return visit.page(
+    analyst, now = request.console.analyst, request.console.clock.now()
+    ledger = analyst.ledger_view()
+    epsilons = [(charge.time, charge.epsilon) for charge in ledger.charges]
+    deltas = [(charge.time, charge.delta) for charge in ledger.charges]
+    return request.page(
         "ledger.html",
+        **paged(sorted(ledger.charges, key=lambda charge: -charge.id), request.parameters.get("page", "1")),
         ledger=ledger,
-        charges=charges[(number - 1) * _PAGE : number * _PAGE],
-        states=states,
-        number=number,
-        last=last,
-        epsilon_chart=pictures.spending(
-            [(charge.time, charge.epsilon) for charge in ledger.charges], ledger.epsilon, now, name="epsilon"
-        ),
-        delta_chart=pictures.spending(
-            [(charge.time, charge.delta) for charge in ledger.charges], ledger.delta, now, name="delta"
-        ),
-        meter=pictures.meter,
+        epsilon_chart=charts.spending(epsilons, ledger.epsilon, now, name="epsilon"),
+        delta_chart=charts.spending(deltas, ledger.delta, now, name="delta"),
+        states={query.id: query.state for query in analyst.queries()},
     )

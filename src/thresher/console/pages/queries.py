@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from starlette.responses import Response
 
-from thresher.console.pages.home import newest_first, progress
-from thresher.console.requests import Visit
+from thresher.console.pages.paging import paged
+from thresher.console.requests import PageRequest
+from thresher.protocol.messages import QueryStatus
 
-_PAGE = 50
+RUNNING = ("received", "running")
+"""The states of a query that has not ended."""
 
 
-def show(visit: Visit) -> Response:
-    """A page of the list; `?state=` keeps those in one state."""
-    every = newest_first(visit.office.desk.queries())
-    state = visit.asked.get("state", "")
-    kept = [query for query in every if query.state == state] if state else every
-    last = max(1, -(-len(kept) // _PAGE))
-    number = min(max(page_number(visit.asked.get("page", "1")), 1), last)
-    shown = kept[(number - 1) * _PAGE : number * _PAGE]
-    return visit.page(
+def show(request: PageRequest) -> Response:
+    """A page of the list; `?state=` keeps the queries in one state."""
+    every = newest_first(request.console.analyst.queries())
+    state = request.parameters.get("state", "")
+    return request.page(
         "queries.html",
-        queries=shown,
-        number=number,
-        last=last,
-        found=len(kept),
+        **paged([query for query in every if state in ("", query.state)], request.parameters.get("page", "1")),
         state=state,
         states=sorted({query.state for query in every}),
-        progress={query.id: progress(query) for query in shown},
     )
 
 
-def page_number(text: str) -> int:
-    """A page's number from an address; anything else is the first."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
+def newest_first(queries: Sequence[QueryStatus]) -> list[QueryStatus]:
+    """Queries by when they were asked."""
+    return sorted(queries, key=lambda query: -query.created)
+
+
+def progress(query: QueryStatus) -> float:
+    """How far a query is, from 0 to 1: a released round counts as 1, an open one by its completions."""
+    if query.state == "done":
+        return 1.0
+    done = 0.0
+    for each in query.rounds:
+        if each.state == "released":
+            done += 1
+        elif each.state in ("closed", "forwarded"):
+            done += 0.95
+        elif each.target:
+            done += 0.9 * min(1.0, each.completed / each.target)
+    return min(done / max(query.rounds_planned, 1), 1.0)

@@ -8,18 +8,20 @@ from typing import Any
 
 from starlette.responses import Response
 
-from thresher.console import pictures
+from thresher import charts
+from thresher.charts.numbers import percent
 from thresher.console.answer_tables import Page, Reading, bars, branches, reading
 from thresher.console.downloads import KINDS, download
-from thresher.console.pages.queries import page_number
+from thresher.console.headers import is_fragment
+from thresher.console.pages.paging import page_number
+from thresher.console.ports import AnalystService
 from thresher.console.python_line import python_line
-from thresher.console.requests import Visit, is_fragment
+from thresher.console.requests import PageRequest
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.protocol.messages import QueryStatus
 from thresher.verbs.answer import Answer
 from thresher.verbs.settings import read_number
 
-_KEPT = 8
 _TREE, _WHOLE_TREE = 300, 3000
 
 
@@ -30,30 +32,31 @@ class Answered:
     status: QueryStatus
     answer: Answer
     table: Reading
+    band: Any
+    """The distribution of a number; it takes most of the time that its page takes."""
 
 
-def show(visit: Visit) -> Response:
-    """The whole page; the address says how the table is searched and sorted, so that it can be shared."""
-    status = visit.office.desk.standing(visit.query)
+def show(request: PageRequest) -> Response:
+    """The whole page. The address says how the table is searched and sorted, so it can be shared."""
+    status = request.console.analyst.standing(request.query)
     if status.state != "done":
-        return visit.go(f"/queries/{status.id}?watch=1")
-    found = _answered(visit, status)
+        return request.redirect(f"/queries/{status.id}?watch=1")
+    found = _answered(request, status)
     answer = found.answer
-    return visit.page(
+    return request.page(
         "read.html",
         query=status,
         plan=answer.plan,
         table=found.table,
-        page=_table_page(visit, found.table),
+        page=_table_page(request, found.table),
         empty=answer.empty,
-        released=len(found.table.rows),
-        shape=_shape(visit, found),
+        shape=_shape(request, found),
         rate=_rate(found),
-        line=python_line(answer.query, str(visit.request.base_url).rstrip("/"), status.settings),
+        line=python_line(answer.query, str(request.http.base_url).rstrip("/"), status.settings),
         certificates=[release.certificate() for release in answer.releases],
         guarantees=None if status.guarantees is None else status.guarantees.values,
         downloads=list(KINDS),
-        verified=_verified(visit, found) if "verify" in visit.asked else None,
+        verified=_verified(request, found) if "verify" in request.parameters else None,
         private=answer.private,
         stands_for=answer.stands_for,
         closed_early=any(each.target is not None and each.completed >= each.target for each in status.rounds),
@@ -61,58 +64,56 @@ def show(visit: Visit) -> Response:
     )
 
 
-def table(visit: Visit) -> Response:
+def table(request: PageRequest) -> Response:
     """The table alone, for the script that searches and sorts."""
-    if not is_fragment(visit.request):
-        return visit.go(f"/queries/{visit.query}/answer")
-    found = _answered(visit)
-    return visit.page("table.html", query=found.status, table=found.table, page=_table_page(visit, found.table))
+    if not is_fragment(request.http):
+        return request.redirect(f"/queries/{request.query}/answer")
+    found = _answered(request)
+    return request.page("table.html", query=found.status, table=found.table, page=_table_page(request, found.table))
 
 
-def calculate(visit: Visit) -> Response:
+def calculate(request: PageRequest) -> Response:
     """The range calculator's answer."""
-    if not is_fragment(visit.request):
-        return show(visit)
-    found = _answered(visit)
-    return visit.page("range.html", query=found.status, **_calculation(visit, found.answer))
+    if not is_fragment(request.http):
+        return show(request)
+    found = _answered(request)
+    return request.page("range.html", query=found.status, **_calculation(request, found))
 
 
-def verify(visit: Visit) -> Response:
-    """Recompute the guarantee and check every row."""
-    if not is_fragment(visit.request):
-        return visit.go(f"/queries/{visit.query}/answer?verify=1#certificate")
-    return visit.page("verified.html", verified=_verified(visit, _answered(visit)))
+def verify(request: PageRequest) -> Response:
+    """The result of verifying the guarantee."""
+    if not is_fragment(request.http):
+        return request.redirect(f"/queries/{request.query}/answer?verify=1#certificate")
+    return request.page("verified.html", verified=_verified(request, _answered(request)))
 
 
-def save(visit: Visit) -> Response:
+def save(request: PageRequest) -> Response:
     """The answer as a file."""
-    kind = str(visit.request.path_params["kind"])
-    found = _answered(visit)
-    with visit.hard_at_work():
+    kind = str(request.http.path_params["kind"])
+    found = _answered(request)
+    with request.heavy_work():
         content = download(found.answer, kind)
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", found.status.what).strip("-") or found.status.id
     headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
     return Response(content, headers=headers, media_type=KINDS[kind])
 
 
-def _answered(visit: Visit, status: QueryStatus | None = None) -> Answered:
-    """The answer; replayed from the releases once and kept, since a release never changes."""
-    status = status or visit.office.desk.standing(visit.query)
+def _answered(request: PageRequest, status: QueryStatus | None = None) -> Answered:
+    """The answer of the query that the address names; the answers that were read last are kept."""
+    status = status or request.console.analyst.standing(request.query)
     if status.state != "done":
         raise InvalidSetting("query", "has no answer yet", hint="Watch it until it is done.")
-    kept = visit.office.answers
-    found: Answered | None = kept.get(status.id)
-    if found is None:
-        answer = visit.office.desk.answer(status.id)
-        found = Answered(status, answer, reading(answer))
-        while len(kept) >= _KEPT:
-            kept.pop(next(iter(kept)), None)
-        kept[status.id] = found
+    found: Answered = request.console.answers(_replayed, status.id)
     return found
 
 
-def _table_page(visit: Visit, whole: Reading) -> Page:
-    asked = visit.asked
+def _replayed(analyst: AnalystService, query: str) -> Answered:
+    answer = analyst.answer(query)
+    return Answered(analyst.standing(query), answer, reading(answer), answer.band())
+
+
+def _table_page(request: PageRequest, whole: Reading) -> Page:
+    asked = request.parameters
     direction = {"up": False, "down": True}.get(asked.get("direction", ""))
     return whole.page(
         search=asked.get("search", "")[:200],
@@ -122,29 +123,29 @@ def _table_page(visit: Visit, whole: Reading) -> Page:
     )
 
 
-def _shape(visit: Visit, found: Answered) -> dict[str, Any]:
+def _shape(request: PageRequest, found: Answered) -> dict[str, Any]:
     """What is shown above the table: bars, a tree, a distribution, a calculator; whatever the answer has."""
     answer = found.answer
     threshold = answer.plan.threshold / _rate(found)
     shown = bars(answer)
     most = max([threshold * 1.15, *(bar.upper for bar in shown)])
     content: dict[str, Any] = {
-        "bars": [(bar, pictures.bar(bar.estimate, bar.lower, bar.upper, threshold, most)) for bar in shown],
+        "bars": [(bar, charts.bar_svg(bar.estimate, bar.lower, bar.upper, threshold, most)) for bar in shown],
         "threshold": threshold,
         "counted": answer.counted,
         "tree": None,
         "chart": None,
-        "calculator": reads_ranges(answer),
+        "calculator": answer.reads_ranges,
     }
     if answer.trie is not None:
-        nodes = _WHOLE_TREE if visit.asked.get("tree") == "whole" else _TREE
+        nodes = _WHOLE_TREE if request.parameters.get("tree") == "whole" else _TREE
         tree = branches(answer.trie, nodes)
-        hidden = len(answer.trie.without_chains()) - len(tree)
-        content |= {"tree": tree, "hidden": hidden, "meter": pictures.meter}
-    if content["calculator"]:
-        return content | _calculation(visit, answer)
-    if (band := answer.band()) is not None:
-        content["chart"] = pictures.distribution(*band, title=_title(answer), marks=answer.marks())
+        content |= {"tree": tree, "hidden": len(answer.trie.without_chains()) - len(tree)}
+    if answer.reads_ranges:
+        return content | _calculation(request, found)
+    if found.band is not None:
+        marks = [(percent(part), value, part, low, high) for part, value, low, high in answer.marks()]
+        content["chart"] = charts.distribution_svg(*found.band, title=_title(answer), marks=marks)
     return content
 
 
@@ -157,17 +158,13 @@ def _title(answer: Answer) -> str:
     return f"Distribution of {', '.join(answer.columns)}"
 
 
-def reads_ranges(answer: Answer) -> bool:
-    """Whether ranges are read off an answer."""
-    return hasattr(answer, "fraction")
-
-
-def _calculation(visit: Visit, answer: Any) -> dict[str, Any]:
-    """What the calculator shows: the range in the address, or the middle half of the bounds."""
-    if not reads_ranges(answer):
+def _calculation(request: PageRequest, found: Answered) -> dict[str, Any]:
+    """What the calculator shows: the distribution and, where the address has a range, how many are in it."""
+    answer: Any = found.answer
+    if not answer.reads_ranges:
         raise InvalidSetting("query", "is not about ranges")
     low, high = answer.hierarchy.lower, answer.hierarchy.upper
-    given = visit.asked.get("from", ""), visit.asked.get("to", "")
+    given = request.parameters.get("from", ""), request.parameters.get("to", "")
     content: dict[str, Any] = {"low": low, "high": high, "from_": given[0], "to": given[1], "part": None, "wrong": None}
     chosen = None
     if all(given):
@@ -177,12 +174,13 @@ def _calculation(visit: Visit, answer: Any) -> dict[str, Any]:
             chosen = start, stop
         except ThresherError as error:
             content["wrong"] = error
-    return {**content, "chart": pictures.distribution(*answer.band(), title=_title(answer), chosen=chosen)}
+    chart = charts.distribution_svg(*found.band, title=_title(answer), chosen=chosen)
+    return {**content, "chart": chart}
 
 
-def _verified(visit: Visit, found: Answered) -> dict[str, Any]:
-    """What verification found: the delta that p and τ give, recomputed now."""
-    with visit.hard_at_work():
+def _verified(request: PageRequest, found: Answered) -> dict[str, Any]:
+    """Recompute the delta that p and τ give, and check every released row."""
+    with request.heavy_work():
         try:
             guarantee = found.answer.verify()
             reached = found.answer.plan.verify()

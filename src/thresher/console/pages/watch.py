@@ -1,4 +1,4 @@
-"""A query on its way: rounds, completions, time left; live by server-sent events, or by reloading without scripts."""
+"""A query that runs: rounds, completions, time left. The page follows server-sent events, or reloads."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from thresher.console import pictures
-from thresher.console.pages.home import progress
-from thresher.console.rendering import METHODS, amount
-from thresher.console.requests import Endpoint, Office, Visit, cookie_name, dressed, enter
+from thresher.console.headers import cookie_name
+from thresher.console.pages.queries import RUNNING, progress
+from thresher.console.ports import AnalystService
+from thresher.console.requests import Endpoint, PageRequest, TurnedAway, authenticate
+from thresher.console.shared_state import Console
 from thresher.errors import ThresherError
 from thresher.protocol.messages import QueryStatus
 from thresher.roles.coordinator.outlines import columns
 from thresher.roles.tokens import token_hash
+from thresher.verbs.asking import function_of
 from thresher.verbs.query import query_from_dict
+from thresher.verbs.settings import settings_of
 
 _EVERY = 0.5
 _HEARTBEAT = 15.0
 _LONGEST_STREAM = 3600.0
-_KEPT = 256
-_RUNNING = ("received", "running")
 
 
-def show(visit: Visit) -> Response:
+def show(request: PageRequest) -> Response:
     """A query's page: its answer when there is one, its progress until then."""
-    status = visit.office.desk.standing(visit.query)
-    if status.state == "done" and "watch" not in visit.asked:
-        return visit.go(f"/queries/{status.id}/answer")
-    return visit.page("watch.html", **_content(visit.office, status))
+    status = request.console.analyst.standing(request.query)
+    if status.state == "done" and "watch" not in request.parameters:
+        return request.redirect(f"/queries/{status.id}/answer")
+    return request.page("watch.html", **_content(request.console, status))
 
 
-def cancel(visit: Visit) -> Response:
-    """Stop it; what was charged stays charged."""
-    status = visit.office.desk.cancel(visit.query, visit.caller.name)
-    return visit.go(f"/queries/{status.id}?watch=1")
+def cancel(request: PageRequest) -> Response:
+    """Stop the query; what was charged stays charged."""
+    status = request.console.analyst.cancel(request.query, request.caller.name)
+    return request.redirect(f"/queries/{status.id}?watch=1")
 
 
-def _content(office: Office, status: QueryStatus) -> dict[str, Any]:
+def _content(console: Console, status: QueryStatus) -> dict[str, Any]:
     current = next((each for each in reversed(status.rounds) if each.state != "released"), None)
     return {
         "query": status,
@@ -51,54 +52,36 @@ def _content(office: Office, status: QueryStatus) -> dict[str, Any]:
         "current": current,
         "done": sum(each.state == "released" for each in status.rounds),
         "progress": progress(status),
-        "meter": pictures.meter,
-        "ended": status.state not in _RUNNING,
+        "ended": status.state not in RUNNING,
         "said": said(status),
-        "in_short": _facts(office, status.id),
-        "now": office.clock.now(),
+        "in_short": console.descriptions(_description, status.id),
+        "now": console.clock.now(),
     }
 
 
-def _facts(office: Office, query: str) -> list[tuple[str, str]]:
-    """What a query asks; it never changes, so it is read whole once."""
-    kept = office.facts
-    found = kept.get(query)
-    if found is None:
-        found = in_short(office.desk.status(query).query)
-        while len(kept) >= _KEPT:
-            kept.pop(next(iter(kept)), None)
-        kept[query] = found
-    return found
+def _description(analyst: AnalystService, query: str) -> list[tuple[str, str]]:
+    return in_short(analyst.status(query).query)
 
 
 def in_short(query: dict[str, Any]) -> list[tuple[str, str]]:
-    """What a query asks, beside its verb: a name and a text each; of one that cannot be read, at most its attribute."""
-    facts = [("Attribute", ", ".join(columns(query)))]
+    """What a query asks, beside its verb, as names and texts. Of a query that cannot be read, at most the attribute."""
     try:
-        query_from_dict(query)
+        asked = query_from_dict(query)
     except ThresherError:
-        return [(name, text) for name, text in facts if text]
-    question = query.get("question", {})
-    if "edges" in question:
-        edges = question["edges"]
-        facts.append(("Counted in", f"{len(edges) - 1:,} bins from {amount(edges[0])} to {amount(edges[-1])}"))
-    if "every" in question:
-        facts.append(("Counted by", str(question["every"])))
-    if query.get("domain"):
-        facts.append(("Public list", f"{len(query['domain']):,} values"))
-    if "probabilities" in query:
-        facts.append(("Quantiles", ", ".join(map(amount, query["probabilities"]))))
-    if "lower" in query:
-        facts.append(("Bounds", f"{amount(query['lower'])} to {amount(query['upper'])}"))
-    if "method" in query:
-        facts.append(("Method", METHODS.get(query["method"], query["method"])))
-    return [(name, text) for name, text in facts if text]
+        attribute = ", ".join(columns(query))
+        return [("Attribute", attribute)] if attribute else []
+    described, settings = settings_of(function_of(asked.verb)), asked.settings()
+    return [
+        ("Attribute" if name == "column" else described[name].title, described[name].in_words(value))
+        for name, value in settings.items()
+        if value is not None
+    ]
 
 
 def said(status: QueryStatus) -> str:
     """One sentence for a screen reader; it changes when a round does, not with every report."""
     done = sum(each.state == "released" for each in status.rounds)
-    if status.state in _RUNNING:
+    if status.state in RUNNING:
         return f"{done} of at most {status.rounds_planned} rounds released."
     words = {
         "done": "The answer is ready.",
@@ -109,53 +92,53 @@ def said(status: QueryStatus) -> str:
     return words[status.state]
 
 
-def events(office: Office) -> Endpoint:
+def events(console: Console) -> Endpoint:
     """Progress as server-sent events: the changing part of the page, whenever the query's status changed."""
 
-    async def endpoint(request: Request) -> Response:
-        visit = await enter(office, request, touch=False)
-        if isinstance(visit, Response):
-            # An event source cannot follow a redirect to a page; a status tells it to stop.
-            return dressed(Response("Sign in again.", 401, media_type="text/plain"), request)
+    async def endpoint(http: Request) -> Response:
         try:
-            await office.standings(visit.query)
+            request = await authenticate(console, http, touch=False)
+        except TurnedAway:
+            # An event source cannot follow a redirect to a page; a status tells it to stop.
+            return Response("Sign in again.", 401, media_type="text/plain")
+        try:
+            await console.standings(request.query)
         except ThresherError:
-            return dressed(Response("No such query.", 404, media_type="text/plain"), request)
+            return Response("No such query.", 404, media_type="text/plain")
 
-        caller = token_hash(visit.session.token)
-        office.streams.check(caller)  # while there still can be an answer that says no
+        caller = token_hash(request.session.token)
+        console.streams.check(caller)  # while there still can be an answer that says no
 
         async def stream() -> AsyncIterator[str]:
-            with office.streams.hold(caller):
-                async for message in _messages(office, visit, request):
+            with console.streams.hold(caller):
+                async for message in _messages(console, request, http):
                     yield message
 
-        response = StreamingResponse(stream(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
-        return dressed(response, request)
+        return StreamingResponse(stream(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     return endpoint
 
 
-async def _messages(office: Office, visit: Visit, request: Request) -> AsyncIterator[str]:
-    template = office.templates.get_template("watch_body.html")
-    identifier = request.cookies.get(cookie_name(request), "")
+async def _messages(console: Console, request: PageRequest, http: Request) -> AsyncIterator[str]:
+    template = console.templates.get_template("watch_body.html")
+    identifier = http.cookies.get(cookie_name(http), "")
     last: QueryStatus | None = None
     quiet, lived = 0.0, 0.0
-    while lived < _LONGEST_STREAM and not office.stopping():
-        if office.sessions.find(identifier, touch=False) is None:
+    while lived < _LONGEST_STREAM and not console.stopping():
+        if console.sessions.find(identifier, touch=False) is None:
             return
         try:
             # A token that was revoked ends what it opened, this stream too.
-            if await office.callers(visit.session.token) is None:
+            if await console.callers(request.session.token) is None:
                 return
-            status = await office.standings(visit.query)
+            status = await console.standings(request.query)
         except ThresherError:
             status = None  # a store that is away for a moment; the page keeps what it shows
         if status is not None:
             if status != last:
                 last, quiet = status, 0.0
-                yield await run_in_threadpool(_progress, office, status, template, visit.session.csrf)
-            if status.state not in _RUNNING:
+                yield await run_in_threadpool(_progress, console, status, template, request.session.csrf)
+            if status.state not in RUNNING:
                 yield _event("end", {"state": status.state})
                 return
         if quiet >= _HEARTBEAT:
@@ -165,8 +148,8 @@ async def _messages(office: Office, visit: Visit, request: Request) -> AsyncIter
         quiet, lived = quiet + _EVERY, lived + _EVERY
 
 
-def _progress(office: Office, status: QueryStatus, template: Template, csrf: str) -> str:
-    content = _content(office, status)
+def _progress(console: Console, status: QueryStatus, template: Template, csrf: str) -> str:
+    content = _content(console, status)
     html = template.render({**content, "csrf": csrf})
     return _event("progress", {"html": html, "said": content["said"], "state": status.state})
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from thresher.charts.rendering import BLACK, BLUE, GREEN, GREY, ORANGE, RED, altair, styled
+from thresher.charts.ticks import decades
 
 PURPLE, SKY = "#CC79A7", "#56B4E9"
 
@@ -111,7 +112,9 @@ def _panel(alt: Any, panel: Panel, lines: Mapping[str, int], axes: Axes, size: t
     ticks: dict[str, Any] = {"tickCount": 5}
     if axes.log_up and values:
         kind = {"type": "log", "nice": False, "domain": list(panel.limits or _around(values))}
-        ticks = {"values": _decades(*kind["domain"])}
+        low, high = kind["domain"]
+        factors = (1,) if high / low > 300 else (1, 3) if high / low > 30 else (1, 2, 5)  # more ticks on a short axis
+        ticks = {"values": decades(low, high, factors)}
     elif panel.limits is not None:
         kind["domain"] = list(panel.limits)
     up = alt.Y(
@@ -147,11 +150,3 @@ def _values(panel: Panel, logarithmic: bool) -> list[dict[str, Any]]:
 def _around(values: list[dict[str, Any]]) -> tuple[float, float]:
     """A logarithmic axis that holds all values and their bars."""
     return 0.8 * min(row["low"] for row in values), 1.25 * max(row["high"] for row in values)
-
-
-def _decades(low: float, high: float) -> list[float]:
-    """Powers of ten in a range; where it is short, also their doubles and fives."""
-    steps = (1,) if high / low > 300 else (1, 3) if high / low > 30 else (1, 2, 5)
-    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    every = [float(f"{step}e{exponent}") for exponent in exponents for step in steps]
-    return [value for value in every if low <= value <= high]

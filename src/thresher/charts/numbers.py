@@ -1,0 +1,60 @@
+"""How numbers and labels are written, in pictures and on the console's pages."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+
+
+def count(value: float | None) -> str:
+    """A number of people or devices: whole, with thousands separated."""
+    return "–" if value is None or math.isnan(value) else f"{value:,.0f}"
+
+
+def short(value: float) -> str:
+    """A number in three digits and a unit where it is large: 950, 12.3k, 4M."""
+    for size, unit, scale in ((1e9, "bn", 1e9), (1e6, "M", 1e6), (1e4, "k", 1e3)):
+        if abs(value) >= size:
+            return f"{value / scale:.3g}{unit}"
+    return f"{value:,.6g}"
+
+
+def amount(value: float | None) -> str:
+    """An epsilon, a delta or a measured value, in as few digits as say it: 1, 0.25, 1e-8, 1,234.5."""
+    if value is None or math.isnan(value):
+        return "–"
+    if value == 0 or 1e-3 <= abs(value) < 1e15:
+        text = f"{value:,.4f}" if abs(value) < 10 else f"{value:,.2f}" if abs(value) < 10_000 else f"{value:,.0f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    mantissa, _, exponent = f"{value:.3g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def percent(value: float | None) -> str:
+    """A part of a whole."""
+    if value is None or math.isnan(value):
+        return "–"
+    if 0 < value < 0.0001:
+        return "< 0.01 %"
+    if 0.9999 < value < 1:
+        return "> 99.99 %"
+    text = f"{100 * value:.{1 if value >= 0.1 else 2}f}"
+    return f"{text.rstrip('0').rstrip('.')} %"
+
+
+def printable(text: object) -> str:
+    """A value as one line: control characters, and marks that reorder the text around them, are made visible.
+
+    Joiners stay, because Persian, Indic scripts and emoji are written with them.
+    """
+    return "".join(character if _shows(character) else "\ufffd" for character in str(text))
+
+
+def shortened(text: str, longest: int) -> str:
+    """A label in at most this many characters; one that was cut ends in an ellipsis."""
+    shown = printable(text)
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def _shows(character: str) -> bool:
+    return character.isprintable() or character in "\u200c\u200d" or unicodedata.category(character) == "Zs"
