@@ -26,6 +26,7 @@ from thresher.privacy.settings import (
     check_threshold,
     rate_numerator,
 )
+from thresher.privacy.units import Unit
 
 if TYPE_CHECKING:
     from thresher.privacy.comparison import Comparison
@@ -98,10 +99,10 @@ class Plan:
         self._check(_reached(self))
         return self.stated
 
-    def promise(self) -> str:
-        """The guarantee in one line; of a plan that does not keep it, that it has none."""
+    def promise(self, unit: Unit | None = None) -> str:
+        """The guarantee for one `unit` in one line; a plan that does not keep what it states says that it has none."""
         try:
-            return str(self.guarantee)
+            return str(self.guarantee.for_unit(unit))
         except VerificationFailed:
             return "no guarantee: the plan does not keep what it states"
 
@@ -209,9 +210,24 @@ class Plan:
         return cls(**fields)
 
     def __str__(self) -> str:
-        from thresher.privacy.card import card
-
-        return card(self)
+        """A card for people: the plan, its guarantee, what will be seen, and the paper's rule for comparison."""
+        paper = self.versus_paper()
+        rounds = "one round" if self.rounds == 1 else f"each of {self.rounds} rounds"
+        errors = ", ".join(f"{self.relative_error(size):.2g} of a bucket of {size:,}" for size in (1_000, 100_000))
+        lines = [
+            "Thresher plan",
+            f"  sample      {self.sampling_rate:.4g} of all units, in {rounds} (exactly {self.sampling_rate!r})",
+            f"  threshold   counts below {self.threshold} in the sample are dropped",
+            f"  guarantee   {self.promise()}",
+            f"  seen        with 95 % probability: buckets of {self.smallest_visible(0.95):,} units or more",
+            f"              with 50 % probability: buckets of {self.smallest_visible(0.5):,}",
+            f"  error       typically {errors}",
+            f"  the paper   for the same target: rate {paper.sampling_rate:.4g}, threshold {paper.threshold}, sees "
+            f"{paper.smallest_visible:,} ({paper.best_alpha_visible:,} at best);",
+            f"              this plan samples {paper.rate_factor:.2g} times as many units and sees buckets "
+            f"{paper.visible_factor:.2g} times smaller",
+        ]
+        return "\n".join(lines)
 
 
 def _computed(plan: Plan) -> float:

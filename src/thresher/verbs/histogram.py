@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
-from thresher.mechanism.release import NUMBERS, Release, ReleasedBucket
-from thresher.mechanism.release_format import bucket_columns
+from thresher.mechanism.release import Release, ReleasedBucket
+from thresher.mechanism.release_table import NUMBERS, bucket_columns
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
