@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from thresher.charts.distribution import distribution
 from thresher.charts.errors import error_lines
-from thresher.charts.experiments import Axes, Panel, Point, grid
 from thresher.charts.frontier import frontier
 from thresher.charts.histogram import histogram
 from thresher.charts.rendering import show
 from thresher.charts.trie import trie
 
-__all__ = ["Axes", "Panel", "Point", "distribution", "error_lines", "frontier", "grid", "histogram", "show", "trie"]
+__all__ = ["distribution", "error_lines", "frontier", "histogram", "show", "trie"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thresher.errors import InvalidSetting
-from thresher.lab.rivals.rival import Counts, Floats
+from thresher.lab.data import Counts, Floats
 from thresher.privacy.binomial import log_point
 from thresher.privacy.settings import Adjacency, check_adjacency, check_epsilon
 
