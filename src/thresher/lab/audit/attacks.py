@@ -17,9 +17,9 @@ from thresher.lab.audit.neighbours import Pair, Population
 from thresher.lab.audit.paths import Observed
 from thresher.privacy.plans import Plan
 
-_COUNTS_ABOVE = 3  # "count ≥ m" is tried for so many m above the threshold
-_CAUTION = 0.02  # two standard deviations: between attacks that look alike, the surer one is taken
-_CODE_BITS = 62  # what a draw shows is coded as one whole number of so many bits
+_COUNTS_ABOVE = 3  # the event "count ≥ m" is tried for this many m above the threshold
+_CAUTION = 0.02  # the risk of bounds that compare attacks: of two that look alike, the surer one is taken
+_CODE_BITS = 62  # what a draw shows is coded as one whole number of this many bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ def attacks_on(
 ) -> Iterator[tuple[Bounds, Attack]]:
     """The attacks on a pair that draws of both populations suggest, with what measuring them may prove.
 
-    One half of the draws suggests events, the other half judges them, so that an event that was fitted to chance has no
-    advantage over a plain one.
+    One half of the draws suggests events, the other half judges them: an event that only fits the chance of the first
+    half has no advantage over a plain one.
     """
     half = len(first) // 2
     for swapped in (False, True):
@@ -115,7 +115,7 @@ def _plain_events(population: Population, plan: Plan) -> Iterator[Event]:
     """Released or not and counts from m on; all rounds, or the two buckets of a replacement, together."""
     for column in range(population.rounds * population.buckets):
         where = _place(column, population)
-        yield _released(column, f"released{where}")
+        yield _at_least(1, column, f"released{where}")
         yield _not_released(column, f"not released{where}")
         for least in range(plan.threshold + 1, plan.threshold + 1 + _COUNTS_ABOVE):
             yield _at_least(least, column, f"count ≥ {least}{where}")
@@ -128,10 +128,6 @@ def _plain_events(population: Population, plan: Plan) -> Iterator[Event]:
 
 def _at_least(least: int, column: int, name: str) -> Event:
     return Event(name, lambda seen: seen[:, column] >= least)
-
-
-def _released(column: int, name: str) -> Event:
-    return Event(name, lambda seen: seen[:, column] > 0)
 
 
 def _not_released(column: int, name: str) -> Event:

@@ -11,21 +11,13 @@ from thresher.errors import InvalidSetting
 from thresher.lab.audit.attacks import Attack, Bounds, attacks_on, clopper_pearson, forecast
 from thresher.lab.audit.fleet_path import FromFleet
 from thresher.lab.audit.injected_path import FromInjected
+from thresher.lab.audit.lots import DrawnInLots
 from thresher.lab.audit.neighbours import Pair, Population, neighbouring_pairs
 from thresher.lab.audit.paths import FLEET, INJECTED, PATHS, Mechanism, Observed, shipped
 from thresher.lab.audit.report import AuditReport, Finding, Measurement
 from thresher.privacy import binomial, guarantee
 from thresher.privacy.plans import Plan
-from thresher.privacy.settings import (
-    Adjacency,
-    check_adjacency,
-    check_count,
-    check_epsilon,
-    check_probability,
-    check_rounds,
-    check_threshold,
-    dyadic,
-)
+from thresher.privacy.settings import Adjacency, check_count, check_probability, check_rounds, dyadic
 from thresher.verbs import Progress
 
 TRIALS = 2_000_000
@@ -33,9 +25,8 @@ MOST_ROUNDS = 8
 
 _LEAST_TRIALS = 1000
 _UNITS_AT_ONCE = 1 << 18
-_UNITS_SCOUTED = (
-    40_000_000  # in all populations that are tried on a path, so that looking costs about what measuring does
-)
+_UNITS_SCOUTED = 40_000_000
+"""In all populations that are tried on a path, so that looking costs about what measuring does."""
 _UNTHINKABLE = 1e300  # trials; finite, so that it can be written as JSON
 _PARTS = 10  # steps of a measurement that progress is told of
 
@@ -115,8 +106,7 @@ def _claim(sampling_rate: float, threshold: int, epsilon: float, adjacency: Adja
     """A plan whose delta is what is claimed for these settings, no more and no less."""
     if not check_rounds(rounds) <= MOST_ROUNDS:
         raise InvalidSetting("rounds", f"must be at most {MOST_ROUNDS} in an audit", hint="Audit rounds=2.")
-    rate, threshold = dyadic(sampling_rate), check_threshold(threshold)
-    epsilon, adjacency = check_epsilon(epsilon), check_adjacency(adjacency)
+    rate = dyadic(sampling_rate)
     delta = guarantee.delta(
         sampling_rate=rate, threshold=threshold, epsilon=epsilon, adjacency=adjacency, rounds=rounds
     )
@@ -146,7 +136,7 @@ def _attacked(
 
 
 def _pairs(mechanism: Mechanism, plan: Plan) -> list[Pair]:
-    return mechanism.pairs(plan) if isinstance(mechanism, FromFleet | FromInjected) else neighbouring_pairs(plan)
+    return mechanism.pairs(plan) if isinstance(mechanism, DrawnInLots) else neighbouring_pairs(plan)
 
 
 def _trials_needed(plan: Plan, risk: float) -> float:

@@ -60,7 +60,7 @@ def from_counts(population: Population, trials: int, plan: Plan) -> Observed:
     rounds = []
     for asked in range(population.rounds):
         counts = np.tile(population.counts(asked), trials)
-        rounds.append(_seen(sample_and_threshold((np.arange(len(counts)), counts), plan), population, trials))
+        rounds.append(observed(sample_and_threshold((np.arange(len(counts)), counts), plan), population, trials))
     return np.concatenate(rounds, axis=1)
 
 
@@ -73,7 +73,7 @@ def from_devices(population: Population, trials: int, plan: Plan) -> Observed:
         tally = [reports[:, held == bucket].sum(axis=1) for bucket in range(population.buckets)]
         sampled = np.column_stack(tally).astype(np.int64).ravel()
         kept = np.flatnonzero(threshold(sampled, plan))
-        rounds.append(_seen(Release.of(kept, sampled[kept], plan, private=True), population, trials))
+        rounds.append(observed(Release.of(kept, sampled[kept], plan, private=True), population, trials))
     return np.concatenate(rounds, axis=1)
 
 
@@ -102,7 +102,7 @@ class FromTable:
         rounds = []
         for asked in range(population.rounds):
             release = self._table.ask(Values((_column(asked),)), plan)
-            rounds.append(_seen(release, population, self._copies)[:trials])
+            rounds.append(observed(release, population, self._copies)[:trials])
         return np.concatenate(rounds, axis=1)
 
     def close(self) -> None:
@@ -128,12 +128,15 @@ def _rows(population: Population, copies: int, rows_a_unit: int) -> pa.Table:
     return pa.table(columns)
 
 
-def _seen(release: Release, population: Population, trials: int) -> Observed:
-    """A release's counts, a row a copy of the population; the release may hold nothing else."""
+def observed(release: Release, population: Population, trials: int) -> Observed:
+    """A release's counts, a row a copy of the population; the release may hold nothing else.
+
+    Bucket b of copy c is released under the number c·buckets + b, or that number as text.
+    """
     require_only_rows(release)
-    observed = np.zeros(trials * population.buckets, dtype=np.int64)
-    observed[release.table.column(0).to_numpy()] = release.counts
-    return observed.reshape(trials, population.buckets)
+    counts = np.zeros(trials * population.buckets, dtype=np.int64)
+    counts[release.table.column(0).cast(pa.int64()).to_numpy()] = release.counts
+    return counts.reshape(trials, population.buckets)
 
 
 def require_only_rows(release: Release) -> None:
