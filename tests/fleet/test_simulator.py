@@ -12,7 +12,8 @@ import thresher as th
 from thresher.errors import InvalidSetting, ServerUnavailable
 from thresher.simulator import population
 from thresher.simulator.behaviour import Behaviour, Dropouts
-from thresher.simulator.hostile import ATTACKS, Outcomes
+from thresher.simulator.hostile import ATTACKS
+from thresher.simulator.outcomes import Outcomes
 from thresher.simulator.report import Result, compare
 from thresher.simulator.wire import Lost, Wire
 

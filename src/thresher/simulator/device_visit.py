@@ -12,11 +12,12 @@ from thresher.device.core import DeviceCore, Request
 from thresher.errors import ServerUnavailable
 from thresher.protocol import messages
 from thresher.simulator.behaviour import Behaviour, Dropouts
-from thresher.simulator.hostile import TAKEN, Outcomes
+from thresher.simulator.outcomes import TAKEN, Outcomes
 from thresher.simulator.wire import Answer, Lost, Wire
 
 CLOSED = frozenset({404, 410})
-"""What a device may hear that comes too late. A conflict (409) is never expected: it always sends the same bytes."""
+"""What a server answers to a report that comes too late. A conflict (409) is never expected: a device always sends
+the same bytes."""
 PAUSES = (0.05, 0.2, 1.0, 2.0, 4.0, 8.0)
 """Waits between attempts, unless the server asks for a longer one."""
 

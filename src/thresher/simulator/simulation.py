@@ -7,7 +7,7 @@ own report. Only the connections are shared.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import concurrent.futures
 import logging
 import threading
 import time
@@ -27,7 +27,8 @@ from thresher.mechanism.randomness import Randomness
 from thresher.protocol import messages
 from thresher.simulator.behaviour import Behaviour
 from thresher.simulator.device_visit import Visits, each
-from thresher.simulator.hostile import ATTACKS, Hostile, Outcomes
+from thresher.simulator.hostile import ATTACKS, Hostile
+from thresher.simulator.outcomes import Outcomes
 from thresher.simulator.population import Population, demo_population
 from thresher.simulator.report import Result
 from thresher.simulator.wire import Lost, Wire
@@ -63,7 +64,7 @@ class Stop(Protocol):
 
 
 class _Forgetful:
-    """The state of devices that are not restarted: the core remembers for as long as it lives."""
+    """The state of devices that are never restarted: their core remembers, and nothing is written a second time."""
 
     def load(self) -> DeviceState:
         return DeviceState()
@@ -272,29 +273,18 @@ async def _living(simulation: Simulation, ask: Callable[[], T] | None, ending: _
 
 
 def _in_thread(ask: Callable[[], T]) -> asyncio.Future[T]:
-    """Run a function in a thread that does not keep the process alive: an analyst may have long to wait."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def finish(result: T | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)  # type: ignore[arg-type]
+    """Run a function in a daemon thread: an analyst may wait long, and must not keep the process alive."""
+    future: concurrent.futures.Future[T] = concurrent.futures.Future()
+    future.set_running_or_notify_cancel()
 
     def work() -> None:
-        result, error = None, None
         try:
-            result = ask()
-        except BaseException as raised:  # it is raised again where the future is awaited
-            error = raised
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(finish, result, error)
+            future.set_result(ask())
+        except BaseException as error:  # it is raised again where the future is awaited
+            future.set_exception(error)
 
     threading.Thread(target=work, name="analyst", daemon=True).start()
-    return future
+    return asyncio.wrap_future(future)
 
 
 def run_fast(work: Coroutine[Any, Any, T]) -> T:
