@@ -12,7 +12,7 @@ import thresher as th
 from thresher.errors import InvalidSetting, ServerUnavailable
 from thresher.simulator import population
 from thresher.simulator.behaviour import Behaviour, Dropouts
-from thresher.simulator.hostile import ATTACKS
+from thresher.simulator.hostile import ATTACKS, Hostile
 from thresher.simulator.outcomes import Outcomes
 from thresher.simulator.report import Result, compare
 from thresher.simulator.wire import Lost, Wire
@@ -260,6 +260,20 @@ def test_nobody_listening_says_so():
     asyncio.run(do())
     with pytest.raises(InvalidSetting, match="address"):
         Wire("ftp://somewhere")
+
+
+def test_hostile_clients_outlive_a_server_that_is_away_for_a_moment():
+    outcomes = Outcomes()
+    hostile = Hostile(Wire("http://127.0.0.1:9"), outcomes, lambda round: None)
+
+    async def do():
+        for attack in ATTACKS:
+            await hostile.attack(attack, "thresher-device-x")
+
+    asyncio.run(do())
+    assert outcomes.answers.total() == len(ATTACKS)
+    assert {status for _, status in outcomes.answers} == {0}
+    assert not outcomes.unexpected
 
 
 # Released beside true

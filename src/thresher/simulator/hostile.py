@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from thresher.errors import ServerUnavailable
 from thresher.protocol import messages
 from thresher.protocol.sealing import OVERHEAD
 from thresher.roles.tokens import new_token
@@ -98,7 +99,7 @@ class Hostile:
         for pause in (0.1, 0.5, 2.0, None):
             try:
                 answer = await self._wire.send("POST", path, token, body)
-            except Lost:  # a server may hang up on an oversized body without reading it
+            except (Lost, ServerUnavailable):  # a server may hang up on an oversized body without reading it
                 self._outcomes.note(what, 0, expected)
                 return None
             self._outcomes.note(what, answer.status, expected)
