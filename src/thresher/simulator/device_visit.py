@@ -12,8 +12,8 @@ from thresher.device.core import DeviceCore, Request
 from thresher.errors import ServerUnavailable
 from thresher.protocol import messages
 from thresher.simulator.behaviour import Behaviour, Dropouts
+from thresher.simulator.http_client import Answer, HttpClient, Lost
 from thresher.simulator.outcomes import TAKEN, Outcomes
-from thresher.simulator.wire import Answer, Lost, Wire
 
 CLOSED = frozenset({404, 410})
 """What a server answers to a report that comes too late. A conflict (409) is never expected: a device always sends
@@ -26,9 +26,14 @@ class Visits:
     """Visits of all devices to one server."""
 
     def __init__(
-        self, wire: Wire, device: Callable[[int], DeviceCore], devices: int, behaviour: Behaviour, outcomes: Outcomes
+        self,
+        client: HttpClient,
+        device: Callable[[int], DeviceCore],
+        devices: int,
+        behaviour: Behaviour,
+        outcomes: Outcomes,
     ) -> None:
-        self._wire = wire
+        self._client = client
         self._device = device
         self._behaviour = behaviour
         self._dropouts = Dropouts(devices, behaviour.dropouts)
@@ -82,7 +87,7 @@ class Visits:
 
     async def _lose_answer(self, request: Request) -> None:
         try:
-            await self._wire.send_and_leave(request.method, request.path, request.token, request.body)
+            await self._client.send_and_leave(request.method, request.path, request.token, request.body)
         except ServerUnavailable:
             return
         self._outcomes.note("report, answer lost", 0, frozenset())
@@ -91,7 +96,7 @@ class Visits:
         self, what: str, request: Request, expected: frozenset[int], slowly: bool = False
     ) -> Answer | None:
         """Send the same bytes until there is an answer that is not "come back later"; None if there never was one."""
-        send = self._wire.send_slowly if slowly else self._wire.send
+        send = self._client.send_slowly if slowly else self._client.send
         for pause in (*PAUSES, None):
             wait = 0.0
             try:

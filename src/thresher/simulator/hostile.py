@@ -16,8 +16,8 @@ from thresher.errors import ServerUnavailable
 from thresher.protocol import messages
 from thresher.protocol.sealing import OVERHEAD
 from thresher.roles.tokens import new_token
+from thresher.simulator.http_client import Answer, HttpClient, Lost
 from thresher.simulator.outcomes import LATER, TAKEN, Outcomes
-from thresher.simulator.wire import Answer, Lost, Wire
 
 REFUSED = frozenset({400, 401, 403, 404, 405, 409, 410, 413, 415, 422})
 OVERSIZED = 256 << 10
@@ -53,8 +53,8 @@ ATTACKS = (
 class Hostile:
     """Hostile clients of one server; `overheard` gives a report that an honest device has sent in a round, if any."""
 
-    def __init__(self, wire: Wire, outcomes: Outcomes, overheard: Callable[[str], bytes | None]) -> None:
-        self._wire = wire
+    def __init__(self, client: HttpClient, outcomes: Outcomes, overheard: Callable[[str], bytes | None]) -> None:
+        self._client = client
         self._outcomes = outcomes
         self._overheard = overheard
 
@@ -98,7 +98,7 @@ class Hostile:
         answer = None
         for pause in (0.1, 0.5, 2.0, None):
             try:
-                answer = await self._wire.send("POST", path, token, body)
+                answer = await self._client.send("POST", path, token, body)
             except (Lost, ServerUnavailable):  # a server may hang up on an oversized body without reading it
                 self._outcomes.note(what, 0, expected)
                 return None

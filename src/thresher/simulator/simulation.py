@@ -28,10 +28,10 @@ from thresher.protocol import messages
 from thresher.simulator.behaviour import Behaviour
 from thresher.simulator.device_visit import Visits, each
 from thresher.simulator.hostile import ATTACKS, Hostile
+from thresher.simulator.http_client import HttpClient, Lost
 from thresher.simulator.outcomes import Outcomes
 from thresher.simulator.population import Population, demo_population
 from thresher.simulator.report import Result
-from thresher.simulator.wire import Lost, Wire
 
 WORKERS = 64
 """Requests under way at a time, and therefore connections."""
@@ -99,7 +99,7 @@ class Simulation:
         self.population = population
         self.behaviour = behaviour or Behaviour()
         self.outcomes = Outcomes()
-        self.wire = Wire(url, ca_file=ca_file)
+        self.client = HttpClient(url, ca_file=ca_file)
         self._enrolment_key = checked_token("enrolment_key", enrolment_key)
         self._policy = policy or POLICY
         self._workers = workers
@@ -108,8 +108,8 @@ class Simulation:
         self._randomness = randomness or (lambda device: None)
         self._cores: list[DeviceCore | None] = [None] * population.devices
         self._hostile = [""] * self.behaviour.hostile_devices(population.devices)
-        self._visits = Visits(self.wire, self.core, population.devices, self.behaviour, self.outcomes)
-        self._attacks = Hostile(self.wire, self.outcomes, self._visits.overheard)
+        self._visits = Visits(self.client, self.core, population.devices, self.behaviour, self.outcomes)
+        self._attacks = Hostile(self.client, self.outcomes, self._visits.overheard)
         self._clock = SystemClock()
         self._started = time.monotonic()
 
@@ -177,7 +177,7 @@ class Simulation:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self.wire.close()
+        await self.client.close()
 
     async def _everybody(self, stop: Stop) -> None:
         """All devices visit once, in random order, the hostile clients among them."""
@@ -211,7 +211,7 @@ class Simulation:
         for attempt in range(ENROL_ATTEMPTS):
             wait = min(0.1 * 2**attempt, 2.0)
             try:
-                answer = await self.wire.send("POST", "/v1/devices", self._enrolment_key, body)
+                answer = await self.client.send("POST", "/v1/devices", self._enrolment_key, body)
             except (Lost, ServerUnavailable) as error:
                 self.outcomes.note("enrol", 0, frozenset())
                 problem = error if isinstance(error, ThresherError) else problem

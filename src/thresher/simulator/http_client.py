@@ -106,7 +106,7 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
 
-class Wire:
+class HttpClient:
     """A server's address, and the idle connections to it. As many are open as requests are under way at once."""
 
     def __init__(self, url: str, *, seconds: float = SECONDS, ca_file: str | Path | None = None) -> None:
