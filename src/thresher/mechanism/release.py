@@ -44,9 +44,8 @@ class Release(Tabular):
     """Released buckets with sampled counts, estimates and intervals, and what was guaranteed. Made by `Release.of`.
 
     `table` has the bucket's columns, then `count` (in the sample), `estimate` (count ÷ `rate`) and `lower`, `upper`
-    (how many units may be counted under the bucket, given that it was released, with probability `confidence`). Rows
-    are sorted by count, largest first, then by bucket; nothing about dropped buckets is kept, not even how many there
-    were.
+    (a confidence interval for the true count at level `confidence`, valid for released rows). Rows are sorted by
+    count, largest first, then by bucket. Nothing about dropped buckets is kept, not even how many there were.
 
     `response` is how many devices of a fleet took part; None for a table, where everybody does. `unit` is whom the
     guarantee protects; None where nobody said it, as in files of Thresher 0.1.0.

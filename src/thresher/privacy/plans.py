@@ -87,7 +87,7 @@ class Plan:
 
     @property
     def stated(self) -> Guarantee:
-        """What the plan states. Nobody may have checked it: `guarantee` does."""
+        """What the plan states, unchecked; `guarantee` checks it."""
         return Guarantee(self.epsilon, self.delta, self.adjacency, self.rounds)
 
     @property
@@ -245,5 +245,5 @@ _reached = functools.lru_cache(maxsize=1024)(_computed)
 
 
 def _fields(content: Any) -> Mapping[str, Any]:
-    """What was read, if it has fields at all."""
+    """The content if it is a mapping, else an empty one."""
     return content if isinstance(content, Mapping) else {}

@@ -1,4 +1,7 @@
-"""One visit of one honest device: check in, answer, send until it is taken, with the faults that a network has."""
+"""One visit of one honest device: check in, answer, and send the report until the server takes it.
+
+The faults of a network, and of users who leave, are part of a visit (`Behaviour`).
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ class Visits:
             return 0
         seen = offered
         if device % 2 and (gone := [each for each in offered.rounds if self._dropouts.vanishes(device, each.round)]):
-            # This one vanishes before it seals: it never gets to see the round. The others have sealed by then.
+            # Devices with odd numbers vanish before they seal, so they never see the round; the others seal first.
             kept = [each for each in offered.rounds if each not in gone]
             seen = messages.CheckedIn(rounds=kept, come_back=offered.come_back)
         for round in core.take(seen):

@@ -68,7 +68,7 @@ class _Connection(asyncio.Protocol):
             self.close()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header was read; only when to come back matters."""
+        """A header was read; only `Retry-After` matters."""
         if len(name) == 11 and name.lower() == b"retry-after":
             try:
                 self._retry_after = float(value)
@@ -100,7 +100,7 @@ class _Connection(asyncio.Protocol):
             self._transport.write(part)
 
     def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         self.usable = False
         if self._transport is not None:
             self._transport.close()

@@ -52,11 +52,11 @@ _log = logging.getLogger("thresher.simulator")
 
 T = TypeVar("T")
 Told = Callable[[str, int, int], None]
-"""Hears what is going on: what, how many done, of how many."""
+"""Receives progress: what is being done, how many are done, of how many."""
 
 
 class Stop(Protocol):
-    """Tells when to end: an event of threads or of processes."""
+    """A signal to end: an event of threads or of processes."""
 
     def is_set(self) -> bool:
         """Whether to end now."""
@@ -77,7 +77,7 @@ _FORGETFUL = _Forgetful()
 
 
 class Simulation:
-    """A number of devices that live at one server.
+    """A number of devices that check in at one server.
 
     `randomness` gives each device its own source, so that devices can cheat; by default all have secure ones.
     """
@@ -254,7 +254,7 @@ def simulate(
 
 
 async def _living(simulation: Simulation, ask: Callable[[], T] | None, ending: _Ending) -> T | None:
-    """Let devices visit while somebody asks."""
+    """Let devices visit until `ask` has its answer, or until the end."""
     living = asyncio.ensure_future(simulation.run(ending, greet=ask is None))
     try:
         if ask is None:
@@ -297,7 +297,7 @@ def run_fast(work: Coroutine[Any, Any, T]) -> T:
 
 
 def keep_checking_in(url: str, enrolment_key: str, devices: int, stop: Stop, seed: int = 1) -> Result:
-    """Keep a number of devices with several attributes alive until told to stop; for demonstrations.
+    """Let a number of devices with several attributes check in until `stop` is set; for demonstrations.
 
     Run it in a process or thread of its own, with an event of that kind. It waits for the server to come up.
     """
@@ -307,7 +307,7 @@ def keep_checking_in(url: str, enrolment_key: str, devices: int, stop: Stop, see
 
 
 class _Ending:
-    """Ends when the given stop does, when time is up, or now."""
+    """Is set when the given stop is, when time is up, or once `now` is."""
 
     def __init__(self, stop: Stop, seconds: float | None) -> None:
         self._stop = stop

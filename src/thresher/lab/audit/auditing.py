@@ -27,8 +27,8 @@ _LEAST_TRIALS = 1000
 _UNITS_AT_ONCE = 1 << 18
 _UNITS_SCOUTED = 40_000_000
 """In all populations that are tried on a path, so that looking costs about what measuring does."""
-_UNTHINKABLE = 1e300  # trials; finite, so that it can be written as JSON
-_PARTS = 10  # steps of a measurement that progress is told of
+_UNTHINKABLE = 1e300  # more trials than anybody makes; finite, so that JSON can hold it
+_PARTS = 10  # progress is reported after each of so many parts of a measurement
 
 
 def audit(
@@ -48,12 +48,23 @@ def audit(
 
     For each path, many neighbouring populations and events are tried on a first lot of draws. The most promising
     attacks (for delta, and for epsilon where that is another) are then measured on `trials` fresh draws of either
-    population each. `paths` are "counts" (`sample_and_threshold`), "table" (`Table.ask`, sampling rows and thinning
-    counts) and "device" (a coin for each unit), and if asked for "fleet" and "injected". "fleet" is real devices and a
-    real server over HTTP, one device for every unit of every trial. "injected" is a collector that forwards one
-    person's report among its own: with aggregator coins, where the claim must hold, and with device coins, where
-    nothing is claimed against it (delta 1) and the finding says what it gains. A `mechanism` is attacked in place of
-    all paths, against the same claim.
+    population each.
+
+    Args:
+        sampling_rate: The rate to audit, rounded down to a whole number of 2^-64.
+        threshold: The threshold to audit.
+        epsilon: The epsilon at which delta is claimed and measured.
+        adjacency: Against which change the claim protects.
+        rounds: How many rounds are drawn and claimed together, at most 8.
+        paths: What to attack: "counts" (`sample_and_threshold`), "table" (`Table.ask`, sampling rows and thinning
+            counts) and "device" (a coin for each unit), by default all three. "fleet" is real devices and a real server
+            over HTTP, one device for every unit of every trial. "injected" is a collector that forwards one person's
+            report among its own: with aggregator coins, where the claim must hold, and with device coins, where nothing
+            is claimed against it (delta 1) and the finding says what it gains.
+        trials: How many draws of either population measure an attack.
+        confidence: One minus the chance of a false alarm.
+        mechanism: A mechanism to attack in place of all paths, against the same claim.
+        progress: Called with steps done, steps in all and what is being done.
 
     Guarantee: if the claim holds, the chance that the report shows a violation is at most 1 − `confidence`, over all
     paths together: bounds are Clopper and Pearson's, the risk is shared equally among paths, the two attacks and
@@ -89,7 +100,7 @@ def audit(
 
 
 class _Steps:
-    """Counts steps for whoever watches."""
+    """Counts the steps that are done and reports them to `progress`."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress = progress
@@ -125,7 +136,7 @@ def _attacked(
     found: list[tuple[str, Mechanism, float]] = []
     for path in dict.fromkeys(paths):
         if path == FLEET:
-            # What a look and two measurements take of each population.
+            # Looking for an attack and two measurements together take this many draws of each population.
             found.append(("fleet, over HTTP", FromFleet(_LEAST_TRIALS + 2 * trials), plan.delta))
         elif path == INJECTED:
             found.append(("injected, aggregator coins", FromInjected("aggregator"), plan.delta))

@@ -1,4 +1,4 @@
-"""The ways from people to a release that users call, as something that can be attacked.
+"""The code paths from people to a release, as mechanisms that can be attacked.
 
 Each draws many independent releases of one small population at once: the population's copies, every copy in buckets of
 its own, are one large population.
@@ -24,7 +24,7 @@ from thresher.tables.table import SAMPLING_RATE_LIMIT, Table
 Observed = NDArray[np.int64]
 
 PATHS = ("counts", "table", "device")
-"""The quick ones; those below are audited where they are asked for."""
+"""The paths that are audited by default; they are quick. The other two are audited on request."""
 FLEET = "fleet"
 """Real devices and a real server, over HTTP."""
 INJECTED = "injected"
@@ -91,7 +91,7 @@ class FromTable:
         self._table: Table | None = None
 
     def __call__(self, population: Population, trials: int, plan: Plan) -> Observed:
-        """Ask once for all trials; the table is kept, since asking the same one again draws afresh."""
+        """Ask once for all trials. The table is kept, since every further `ask` draws again."""
         if self._table is None or self._population != population or self._copies < trials:
             self.close()
             self._table = Table(
@@ -106,7 +106,7 @@ class FromTable:
         return np.concatenate(rounds, axis=1)
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Close the table."""
         if self._table is not None:
             self._table.close()
             self._table = None
