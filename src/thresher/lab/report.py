@@ -13,6 +13,7 @@ from thresher.lab.experiments import claims, comparison, mechanisms
 from thresher.lab.experiments.examples import examples
 from thresher.lab.experiments.runner import Row
 from thresher.lab.experiments.settings import ALPHA, DELTA, POPULATION, RULES, Settings, plan_of
+from thresher.lab.rivals import ShuffledBernoulli
 from thresher.lab.rivals.shuffle_accounting import shuffle_delta
 
 CAPTIONS = {
@@ -98,7 +99,7 @@ def _capped(settings: Settings) -> str:
     found = []
     for epsilon in settings.epsilons:
         clients = round(POPULATION * plan_of("paper", epsilon, DELTA).sampling_rate)
-        if mechanisms.shuffle_is_capped(epsilon, DELTA, clients):
+        if ShuffledBernoulli(min(epsilon, 1.0), DELTA, capped=True).noise_rate(clients) == 0.5:
             found.append(f"δ = {shuffle_delta(clients, 0.5, epsilon):.1g} at ε = {epsilon:g}")
     if not found:
         return ""

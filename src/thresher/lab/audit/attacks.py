@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,21 +33,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An event, and which of two neighbouring populations is likelier to show it."""
+    """An event, the population that is likelier to show it, and its neighbour; `pair` is the name of the two."""
 
-    pair: Pair
+    pair: str
     event: Event
-    swapped: bool
-
-    @property
-    def likely(self) -> Population:
-        """The population in which the event should be seen."""
-        return self.pair.second if self.swapped else self.pair.first
-
-    @property
-    def unlikely(self) -> Population:
-        """Its neighbour."""
-        return self.pair.first if self.swapped else self.pair.second
+    likely: Population
+    unlikely: Population
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +81,13 @@ def attacks_on(
     half has no advantage over a plain one.
     """
     half = len(first) // 2
-    for swapped in (False, True):
-        likely, unlikely = (second, first) if swapped else (first, second)
+    sides = (pair.first, first), (pair.second, second)
+    for (likely_population, likely), (unlikely_population, unlikely) in permutations(sides):
         events = [*_plain_events(pair.first, plan), *_telling_outcomes(likely[:half], unlikely[:half], pair, plan)]
         for event in events:
             hits, other = (int(np.count_nonzero(event.happens(draws[half:]))) for draws in (likely, unlikely))
-            yield forecast(hits, other, len(first) - half), Attack(pair, event, swapped)
+            attack = Attack(pair.name, event, likely_population, unlikely_population)
+            yield forecast(hits, other, len(first) - half), attack
 
 
 Forecast = Callable[[int, int, int], Bounds]

@@ -205,7 +205,7 @@ def _measure(
         hits.append(seen)
     bounds = clopper_pearson(hits[0], hits[1], trials, risk)
     return Measurement(
-        attack.pair.name,
+        attack.pair,
         attack.event.name,
         hits[0],
         hits[1],

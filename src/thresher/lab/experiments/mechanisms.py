@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ import numpy as np
 from thresher.lab import rivals
 from thresher.lab.data import Counts, Floats
 from thresher.lab.experiments import expected
-from thresher.lab.rivals.shuffled_bernoulli import Parameter
 from thresher.privacy import Plan
 
 THRESHOLD = "sample-and-threshold"
@@ -64,7 +62,7 @@ def at(plan: Plan, *, names: Sequence[str] | None = None, credit_amplification: 
     mechanisms that show the size of the sample up to its fluctuation. Sample-and-threshold has no other source of
     privacy than the sample, and gets no credit.
     Edge cases: the published shuffle parameter needs ε²m ≥ 100·ln(2/δ) in a sample of m and ε ≤ 1; below, fair coins
-    are used, the most noise there is, though it guarantees less (`shuffle_is_capped`); above, that of ε = 1.
+    are used, the most noise there is, though it guarantees less; above, that of ε = 1.
     """
     epsilon, delta = plan.epsilon, plan.delta
     if credit_amplification:
@@ -94,24 +92,14 @@ def at(plan: Plan, *, names: Sequence[str] | None = None, credit_amplification: 
     return [mechanism for mechanism in every if names is None or mechanism.name in names]
 
 
-def shuffle_is_capped(epsilon: float, delta: float, clients: int) -> bool:
-    """Whether the published shuffle parameter would need more noise than fair coins have."""
-    return not 50 * math.log(2 / delta) / (epsilon**2 * clients) <= 0.5
-
-
 class SteadyShuffle(rivals.ShuffledBernoulli):
-    """Shuffled noise whose rate is found for a sample up to two per cent smaller, on a grid, and remembered.
+    """Shuffled noise whose rate is found for a sample up to two per cent smaller, on a grid.
 
-    Guarantee: that of its parent. A smaller sample needs a larger rate, so the rate is never too small; the search for
-    the smallest one, which takes long, is done once and not in every repetition. Errors grow by at most one per cent.
+    Guarantee: that of its parent. A smaller sample needs a larger rate, so the rate is never too small. The search for
+    the smallest rate takes long and is cached; on the grid, most repetitions find it there. Errors grow by at most one
+    per cent.
     """
 
     def noise_rate(self, clients: int) -> float:
         """The probability with which a client adds itself to a bucket."""
-        rounded = max(1, int(_GRID ** math.floor(math.log(max(1, clients), _GRID))))
-        return _noise_rate(self.parameter, self.epsilon, self.delta, rounded)
-
-
-@functools.lru_cache(maxsize=4096)
-def _noise_rate(parameter: Parameter, epsilon: float, delta: float, clients: int) -> float:
-    return rivals.ShuffledBernoulli(epsilon, delta, parameter, capped=True).noise_rate(clients)
+        return super().noise_rate(max(1, int(_GRID ** math.floor(math.log(max(1, clients), _GRID)))))
