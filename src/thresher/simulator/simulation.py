@@ -11,7 +11,7 @@ import concurrent.futures
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -132,12 +132,8 @@ class Simulation:
     async def enrol(self, stop: Stop | None = None) -> None:
         """Enrol every device, and the hostile clients: they have the same key. Told to stop, leave the rest out."""
         devices, body = self.population.devices, messages.encode(messages.Enrol())
-        done = 0
 
         async def one(device: int) -> None:
-            nonlocal done
-            if stop is not None and stop.is_set():
-                return
             token = await self._enrolled(body)
             if device < devices:
                 holds = self.population.attributes(device)  # plain values, which are read at once
@@ -146,13 +142,12 @@ class Simulation:
                 self._cores[device] = core
             else:
                 self._hostile[device - devices] = token
-            done += 1
-            if done % 500 == 0:
-                self._told("enrolling", done, devices)
 
-        await one(0)  # a wrong key or address is one error, not one for each worker
+        everybody = range(devices + len(self._hostile))
         try:
-            await each(range(1, devices + len(self._hostile)), one, self._workers)
+            # The first device enrols alone: a wrong key or address is one error, not one for each worker.
+            for part in (everybody[:1], everybody[1:]):
+                await self._each("enrolling", part, one, stop)
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
@@ -182,23 +177,33 @@ class Simulation:
     async def _everybody(self, stop: Stop) -> None:
         """All devices visit once, in random order, the hostile clients among them."""
         devices = self.population.devices
-        order = np.random.default_rng().permutation(devices + len(self._hostile)).tolist()
-        done = 0
 
         async def one(device: int) -> None:
-            nonlocal done
-            if stop.is_set():
-                return
             if device < devices:
                 await self._visits.visit(device)
             else:
                 number = device - devices
                 await self._attacks.attack(ATTACKS[number % len(ATTACKS)], self._hostile[number])
+
+        order = np.random.default_rng().permutation(devices + len(self._hostile)).tolist()
+        await self._each("visiting", order, one, stop)
+
+    async def _each(
+        self, what: str, devices: Sequence[int], do: Callable[[int], Awaitable[None]], stop: Stop | None
+    ) -> None:
+        """Do something for every device until told to stop, and report progress."""
+        done = 0
+
+        async def one(device: int) -> None:
+            nonlocal done
+            if stop is not None and stop.is_set():
+                return
+            await do(device)
             done += 1
             if done % 500 == 0:
-                self._told("visiting", done, len(order))
+                self._told(what, done, self.population.devices + len(self._hostile))
 
-        await each(order, one, self._workers)
+        await each(devices, one, self._workers)
 
     def core(self, device: int) -> DeviceCore:
         """One of the honest devices."""
