@@ -96,7 +96,7 @@ class Plan:
 
         Edge cases: the first time takes as long as `verify`, up to seconds for plans of many rounds.
         """
-        self._check(_reached(self))
+        self._check(_reached(self, self.sampling_rate))
         return self.stated
 
     def promise(self, unit: Unit | None = None) -> str:
@@ -111,7 +111,7 @@ class Plan:
 
         Raises `VerificationFailed` if it is above what the plan states.
         """
-        reached = _computed(self)
+        reached = delta_reached(self, self.sampling_rate)
         self._check(reached)
         return reached
 
@@ -230,10 +230,10 @@ class Plan:
         return "\n".join(lines)
 
 
-def _computed(plan: Plan) -> float:
-    """The delta that a plan's rate and threshold reach at its epsilon, whatever the plan states."""
+def delta_reached(plan: Plan, sampling_rate: float) -> float:
+    """The delta that a plan's threshold and rounds reach at its epsilon and this rate, whatever the plan states."""
     return guarantee.delta(
-        sampling_rate=plan.sampling_rate,
+        sampling_rate=sampling_rate,
         threshold=plan.threshold,
         epsilon=plan.epsilon,
         adjacency=plan.adjacency,
@@ -241,7 +241,7 @@ def _computed(plan: Plan) -> float:
     )
 
 
-_reached = functools.lru_cache(maxsize=1024)(_computed)
+_reached = functools.lru_cache(maxsize=1024)(delta_reached)
 
 
 def _fields(content: Any) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from thresher.lab.audit.attacks import Attack, Bounds, attacks_on, clopper_pears
 from thresher.lab.audit.fleet_path import FromFleet
 from thresher.lab.audit.injected_path import FromInjected
 from thresher.lab.audit.lots import DrawnInLots
-from thresher.lab.audit.neighbours import Pair, Population, neighbouring_pairs
+from thresher.lab.audit.neighbours import Pair, Population, neighbouring_pairs, worst_removed
 from thresher.lab.audit.paths import FLEET, INJECTED, PATHS, Mechanism, Observed, shipped
 from thresher.lab.audit.report import AuditReport, Finding, Measurement
 from thresher.privacy import binomial, guarantee
@@ -155,8 +155,7 @@ def _trials_needed(plan: Plan, risk: float) -> float:
     from scipy.special import ndtri
 
     factor = math.exp(plan.epsilon)
-    worst = math.floor((plan.threshold - 1) / (1 - (1 - plan.sampling_rate) / factor)) + 1
-    sizes = np.unique(np.linspace(plan.threshold, worst, 50).round())
+    sizes = np.unique(np.linspace(plan.threshold, worst_removed(plan), 50).round())
     likely, unlikely = (binomial.reach(size, plan.threshold, plan.sampling_rate) for size in (sizes, sizes - 1))
     spare = likely - factor * unlikely - plan.delta / plan.rounds / 2
     spread = np.sqrt(likely * (1 - likely)) + factor * np.sqrt(unlikely * (1 - unlikely))

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from thresher.lab.data import Counts, Floats
+from thresher.privacy.comparison import noise_scale
 from thresher.privacy.settings import Adjacency, check_adjacency, check_epsilon
 
 
@@ -32,7 +33,7 @@ class CentralLaplace:
     @property
     def scale(self) -> float:
         """The noise's scale Δ/ε; also its expected absolute value."""
-        return (2 if self.adjacency == "replace" else 1) / self.epsilon
+        return noise_scale(self.epsilon, self.adjacency)
 
     def estimate(self, counts: Counts, random: np.random.Generator) -> Floats:
         """Counts plus noise."""
