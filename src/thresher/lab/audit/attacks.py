@@ -73,9 +73,9 @@ def clopper_pearson(likely_hits: float, unlikely_hits: float, trials: int, risk:
 
 
 def attacks_on(
-    pair: Pair, first: Observed, second: Observed, plan: Plan, forecast: Forecast
+    pair: Pair, first: Observed, second: Observed, plan: Plan, trials: int, risk: float
 ) -> Iterator[tuple[Bounds, Attack]]:
-    """The attacks on a pair that draws of both populations suggest, with what measuring them may prove.
+    """The attacks on a pair that draws of both populations suggest, with the bounds to expect of a measurement.
 
     One half of the draws suggests events, the other half judges them: an event that only fits the chance of the first
     half has no advantage over a plain one.
@@ -87,21 +87,13 @@ def attacks_on(
         for event in events:
             hits, other = (int(np.count_nonzero(event.happens(draws[half:]))) for draws in (likely, unlikely))
             attack = Attack(pair.name, event, likely_population, unlikely_population)
-            yield forecast(hits, other, len(first) - half), attack
+            yield _forecast(hits, other, len(first) - half, trials, risk), attack
 
 
-Forecast = Callable[[int, int, int], Bounds]
-"""From an event's hits in either population, and of how many draws, to the bounds that a measurement may give."""
-
-
-def forecast(trials: int, risk: float) -> Forecast:
-    """What to expect of a measurement with so many trials, judged with caution by a smaller one."""
-
-    def expected(likely_hits: int, unlikely_hits: int, drawn: int) -> Bounds:
-        cautious = clopper_pearson(likely_hits, unlikely_hits, drawn, _CAUTION)
-        return clopper_pearson(cautious.low * trials, cautious.high * trials, trials, risk)
-
-    return expected
+def _forecast(likely_hits: int, unlikely_hits: int, drawn: int, trials: int, risk: float) -> Bounds:
+    """The bounds to expect of a measurement with so many trials, judged with caution by the hits in `drawn` draws."""
+    cautious = clopper_pearson(likely_hits, unlikely_hits, drawn, _CAUTION)
+    return clopper_pearson(cautious.low * trials, cautious.high * trials, trials, risk)
 
 
 def _plain_events(population: Population, plan: Plan) -> Iterator[Event]:

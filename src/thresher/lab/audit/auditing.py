@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from thresher.errors import InvalidSetting
-from thresher.lab.audit.attacks import Attack, Bounds, attacks_on, clopper_pearson, forecast
+from thresher.lab.audit.attacks import Attack, Bounds, attacks_on, clopper_pearson
 from thresher.lab.audit.fleet_path import FromFleet
 from thresher.lab.audit.injected_path import FromInjected
 from thresher.lab.audit.lots import DrawnInLots
@@ -171,7 +171,6 @@ def _look_for_attacks(
     pairs = _pairs(mechanism, plan)
     units = sum(population.units for population in {population for pair in pairs for population in pair.populations})
     scouted = max(_LEAST_TRIALS, min(trials // 4, _UNITS_SCOUTED // units))
-    expected = forecast(trials, risk)
     drawn: dict[Population, Observed] = {}
     found: list[tuple[Bounds, Attack]] = []
     for pair in pairs:
@@ -179,7 +178,7 @@ def _look_for_attacks(
             if population not in drawn:
                 parts = [mechanism(population, part, plan) for part in _batches(population, scouted)]
                 drawn[population] = np.concatenate(parts)
-        found += attacks_on(pair, drawn[pair.first], drawn[pair.second], plan, expected)
+        found += attacks_on(pair, drawn[pair.first], drawn[pair.second], plan, trials, risk)
         steps.done(f"{path}: looking for the best attack")
     for_delta = max(found, key=lambda candidate: candidate[0].advantage(plan.epsilon))
     for_epsilon = max(found, key=lambda candidate: candidate[0].epsilon_lower(plan.delta))
