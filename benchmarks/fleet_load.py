@@ -85,14 +85,14 @@ async def _phases(simulation: Simulation) -> tuple[float, float, float, list[flo
 
     async def check_in(device: int) -> None:
         request = simulation.core(device).check_in_request()
-        answer = await simulation.wire.send(request.method, request.path, request.token, request.body)
+        answer = await simulation.client.send(request.method, request.path, request.token, request.body)
         assert answer.status == 200, answer.status
         answers[device] = answer.body
 
     async def report(device: int) -> None:
         request = requests[device]
         started = time.perf_counter()
-        answer = await simulation.wire.send(request.method, request.path, request.token, request.body)
+        answer = await simulation.client.send(request.method, request.path, request.token, request.body)
         latencies.append(time.perf_counter() - started)
         assert answer.status == 200, answer.status
 

@@ -26,7 +26,7 @@ from thresher.errors import InvalidFormat, InvalidSetting, ServerUnavailable, St
 from thresher.protocol import messages
 from thresher.protocol.messages import Accepted, CheckedIn, Enrolled, Report
 from thresher.protocol.sealing import OVERHEAD
-from thresher.simulator.wire import Wire
+from thresher.simulator.http_client import HttpClient
 
 pytestmark = pytest.mark.slow  # processes and browsers take their time
 
@@ -325,7 +325,7 @@ def test_a_server_that_hangs_costs_patience(monkeypatch):
 )  # fmt: skip
 def test_addresses_that_cannot_be_are_refused_at_once(address):
     """Not after minutes, as a server that does not answer, nor with an error of the HTTP library."""
-    for make in (lambda: Device(address, "key", {}), lambda: Fleet(address, "key"), lambda: Wire(address)):
+    for make in (lambda: Device(address, "key", {}), lambda: Fleet(address, "key"), lambda: HttpClient(address)):
         with pytest.raises(InvalidSetting, match="server"):
             make()
 

@@ -284,10 +284,6 @@ def test_nothing_is_asked_for_an_answer_that_cannot_be_written(server, fleet, tm
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("query", "mode", "word", "--epsilon", "1", "--delta", "1e-6"),
-        ("query", "ranges", "age", "--epsilon", "1", "--delta", "1e-6"),
-        ("query", "ranges", "age", "word", "--epsilon", "1", "--delta", "1e-6", "--lower", "0", "--upper", "1"),
-        ("query", "quantiles", "age", "--epsilon", "1", "--delta", "1e-6", "--lower", "0", "--upper", "1"),
         ("query", "histogram", "word", "--plan", "--epsilon", "1", "--delta", "1e-6", "--bins", "few"),
         ("show", "q1", "--range", "wide"),
     ],
@@ -295,6 +291,21 @@ def test_nothing_is_asked_for_an_answer_that_cannot_be_written(server, fleet, tm
 def test_wrong_settings_are_named(server, arguments):
     with pytest.raises(InvalidSetting):
         invoke(server, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("query", "mode", "word"), "mode"),
+        (("query", "ranges", "age"), "--lower"),
+        (("query", "ranges", "age", "word", "--lower", "0", "--upper", "1"), "word"),
+        (("query", "quantiles", "age", "--lower", "0", "--upper", "1"), "--quantile"),
+    ],
+)
+def test_what_is_missing_or_too_much_is_named(arguments, named):
+    result = CliRunner().invoke(commands.app, [*arguments, "--epsilon", "1", "--delta", "1e-6", "--server", "http://x"])
+    assert result.exit_code == 2
+    assert named in result.output
 
 
 # A bad line.

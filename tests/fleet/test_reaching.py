@@ -19,7 +19,7 @@ from thresher.client.fleet import Fleet
 from thresher.device.device import Device
 from thresher.errors import InvalidSetting, ServerUnavailable
 from thresher.server.peers import HttpAggregator
-from thresher.simulator.wire import Wire
+from thresher.simulator.http_client import HttpClient
 from thresher.unreachable import trusted
 
 
@@ -85,7 +85,7 @@ def by_peer(url: str, ca_file) -> None:
 
 
 def by_simulator(url: str, ca_file) -> None:
-    asyncio.run(Wire(url, ca_file=ca_file).send("POST", "/", None, b""))
+    asyncio.run(HttpClient(url, ca_file=ca_file).send("POST", "/", None, b""))
 
 
 DOORS = [by_device, by_loop, by_analyst, by_peer, by_simulator]
@@ -141,7 +141,7 @@ def test_a_file_that_holds_no_certificates(tmp_path, content):
     makers = [
         lambda: Device("https://127.0.0.1:9", "key", {}, ca_file=path),
         lambda: Fleet("https://127.0.0.1:9", "key", ca_file=path),
-        lambda: Wire("https://127.0.0.1:9", ca_file=path),
+        lambda: HttpClient("https://127.0.0.1:9", ca_file=path),
     ]
     for make in makers:
         with pytest.raises(InvalidSetting, match=r"ca_file .* certificates"):

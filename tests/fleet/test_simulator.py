@@ -12,9 +12,10 @@ import thresher as th
 from thresher.errors import InvalidSetting, ServerUnavailable
 from thresher.simulator import population
 from thresher.simulator.behaviour import Behaviour, Dropouts
-from thresher.simulator.hostile import ATTACKS, Outcomes
+from thresher.simulator.hostile import ATTACKS, Hostile
+from thresher.simulator.http_client import HttpClient, Lost
+from thresher.simulator.outcomes import Outcomes
 from thresher.simulator.report import Result, compare
-from thresher.simulator.wire import Lost, Wire
 
 # What devices hold
 
@@ -154,14 +155,14 @@ def with_server(answer, do, requests=0, **settings):
     async def main():
         echo = Echo(answer)
         server = await asyncio.start_server(echo, "127.0.0.1", 0)
-        wire = Wire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/base/", **settings)
+        client = HttpClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/base/", **settings)
         try:
-            result = await do(wire)
+            result = await do(client)
             while len(echo.requests) < requests:
                 await asyncio.sleep(0.01)
             return result, echo
         finally:
-            await wire.close()
+            await client.close()
             server.close()
             await asyncio.sleep(0.05)
 
@@ -172,8 +173,8 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
 def test_a_request_and_its_answer():
-    async def do(wire):
-        return await wire.send("POST", "/v1/x", "secret", b"body")
+    async def do(client):
+        return await client.send("POST", "/v1/x", "secret", b"body")
 
     answer, echo = with_server(OK, do)
     assert (answer.status, answer.body, answer.retry_after) == (200, b"ok", None)
@@ -184,10 +185,10 @@ def test_a_request_and_its_answer():
 
 
 def test_connections_are_used_again():
-    async def do(wire):
+    async def do(client):
         for _ in range(20):
-            await wire.send("POST", "/", None, b"")
-        await asyncio.gather(*(wire.send("POST", "/", None, b"") for _ in range(3)))
+            await client.send("POST", "/", None, b"")
+        await asyncio.gather(*(client.send("POST", "/", None, b"") for _ in range(3)))
 
     _, echo = with_server(OK, do)
     assert len(echo.requests) == 23
@@ -198,10 +199,10 @@ def test_connections_are_used_again():
 def test_when_to_come_back_is_heard():
     busy = b"HTTP/1.1 503 Busy\r\nretry-after: 7\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
-    async def do(wire):
-        first = await wire.send("POST", "/", None, b"")
+    async def do(client):
+        first = await client.send("POST", "/", None, b"")
         await asyncio.sleep(0.02)
-        await wire.send("POST", "/", None, b"")
+        await client.send("POST", "/", None, b"")
         return first
 
     answer, echo = with_server(busy, do)
@@ -210,41 +211,41 @@ def test_when_to_come_back_is_heard():
 
 
 def test_a_lost_answer_is_not_an_answer():
-    async def do(wire):
+    async def do(client):
         with pytest.raises(Lost):
-            await wire.send("POST", "/", None, b"x")
+            await client.send("POST", "/", None, b"x")
 
     _, echo = with_server(None, do)
     assert len(echo.requests) == 1
 
 
 def test_no_answer_in_time_is_lost():
-    async def do(wire):
+    async def do(client):
         with pytest.raises(Lost, match="in time"):
-            await wire.send("POST", "/", None, b"x")
+            await client.send("POST", "/", None, b"x")
 
     with_server(b"HTTP/1.1 200 OK\r\n", do, seconds=0.1)
 
 
 def test_what_is_not_http_is_lost():
-    async def do(wire):
+    async def do(client):
         with pytest.raises(Lost):
-            await wire.send("POST", "/", None, b"x")
+            await client.send("POST", "/", None, b"x")
 
     with_server(b"220 mail.example ready\r\n\r\n", do, seconds=2)
 
 
 def test_leaving_early_still_delivers_the_request():
-    async def do(wire):
-        await wire.send_and_leave("POST", "/", "t", b"once")
+    async def do(client):
+        await client.send_and_leave("POST", "/", "t", b"once")
 
     _, echo = with_server(OK, do, requests=1)
     assert [body for _, body in echo.requests] == [b"once"]
 
 
 def test_a_slow_body_arrives_whole():
-    async def do(wire):
-        return await wire.send_slowly("POST", "/", "t", b"0123456789", pieces=3, pause=0.01)
+    async def do(client):
+        return await client.send_slowly("POST", "/", "t", b"0123456789", pieces=3, pause=0.01)
 
     answer, echo = with_server(OK, do)
     assert answer.status == 200
@@ -254,11 +255,25 @@ def test_a_slow_body_arrives_whole():
 def test_nobody_listening_says_so():
     async def do():
         with pytest.raises(ServerUnavailable, match="No server listens"):
-            await Wire("http://127.0.0.1:9").send("POST", "/", None, b"")
+            await HttpClient("http://127.0.0.1:9").send("POST", "/", None, b"")
 
     asyncio.run(do())
     with pytest.raises(InvalidSetting, match="address"):
-        Wire("ftp://somewhere")
+        HttpClient("ftp://somewhere")
+
+
+def test_hostile_clients_outlive_a_server_that_is_away_for_a_moment():
+    outcomes = Outcomes()
+    hostile = Hostile(HttpClient("http://127.0.0.1:9"), outcomes, lambda round: None)
+
+    async def do():
+        for attack in ATTACKS:
+            await hostile.attack(attack, "thresher-device-x")
+
+    asyncio.run(do())
+    assert outcomes.answers.total() == len(ATTACKS)
+    assert {status for _, status in outcomes.answers} == {0}
+    assert not outcomes.unexpected
 
 
 # Released beside true

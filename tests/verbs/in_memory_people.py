@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from thresher import Population, privacy
 from thresher.mechanism import Randomness, Release, sample_and_threshold
-from thresher.mechanism.release import NUMBERS
+from thresher.mechanism.release_table import NUMBERS
 from thresher.privacy import Plan
 from thresher.privacy.settings import dyadic
 from thresher.questions import Below, Cells, Question

@@ -11,7 +11,6 @@ from thresher.charts.distribution import distribution, distribution_svg
 from thresher.charts.error_lines import error_lines
 from thresher.charts.frontier import frontier
 from thresher.charts.histogram import bar_svg, histogram
-from thresher.charts.line_grid import Axes, Panel, Point, grid
 from thresher.charts.meter import meter
 from thresher.charts.rendering import show
 from thresher.charts.timelines import check_ins, spending
@@ -19,16 +18,12 @@ from thresher.charts.trie import trie
 from thresher.charts.visibility import visibility
 
 __all__ = [
-    "Axes",
-    "Panel",
-    "Point",
     "bar_svg",
     "check_ins",
     "distribution",
     "distribution_svg",
     "error_lines",
     "frontier",
-    "grid",
     "histogram",
     "meter",
     "show",

@@ -13,6 +13,7 @@ from thresher.lab.experiments import claims, comparison, mechanisms
 from thresher.lab.experiments.examples import examples
 from thresher.lab.experiments.runner import Row
 from thresher.lab.experiments.settings import ALPHA, DELTA, POPULATION, RULES, Settings, plan_of
+from thresher.lab.rivals import ShuffledBernoulli
 from thresher.lab.rivals.shuffle_accounting import shuffle_delta
 
 CAPTIONS = {
@@ -40,12 +41,7 @@ _CLASSES = {claims.HOLDS: "holds", claims.EXCEPT: "except", claims.FAILS: "fails
 
 
 def write(path: Path, results: dict[str, list[Row]], drawings: Mapping[str, str], settings: Settings) -> None:
-    """The report as a file, with the figures (SVG texts by name) in it. It asks for nothing from elsewhere."""
-    path.write_text(report(results, drawings, settings), encoding="utf-8")
-
-
-def report(results: dict[str, list[Row]], drawings: Mapping[str, str], settings: Settings) -> str:
-    """The report as text."""
+    """Write the report as a file with the figures (SVG texts by name) in it; it loads nothing from elsewhere."""
     rows = results.get("accuracy", [])
     parts = [
         "<h1>Sample and threshold: the paper's experiments</h1>",
@@ -63,13 +59,14 @@ def report(results: dict[str, list[Row]], drawings: Mapping[str, str], settings:
         _scores(rows, settings),
     ]
     body = "\n".join(parts)
-    return (
+    page = (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Thresher lab</title>'
         f"<style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n"
     )
+    path.write_text(page, encoding="utf-8")
 
 
-def inline_svg(svg: str, name: str) -> str:
+def _inline_svg(svg: str, name: str) -> str:
     """An SVG element whose inner names are its own, so that several can be in one page."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
@@ -98,7 +95,7 @@ def _capped(settings: Settings) -> str:
     found = []
     for epsilon in settings.epsilons:
         clients = round(POPULATION * plan_of("paper", epsilon, DELTA).sampling_rate)
-        if mechanisms.shuffle_is_capped(epsilon, DELTA, clients):
+        if ShuffledBernoulli(min(epsilon, 1.0), DELTA, capped=True).noise_rate(clients) == 0.5:
             found.append(f"δ = {shuffle_delta(clients, 0.5, epsilon):.1g} at ε = {epsilon:g}")
     if not found:
         return ""
@@ -129,7 +126,7 @@ def _judged(verdict: claims.Verdict) -> str:
 
 def _figure(name: str, svg: str) -> str:
     caption = html.escape(CAPTIONS.get(name, name))
-    return f'<figure id="{name}">{inline_svg(svg, name)}<figcaption>{caption}</figcaption></figure>'
+    return f'<figure id="{name}">{_inline_svg(svg, name)}<figcaption>{caption}</figcaption></figure>'
 
 
 def _plans(settings: Settings) -> str:
@@ -185,15 +182,7 @@ def _examples() -> str:
         )
         for each in examples()
     ]
-    head = (
-        "section",
-        "quantity",
-        "paper's value",
-        "formula gives",
-        "exact or corrected",
-        "right as printed",
-        "remark",
-    )
+    head = ("section", "quantity", "paper's value", "formula gives", "exact or corrected", "right as printed", "remark")
     return _table(head, lines)
 
 

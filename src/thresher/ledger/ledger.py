@@ -15,17 +15,15 @@ A charge has a reference, which is unique: charging again under it changes nothi
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from thresher.errors import Conflict, InvalidFormat, InvalidSetting, LedgerUnavailable, ThresherError
-from thresher.files import made_beside
-from thresher.ledger.schema import APPLICATION, SCHEMA, VERSION, migrate, new_reference
+from thresher.errors import Conflict, InvalidSetting
+from thresher.ledger.ledger_file import LedgerFile
+from thresher.ledger.schema import new_reference
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.budget import Budget, Charge
 from thresher.privacy.plans import Plan
@@ -91,17 +89,16 @@ class Ledger(Tabular):
         self.path = Path(path)
         if not wait >= 0:
             raise InvalidSetting("wait", "must be a number of seconds, 0 or more")
-        self._wait = float(wait)
+        self._file = LedgerFile(self.path, float(wait))
         wanted = None if unit is None else check_unit(unit)
         if not self.path.exists():
             self._create(epsilon, delta, adjacency, wanted)
         elif not self.path.is_file():
-            raise self._unavailable("is not a regular file")
+            raise self._file.unavailable("is not a regular file")
+        self._file.upgrade()
         self.epsilon, self.delta, self.adjacency = self._stored_budget()
-        given = (epsilon, delta, adjacency)
-        for setting, value, stored in zip(
-            ("epsilon", "delta", "adjacency"), given, (self.epsilon, self.delta, self.adjacency), strict=True
-        ):
+        for setting, value in (("epsilon", epsilon), ("delta", delta), ("adjacency", adjacency)):
+            stored = getattr(self, setting)
             if value is not None and value != stored:
                 raise InvalidSetting(
                     setting,
@@ -109,21 +106,19 @@ class Ledger(Tabular):
                     hint="Open the ledger without a budget, or create another ledger.",
                 )
         if wanted is not None:
-            with self._connection() as connection:
-                connection.execute("BEGIN IMMEDIATE")
+            with self._file.transaction() as connection:
                 self._bind(connection, wanted)
-                connection.execute("COMMIT")
 
     @property
     def unit(self) -> Unit | None:
         """What one unit is in all charges; None before the first one."""
-        with self._connection() as connection:
+        with self._file.connection() as connection:
             return self._stored_unit(connection)
 
     @property
     def same_units(self) -> set[Unit]:
         """Other columns that name the same units, as `same_unit` was told."""
-        with self._connection() as connection:
+        with self._file.connection() as connection:
             return self._stored_same_units(connection)
 
     def same_unit(self, column: str) -> None:
@@ -141,8 +136,7 @@ class Ledger(Tabular):
             >>> th.histogram(visits, "page", unit="uid", plan=plan, ledger=ledger)
         """
         unit = Unit("column", column)
-        with self._connection() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with self._file.transaction() as connection:
             stored = self._stored_unit(connection)
             if stored is None or stored.kind != "column":
                 bound = "no unit yet" if stored is None else stored.one
@@ -155,18 +149,19 @@ class Ledger(Tabular):
                 )
             if unit != stored:
                 connection.execute("INSERT OR IGNORE INTO same_units (unit) VALUES (?)", (str(unit),))
-            connection.execute("COMMIT")
 
     @property
     def spent(self) -> Amount:
         """The sum of all charges."""
-        budget = self._budget()
+        with self._file.connection() as connection:
+            budget = self._budget(connection)
         return Amount(budget.spent_epsilon, budget.spent_delta)
 
     @property
     def left(self) -> Amount:
         """What a further query may cost."""
-        budget = self._budget()
+        with self._file.connection() as connection:
+            budget = self._budget(connection)
         return Amount(budget.left_epsilon, budget.left_delta)
 
     def charge(
@@ -206,7 +201,7 @@ class Ledger(Tabular):
         """
         charge = self._checked(plan.epsilon, plan.delta, plan.adjacency)
         unit = check_unit(unit)
-        with self._connection() as connection:
+        with self._file.connection() as connection:
             self._check_bound(connection, unit)
             self._budget(connection).charge(charge)
 
@@ -219,12 +214,11 @@ class Ledger(Tabular):
         Raises: what `charge` raises, but `BudgetExceeded`.
         """
         charge = self._checked(plan.epsilon, plan.delta, plan.adjacency)
-        rounds = check_rounds(plan.rounds)
-        return self._enter(charge, what, check_unit(unit), rounds, reference, within_budget=False, time=time)[1]
+        return self._enter(charge, what, check_unit(unit), plan.rounds, reference, within_budget=False, time=time)[1]
 
     def references(self) -> set[str]:
         """The references of all charges."""
-        with self._connection() as connection:
+        with self._file.connection() as connection:
             return {reference for (reference,) in connection.execute("SELECT reference FROM charges")}
 
     def _checked(self, epsilon: float, delta: float, adjacency: Adjacency) -> Charge:
@@ -256,9 +250,7 @@ class Ledger(Tabular):
         elif not 0 < len(reference) <= _LONGEST_REFERENCE:
             raise InvalidSetting("reference", f"must be a text of 1 to {_LONGEST_REFERENCE} characters")
         amount = (repr(charge.epsilon), repr(charge.delta), self.adjacency, rounds, str(unit))
-        with self._connection() as connection:
-            # Immediate: the lock is taken before the sum is read, so nobody charges between the sum and the entry.
-            connection.execute("BEGIN IMMEDIATE")
+        with self._file.transaction() as connection:
             found = connection.execute(
                 "SELECT id, epsilon, delta, adjacency, rounds, unit FROM charges WHERE reference = ?", (reference,)
             ).fetchone()
@@ -270,7 +262,7 @@ class Ledger(Tabular):
                     )
                 return int(found[0]), False
             self._bind(connection, unit)
-            budget = self._budget(connection)
+            budget = self._budget(connection)  # reading it also refuses a damaged ledger
             if within_budget:
                 budget.charge(charge)
             cursor = connection.execute(
@@ -278,7 +270,6 @@ class Ledger(Tabular):
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (reference, _now() if time is None else _written(time), what, *amount),
             )
-            connection.execute("COMMIT")
             number = cursor.lastrowid
         assert number is not None
         return number, True
@@ -304,18 +295,9 @@ class Ledger(Tabular):
             )
         return stored
 
-    def _stored_same_units(self, connection: sqlite3.Connection) -> set[Unit]:
-        with self._read_from_file():
-            return {Unit.read(text) for (text,) in connection.execute("SELECT unit FROM same_units")}
-
-    def _stored_unit(self, connection: sqlite3.Connection) -> Unit | None:
-        (text,) = connection.execute("SELECT unit FROM budget").fetchone()
-        with self._read_from_file():
-            return None if text is None else Unit.read(text)
-
     def history(self) -> list[Entry]:
         """All charges, oldest first."""
-        with self._connection() as connection:
+        with self._file.connection() as connection:
             rows = connection.execute(f"SELECT {_ENTRY} FROM charges ORDER BY id").fetchall()  # noqa: S608
             return [
                 Entry(row[0], row[1], dt.datetime.fromisoformat(row[2]), row[3], float(row[4]), float(row[5]), *row[6:])
@@ -349,107 +331,34 @@ class Ledger(Tabular):
     def _create(
         self, epsilon: float | None, delta: float | None, adjacency: Adjacency | None, unit: Unit | None
     ) -> None:
-        """Write a whole new ledger beside its place and link it there; whoever comes first wins."""
         if epsilon is None or delta is None:
             raise InvalidSetting(
                 "ledger",
                 f"{self.path} does not exist, and epsilon or delta is missing to create it",
                 hint='Create it: Ledger("privacy.db", epsilon=3, delta=1e-6), or thresher ledger create.',
             )
-        row = (
-            repr(check_epsilon(epsilon)), repr(check_delta(delta)), check_adjacency(adjacency or "replace"), _now(),
-            None if unit is None else str(unit),
-        )  # fmt: skip
-        try:
-            with (
-                made_beside(self.path) as temporary,
-                contextlib.closing(sqlite3.connect(temporary, isolation_level=None)) as connection,
-            ):
-                connection.executescript(f"PRAGMA synchronous = EXTRA; {SCHEMA}")
-                connection.execute("INSERT INTO budget VALUES (1, ?, ?, ?, ?, ?)", row)
-        except OSError as error:
-            raise self._unavailable(f"cannot be created: {error.strerror}") from None
-        except sqlite3.Error:
-            raise self._unavailable("cannot be created") from None
+        amount = repr(check_epsilon(epsilon)), repr(check_delta(delta)), check_adjacency(adjacency or "replace")
+        self._file.create((*amount, _now(), None if unit is None else str(unit)))
 
     def _stored_budget(self) -> tuple[float, float, Adjacency]:
-        with self._connection() as connection:
-            if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-                raise self._not_a_ledger()
-            if 0 < self._version(connection) < VERSION:
-                # Immediate: of processes that open it at the same time, one migrates and the others find it done.
-                connection.execute("BEGIN IMMEDIATE")
-                if (version := self._version(connection)) < VERSION:
-                    migrate(connection, version)
-                connection.execute("COMMIT")
-            version = self._version(connection)
-            if version != VERSION:
-                raise InvalidFormat(
-                    f"{self.path} is a ledger of version {version}; this Thresher reads versions 1 to {VERSION}.",
-                    hint="Upgrade Thresher.",
-                )
-            row = connection.execute("SELECT epsilon, delta, adjacency FROM budget").fetchone()
-            with self._read_from_file():
-                epsilon, delta, adjacency = row
-                return check_epsilon(float(epsilon)), check_delta(float(delta)), check_adjacency(adjacency)
+        with self._file.connection() as connection, self._file.reading():
+            epsilon, delta, adjacency = connection.execute("SELECT epsilon, delta, adjacency FROM budget").fetchone()
+            return check_epsilon(float(epsilon)), check_delta(float(delta)), check_adjacency(adjacency)
 
-    @staticmethod
-    def _version(connection: sqlite3.Connection) -> int:
-        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+    def _stored_unit(self, connection: sqlite3.Connection) -> Unit | None:
+        (text,) = connection.execute("SELECT unit FROM budget").fetchone()
+        with self._file.reading():
+            return None if text is None else Unit.read(text)
 
-    def _budget(self, connection: sqlite3.Connection | None = None) -> Budget:
-        if connection is None:
-            with self._connection() as opened:
-                return self._budget(opened)
+    def _stored_same_units(self, connection: sqlite3.Connection) -> set[Unit]:
+        with self._file.reading():
+            return {Unit.read(text) for (text,) in connection.execute("SELECT unit FROM same_units")}
+
+    def _budget(self, connection: sqlite3.Connection) -> Budget:
         rows = connection.execute("SELECT epsilon, delta FROM charges").fetchall()
-        with self._read_from_file():
+        with self._file.reading():
             charges = tuple(Charge(float(epsilon), float(delta)) for epsilon, delta in rows)
         return Budget(self.epsilon, self.delta, charges)
-
-    @contextlib.contextmanager
-    def _read_from_file(self) -> Iterator[None]:
-        """Numbers and units that no ledger writes are the file's fault, not the caller's."""
-        try:
-            yield
-        except (InvalidSetting, InvalidFormat):
-            raise self._not_a_ledger() from None
-
-    @contextlib.contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one operation: none is shared between threads or carried over a fork.
-
-        Whatever goes wrong before COMMIT is rolled back by closing.
-        """
-        try:
-            connection = sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode=rw", uri=True, timeout=self._wait, isolation_level=None
-            )
-        except sqlite3.Error:
-            raise self._unavailable("cannot be opened") from None
-        with contextlib.closing(connection):
-            try:
-                connection.execute("PRAGMA synchronous = EXTRA")
-                yield connection
-            except sqlite3.OperationalError as error:
-                busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-                reason = f"is in use by another process for more than {self._wait:g} seconds"
-                raise self._unavailable(reason if busy else "cannot be read or written") from None
-            except (sqlite3.Error, TypeError, ValueError) as error:
-                if isinstance(error, ThresherError):
-                    raise
-                raise self._not_a_ledger() from None
-
-    def _unavailable(self, reason: str) -> LedgerUnavailable:
-        return LedgerUnavailable(
-            f"The ledger {self.path} {reason}.",
-            hint="Nothing was charged or drawn. Check the path and its permissions.",
-        )
-
-    def _not_a_ledger(self) -> InvalidFormat:
-        return InvalidFormat(
-            f"{self.path} is not a Thresher ledger, or is damaged.",
-            hint="Nothing was charged or drawn. Restore it from a backup; a new ledger would forget what was spent.",
-        )
 
 
 def charge_plan(ledger: Ledger, plan: Plan, what: str, unit: Unit | str, reference: str | None = None) -> int:

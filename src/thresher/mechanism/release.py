@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import html
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from thresher.errors import InvalidSetting, NotReleased, VerificationFailed
 from thresher.files import write_whole
 from thresher.mechanism import release_format
+from thresher.mechanism.release_table import NUMBERS, bucket_columns, check_counts, check_table
 from thresher.mechanism.response import Response, stands_for
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
@@ -27,8 +27,6 @@ from thresher.privacy.units import Unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-NUMBERS = release_format.NUMBERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +44,8 @@ class Release(Tabular):
     """Released buckets with sampled counts, estimates and intervals, and what was guaranteed. Made by `Release.of`.
 
     `table` has the bucket's columns, then `count` (in the sample), `estimate` (count ÷ `rate`) and `lower`, `upper`
-    (how many units may be counted under the bucket, given that it was released, with probability `confidence`). Rows
-    are sorted by count, largest first, then by bucket; nothing about dropped buckets is kept, not even how many there
-    were.
+    (a confidence interval for the true count at level `confidence`, valid for released rows). Rows are sorted by
+    count, largest first, then by bucket. Nothing about dropped buckets is kept, not even how many there were.
 
     `response` is how many devices of a fleet took part; None for a table, where everybody does. `unit` is whom the
     guarantee protects; None where nobody said it, as in files of Thresher 0.1.0.
@@ -65,7 +62,7 @@ class Release(Tabular):
     unit: Unit | None = None
 
     def __post_init__(self) -> None:
-        release_format.check_table(self.table)
+        check_table(self.table)
         if not isinstance(self.plan, Plan):
             raise InvalidSetting("plan", f"must be a plan, not {type(self.plan).__name__}")
         if not isinstance(self.private, bool):
@@ -93,7 +90,7 @@ class Release(Tabular):
         import pyarrow as pa
 
         confidence = check_probability(confidence, setting="confidence")
-        sampled = release_format.check_counts(counts)
+        sampled = check_counts(counts)
         if np.any(sampled < plan.threshold):
             raise InvalidSetting(
                 "counts",
@@ -104,7 +101,7 @@ class Release(Tabular):
             raise InvalidSetting("columns", f"must not be called {', '.join(sorted(taken))}", hint="Rename the column.")
         rate = _rate(plan, response)
         lower, upper = intervals(rate, plan.threshold, sampled, confidence)
-        keys = release_format.bucket_columns(buckets, columns)
+        keys = bucket_columns(buckets, columns)
         numbers = (pa.array(values) for values in (sampled, sampled / rate, lower, upper))
         table = pa.table([*keys, *numbers], names=[*columns, *NUMBERS])
         order = [("count", "descending"), *((name, "ascending") for name in columns)]
@@ -112,9 +109,9 @@ class Release(Tabular):
 
     @property
     def rate(self) -> float:
-        """The part of all units that was really sampled: the plan's p, or less where devices did not complete.
+        """The fraction of all units that was sampled: the plan's p, or less where devices did not complete.
 
-        Edge cases: the plan's where nobody completed; then nothing was released that could be divided by it.
+        Edge cases: the plan's p where nobody completed; such a release has no rows.
         """
         return _rate(self.plan, self.response)
 
@@ -156,21 +153,11 @@ class Release(Tabular):
     @property
     def guarantee(self) -> Guarantee:
         """What the plan's rounds together guarantee; raises for a release that a seeded source drew."""
-        if not self.private:
-            raise VerificationFailed(
-                "This release was drawn from a seeded source and guarantees nothing.",
-                hint="Draw without thresher.testing.",
-            )
-        return self.plan.guarantee.for_unit(self.unit)
+        return guarantee_of("release", self.plan, private=self.private, unit=self.unit)
 
     def promise(self) -> str:
         """The guarantee in one line, for a title or a footer."""
-        if not self.private:
-            return "seeded, not private"
-        try:
-            return str(self.guarantee)
-        except VerificationFailed:
-            return self.plan.promise()
+        return promise_of(self.plan, private=self.private, unit=self.unit)
 
     @property
     def guarantees(self) -> Guarantees | None:
@@ -212,25 +199,32 @@ class Release(Tabular):
             if len(self) and int(self.counts.max()) > self.response.completed:
                 raise VerificationFailed("A released count is above the number of devices that completed.")
         try:
-            again = Release.of(
-                self.table.select(list(self.columns)),
-                self.counts,
-                self.plan,
-                private=True,
-                columns=self.columns,
-                confidence=self.confidence,
-                response=self.response,
-                unit=self.unit,
-            )
+            again = self.made_again()
         except InvalidSetting as error:
             raise VerificationFailed(f"These rows cannot have been released: {error.message}") from None
         if not again.table.equals(self.table):
             raise VerificationFailed("An estimate, an interval or the order of rows does not follow from the counts.")
         return guarantee
 
+    def made_again(self) -> Release:
+        """The release that follows from these buckets and counts; it equals this one unless somebody changed this one.
+
+        Raises: `InvalidSetting` if no release can have these rows.
+        """
+        return Release.of(
+            self.table.select(list(self.columns)),
+            self.counts,
+            self.plan,
+            private=self.private,
+            columns=self.columns,
+            confidence=self.confidence,
+            response=self.response,
+            unit=self.unit,
+        )
+
     def certificate(self) -> dict[str, Any]:
         """What was guaranteed and how, as plain values, with a digest of the released rows."""
-        return release_format.certificate(**self._parts(), guarantee=self.guarantee if self.private else None)
+        return release_format.certificate(self)
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
@@ -242,16 +236,12 @@ class Release(Tabular):
 
     def to_json(self) -> str:
         """Rows, plan and certificate as JSON; `from_json` reads it back."""
-        content = release_format.to_content(**self._parts(), guarantee=self.guarantee if self.private else None)
-        return json.dumps(content, ensure_ascii=False, allow_nan=False)
+        return release_format.to_json(self)
 
     @classmethod
     def from_json(cls, text: str) -> Release:
         """Read what `to_json` wrote; anything altered since then is an error."""
-        return cls(*release_format.from_content(text))
-
-    def _parts(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return release_format.from_json(text)
 
     def save(self, path: str | Path) -> None:
         """Write the release to a file, whole or not at all."""
@@ -259,32 +249,44 @@ class Release(Tabular):
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
-        """Read a file that `save` wrote."""
-        return cls.from_json(release_format.read_text(Path(path)))
+        """Read a file that `save` wrote, or that an answer of one round wrote; `thresher.load` reads any answer."""
+        return cls.from_json(release_format.only_release(release_format.read_text(Path(path))))
 
     @property
     def stands_for(self) -> str | None:
         """For whom estimates and intervals stand, in words: the devices that checked in; None for a table."""
         return stands_for([self.response])
 
-    def plot(self, path: str | Path | None = None, *, most: int = 40) -> Any:
-        """A picture of the largest buckets with their intervals and the threshold, shown in notebooks or saved.
+    def plot(
+        self,
+        path: str | Path | None = None,
+        *,
+        most: int = 40,
+        ordered: bool = False,
+        label: Callable[[Any], str] | None = None,
+    ) -> Any:
+        """A picture of buckets with their intervals and the threshold, shown in notebooks or saved.
 
-        `path` ends in .png, .svg or .html. Needs the extra `plot`.
+        Args:
+            path: where it is saved; ends in .png, .svg or .html. Needs the extra `plot`.
+            most: how many buckets are drawn, the largest first.
+            ordered: draw all buckets in their natural order instead, as bins and dates have one.
+            label: writes a bucket; by default its values as text.
         """
         from thresher import charts
 
-        rows = self.table.slice(0, most)
+        rows = sorted(self, key=lambda row: row.bucket) if ordered else list(self)[:most]
         chart = charts.histogram(
-            [_label(bucket) for bucket in self.buckets[:most]],
-            rows["estimate"].to_pylist(),
-            rows["lower"].to_pylist(),
-            rows["upper"].to_pylist(),
+            [(label or bucket_label)(row.bucket) for row in rows],
+            [row.estimate for row in rows],
+            [row.interval[0] for row in rows],
+            [row.interval[1] for row in rows],
             threshold=self.plan.threshold / self.rate,
             title=", ".join(self.columns),
             subtitle=self._subtitle(len(rows)),
             confidence=self.confidence,
             whom=self.stands_for,
+            ordered=ordered,
         )
         return charts.show(chart, path)
 
@@ -313,12 +315,28 @@ def _rate(plan: Plan, response: Response | None) -> float:
     return plan.sampling_rate if rate is None else rate
 
 
-def _label(bucket: Any) -> str:
+def guarantee_of(what: str, plan: Plan, *, private: bool, unit: Unit | None) -> Guarantee:
+    """What a plan guarantees `unit` for a release or an answer; raises if a seeded source drew it."""
+    if not private:
+        raise VerificationFailed(
+            f"This {what} was drawn from a seeded source and guarantees nothing.",
+            hint="Draw without thresher.testing.",
+        )
+    return plan.guarantee.for_unit(unit)
+
+
+def promise_of(plan: Plan, *, private: bool, unit: Unit | None) -> str:
+    """The guarantee of a release or of an answer in one line; says so if there is none."""
+    return plan.promise(unit) if private else "seeded, not private"
+
+
+def bucket_label(bucket: Any) -> str:
+    """A bucket as text for people: the values of several columns are joined with dots."""
     return " · ".join(map(str, bucket)) if isinstance(bucket, tuple) else str(bucket)
 
 
 def _why_not(bucket: Any, released: list[Any]) -> str:
-    """Why a bucket may be missing, from the release alone: asked for by another type, it is never found."""
+    """Why a bucket may be missing, from the release alone; a bucket of another type is never found."""
     why = "It was below the threshold, or nobody holds it; a release does not tell which."
     asked, there = (_types(bucket), _types(released[0])) if released else ((), ())
     if asked == there:
@@ -327,7 +345,7 @@ def _why_not(bucket: Any, released: list[Any]) -> str:
 
 
 def _types(bucket: Any) -> tuple[str, ...]:
-    """What a bucket's parts are, in words; a whole number and a float compare equal and are both numbers."""
+    """The types of a bucket's parts, in words; whole numbers and floats compare equal, so both are "number"."""
     parts = bucket if isinstance(bucket, tuple) else (bucket,)
     words = {str: "text", bool: "boolean", int: "number", float: "number", dt.date: "date", dt.datetime: "time"}
     return tuple(words.get(type(part), type(part).__name__) for part in parts)

@@ -1,4 +1,4 @@
-"""The ledger's arithmetic: what queries cost, what a budget has left. Numbers only; storage is elsewhere.
+"""The ledger's arithmetic: what queries cost, what a budget has left. `thresher.ledger` stores it.
 
 Inside one query the rounds are fixed in advance and compose exactly (the plan already states their total). From query
 to query an analyst chooses the next after seeing the last, and the plain sum of epsilons and of deltas is valid for

@@ -26,7 +26,7 @@ import numpy as np
 
 from thresher.errors import InvalidSetting
 from thresher.privacy.binomial import Floats, log_point
-from thresher.privacy.settings import check_count
+from thresher.privacy.settings import Adjacency, check_count
 from thresher.privacy.visibility import relative_error
 
 if TYPE_CHECKING:
@@ -97,15 +97,23 @@ class Comparison:
         return charts.show(chart, path)
 
 
+def noise_scale(epsilon: float, adjacency: Adjacency, rounds: int = 1) -> float:
+    """The scale Δ·rounds/ε of Laplace noise on counts: Δ is 2 for replace, where two counts change, else 1."""
+    return (2 if adjacency == "replace" else 1) * rounds / epsilon
+
+
+def stability_threshold(scale: float, delta: float, adjacency: Adjacency) -> float:
+    """The smallest noisy count that a stability-based histogram shows: 1 + scale·ln(1/δ')."""
+    return 1 + scale * math.log(1 / (delta * (1 if adjacency == "replace" else 2)))
+
+
 def compare(plan: Plan, counts: Sequence[int] | None = None) -> Comparison:
     """The plan beside noisy histograms of the whole table and of the same sample."""
     if not isinstance(counts, Iterable | None):
         raise InvalidSetting("counts", f"must be a list, not {type(counts).__name__}", hint="Such as counts=[1000].")
     sizes = default_sizes(plan) if counts is None else [check_count(count, least=1) for count in counts]
-    sensitivity = 1 if plan.adjacency == "add-remove" else 2
-    scale = sensitivity * plan.rounds / plan.epsilon
-    each_delta = plan.delta / plan.rounds * (2 if plan.adjacency == "add-remove" else 1)
-    cut = 1 + scale * math.log(1 / each_delta)
+    scale = noise_scale(plan.epsilon, plan.adjacency, plan.rounds)
+    cut = stability_threshold(scale, plan.delta / plan.rounds, plan.adjacency)
     rows = [
         ComparedSize(
             count=size,

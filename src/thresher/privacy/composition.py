@@ -218,11 +218,15 @@ def _smallest_epsilon(
 def basic_delta(rounds: Sequence[Sampled], epsilon: float, adjacency: Adjacency) -> float:
     """Delta at `epsilon` when each round gets an equal share of epsilon and deltas add up."""
     share = epsilon / sum(part.rounds for part in rounds)
-    total = sum(
-        part.rounds * exact.delta_from_log(exact.log_delta(part.sampling_rate, part.threshold, share, adjacency))
+    return min(1.0, _sum_of_deltas(rounds, share, adjacency))
+
+
+def _sum_of_deltas(rounds: Sequence[Sampled], epsilon: float, adjacency: Adjacency) -> float:
+    """The deltas of all rounds, each at `epsilon`, added up."""
+    return sum(
+        part.rounds * exact.delta_from_log(exact.log_delta(part.sampling_rate, part.threshold, epsilon, adjacency))
         for part in rounds
     )
-    return min(1.0, total)
 
 
 def _round_epsilons(rounds: Sequence[Sampled], delta: float, adjacency: Adjacency) -> list[tuple[float, int]]:
@@ -260,15 +264,12 @@ def advanced_delta(rounds: Sequence[Sampled], epsilon: float, adjacency: Adjacen
     for exponent in range(1, 40, 2):
         slack = 10.0**-exponent
         each = _inverse_advanced(epsilon, times, slack)
-        total = slack + sum(
-            part.rounds * exact.delta_from_log(exact.log_delta(part.sampling_rate, part.threshold, each, adjacency))
-            for part in rounds
-        )
-        best = min(best, total)
+        best = min(best, slack + _sum_of_deltas(rounds, each, adjacency))
     return best
 
 
 def _inverse_advanced(total: float, times: int, slack: float) -> float:
+    """The largest epsilon a round, found by halving and from below, that composes to at most `total`."""
     low, high = 0.0, total
     for _ in range(60):
         middle = 0.5 * (low + high)

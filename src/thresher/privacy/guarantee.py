@@ -24,7 +24,7 @@ class Guarantee:
 
     `unit` is None where nobody has said yet what one unit is, as in a plan.
 
-    Edge cases: a delta of 1 guarantees nothing, and is said to.
+    Edge cases: a delta of 1 guarantees nothing, and both texts say so.
     """
 
     epsilon: float
@@ -62,7 +62,7 @@ class Guarantee:
 
 
 def _rounded_up(factor: float) -> str:
-    """Two decimals, never fewer than the factor: what is promised must not be more than what holds."""
+    """The factor with two decimals, rounded up: a text must not promise more than holds."""
     return f"{math.ceil(100 * factor) / 100:g}" if factor < 1000 else f"{1.005 * factor:.3g}"
 
 

@@ -33,8 +33,9 @@ def intervals(rate: float, threshold: int, sampled: ArrayLike, confidence: float
     untruncated interval would miss far more often, since only lucky draws are seen there. The lower end is at most the
     upper one, and neither decreases when the count increases.
     Edge cases: a count equal to τ has the lower end τ: any smaller sample would not be here. Where τ(1−p) is above a
-    thousand, the interval of a count right at τ lies below count ÷ p: luck explains such a count better than size. A
-    threshold of 0 conditions on nothing. Where everybody is sampled the count is the truth. Ends are cut off at 2^63.
+    thousand, the interval of a count right at τ lies below count ÷ p: a smaller bucket with a lucky sample is more
+    plausible there. A threshold of 0 conditions on nothing. Where everybody is sampled the count is the truth. Ends are
+    cut off at 2^63.
     """
     return ends(rate, threshold, sampled, (1.0 - confidence) / 2)
 
@@ -49,7 +50,7 @@ def ends(rate: float, threshold: int, sampled: ArrayLike, tail: float) -> tuple[
     far = _far(count, threshold, tail)
     for part, least in ((~far, threshold), (far, 0)):
         found[:, part] = _ends(rate, least, count[part], tail)
-    # Rounding may not turn two ends round, nor those of two counts: the wider one is taken.
+    # Rounding must not swap the two ends, nor put the ends of a larger count lower: the wider interval is taken.
     lower = np.minimum.accumulate(np.minimum(*found)[::-1])[::-1]
     upper = np.maximum.accumulate(np.maximum(*found))
     lower, upper = (np.minimum(end, _LARGEST).astype(np.int64) for end in (lower, upper))

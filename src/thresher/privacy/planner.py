@@ -117,9 +117,9 @@ def _bucket_size(
 ) -> int | None:
     if objective not in get_args(Objective):
         raise InvalidSetting("objective", "must be 'visible', 'error' or 'sample'")
-    if (frequency is None) != (population is None) and count is None and frequency is not None:
-        raise InvalidSetting("population", "is missing", hint="A frequency needs the population it is part of.")
     if count is None and frequency is not None:
+        if population is None:
+            raise InvalidSetting("population", "is missing", hint="A frequency needs the population it is part of.")
         share = check_probability(frequency, setting="frequency")
         count = max(1, round(share * check_count(population, setting="population", least=1)))
     if objective == "visible":

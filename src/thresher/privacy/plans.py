@@ -26,6 +26,7 @@ from thresher.privacy.settings import (
     check_threshold,
     rate_numerator,
 )
+from thresher.privacy.units import Unit
 
 if TYPE_CHECKING:
     from thresher.privacy.comparison import Comparison
@@ -86,7 +87,7 @@ class Plan:
 
     @property
     def stated(self) -> Guarantee:
-        """What the plan states. Nobody may have checked it: `guarantee` does."""
+        """What the plan states, unchecked; `guarantee` checks it."""
         return Guarantee(self.epsilon, self.delta, self.adjacency, self.rounds)
 
     @property
@@ -95,13 +96,13 @@ class Plan:
 
         Edge cases: the first time takes as long as `verify`, up to seconds for plans of many rounds.
         """
-        self._check(_reached(self))
+        self._check(_reached(self, self.sampling_rate))
         return self.stated
 
-    def promise(self) -> str:
-        """The guarantee in one line; of a plan that does not keep it, that it has none."""
+    def promise(self, unit: Unit | None = None) -> str:
+        """The guarantee for one `unit` in one line; a plan that does not keep what it states says that it has none."""
         try:
-            return str(self.guarantee)
+            return str(self.guarantee.for_unit(unit))
         except VerificationFailed:
             return "no guarantee: the plan does not keep what it states"
 
@@ -110,7 +111,7 @@ class Plan:
 
         Raises `VerificationFailed` if it is above what the plan states.
         """
-        reached = _computed(self)
+        reached = delta_reached(self, self.sampling_rate)
         self._check(reached)
         return reached
 
@@ -209,15 +210,30 @@ class Plan:
         return cls(**fields)
 
     def __str__(self) -> str:
-        from thresher.privacy.card import card
+        """A card for people: the plan, its guarantee, what will be seen, and the paper's rule for comparison."""
+        paper = self.versus_paper()
+        rounds = "one round" if self.rounds == 1 else f"each of {self.rounds} rounds"
+        errors = ", ".join(f"{self.relative_error(size):.2g} of a bucket of {size:,}" for size in (1_000, 100_000))
+        lines = [
+            "Thresher plan",
+            f"  sample      {self.sampling_rate:.4g} of all units, in {rounds} (exactly {self.sampling_rate!r})",
+            f"  threshold   counts below {self.threshold} in the sample are dropped",
+            f"  guarantee   {self.promise()}",
+            f"  seen        with 95 % probability: buckets of {self.smallest_visible(0.95):,} units or more",
+            f"              with 50 % probability: buckets of {self.smallest_visible(0.5):,}",
+            f"  error       typically {errors}",
+            f"  the paper   for the same target: rate {paper.sampling_rate:.4g}, threshold {paper.threshold}, sees "
+            f"{paper.smallest_visible:,} ({paper.best_alpha_visible:,} at best);",
+            f"              this plan samples {paper.rate_factor:.2g} times as many units and sees buckets "
+            f"{paper.visible_factor:.2g} times smaller",
+        ]
+        return "\n".join(lines)
 
-        return card(self)
 
-
-def _computed(plan: Plan) -> float:
-    """The delta that a plan's rate and threshold reach at its epsilon, whatever the plan states."""
+def delta_reached(plan: Plan, sampling_rate: float) -> float:
+    """The delta that a plan's threshold and rounds reach at its epsilon and this rate, whatever the plan states."""
     return guarantee.delta(
-        sampling_rate=plan.sampling_rate,
+        sampling_rate=sampling_rate,
         threshold=plan.threshold,
         epsilon=plan.epsilon,
         adjacency=plan.adjacency,
@@ -225,9 +241,9 @@ def _computed(plan: Plan) -> float:
     )
 
 
-_reached = functools.lru_cache(maxsize=1024)(_computed)
+_reached = functools.lru_cache(maxsize=1024)(delta_reached)
 
 
 def _fields(content: Any) -> Mapping[str, Any]:
-    """What was read, if it has fields at all."""
+    """The content if it is a mapping, else an empty one."""
     return content if isinstance(content, Mapping) else {}

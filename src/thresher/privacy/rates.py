@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from thresher.errors import InvalidSetting
-from thresher.privacy.guarantee import Guarantee, delta
-from thresher.privacy.plans import Plan
+from thresher.privacy.guarantee import Guarantee
+from thresher.privacy.plans import Plan, delta_reached
 from thresher.privacy.units import DEVICE
 
 ONE = 1 << 32
@@ -131,11 +131,5 @@ def _at_rate(plan: Plan, rate: float) -> Guarantee:
         return plan.stated.for_unit(DEVICE)
     if rate == 1:
         return Guarantee(plan.epsilon, 1.0, plan.adjacency, plan.rounds, DEVICE)
-    worst = delta(
-        sampling_rate=rate,
-        threshold=plan.threshold,
-        epsilon=plan.epsilon,
-        adjacency=plan.adjacency,
-        rounds=plan.rounds,
-    )
-    return Guarantee(plan.epsilon, max(worst, plan.delta), plan.adjacency, plan.rounds, DEVICE)
+    worst = max(delta_reached(plan, rate), plan.delta)
+    return Guarantee(plan.epsilon, worst, plan.adjacency, plan.rounds, DEVICE)

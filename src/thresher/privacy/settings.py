@@ -41,11 +41,18 @@ def _whole(setting: str, value: object, accepted: str) -> int:
     return int(number)
 
 
-def _between_zero_and_one(setting: str, value: object, example: str) -> float:
-    accepted = f"Give a number between 0 and 1, both excluded, for example {setting}={example}."
+def _between_zero_and_one(setting: str, value: object, accepted: str) -> float:
     number = _real(setting, value, accepted)
     if not 0 < number < 1:
         raise InvalidSetting(setting, "must be between 0 and 1, both excluded", hint=accepted)
+    return number
+
+
+def _from_one_to(most: int, setting: str, value: object, example: int) -> int:
+    accepted = f"Give a whole number from 1 to {most:,}, for example {setting}={example}."
+    number = _whole(setting, value, accepted)
+    if not 1 <= number <= most:
+        raise InvalidSetting(setting, f"must be from 1 to {most:,}", hint=accepted)
     return number
 
 
@@ -61,33 +68,23 @@ def check_epsilon(value: object, *, setting: str = "epsilon") -> float:
 def check_delta(value: object, *, setting: str = "delta") -> float:
     """A delta strictly between 0 and 1."""
     accepted = "Give a number well below one in the number of units, for example delta=1e-8."
-    number = _real(setting, value, accepted)
-    if not 0 < number < 1:
-        raise InvalidSetting(setting, "must be between 0 and 1, both excluded", hint=accepted)
-    return number
+    return _between_zero_and_one(setting, value, accepted)
 
 
 def check_probability(value: object, *, setting: str = "probability") -> float:
     """A probability strictly between 0 and 1."""
-    return _between_zero_and_one(setting, value, "0.95")
+    accepted = f"Give a number between 0 and 1, both excluded, for example {setting}=0.95."
+    return _between_zero_and_one(setting, value, accepted)
 
 
 def check_threshold(value: object, *, setting: str = "threshold") -> int:
     """A whole threshold of at least 1."""
-    accepted = f"Give a whole number from 1 to {MAX_THRESHOLD:,}, for example {setting}=20."
-    number = _whole(setting, value, accepted)
-    if not 1 <= number <= MAX_THRESHOLD:
-        raise InvalidSetting(setting, f"must be from 1 to {MAX_THRESHOLD:,}", hint=accepted)
-    return number
+    return _from_one_to(MAX_THRESHOLD, setting, value, 20)
 
 
 def check_rounds(value: object, *, setting: str = "rounds") -> int:
     """A whole number of rounds, at least 1."""
-    accepted = f"Give a whole number from 1 to {MAX_ROUNDS:,}, for example {setting}=10."
-    number = _whole(setting, value, accepted)
-    if not 1 <= number <= MAX_ROUNDS:
-        raise InvalidSetting(setting, f"must be from 1 to {MAX_ROUNDS:,}", hint=accepted)
-    return number
+    return _from_one_to(MAX_ROUNDS, setting, value, 10)
 
 
 def check_count(value: object, *, setting: str = "count", least: int = 0, example: int = 1000) -> int:
@@ -114,7 +111,8 @@ def check_adjacency(value: object, *, setting: str = "adjacency") -> Adjacency:
 
 def check_rate(value: object, *, setting: str = "sampling_rate") -> float:
     """A sampling rate strictly between 0 and 1, as given (not yet rounded to a whole number of 2^-64)."""
-    return _between_zero_and_one(setting, value, "0.1")
+    accepted = f"Give a number between 0 and 1, both excluded, for example {setting}=0.1."
+    return _between_zero_and_one(setting, value, accepted)
 
 
 def upper_float(value: object, *, setting: str = "sampling_rate") -> float:

@@ -45,7 +45,7 @@ class Behaviour:
 
 
 class Dropouts:
-    """Which devices vanish from which round: the same number in each, others each time."""
+    """Which devices vanish from which round: the same number in each round, chosen afresh for each."""
 
     def __init__(self, devices: int, share: float) -> None:
         self._devices = devices

@@ -1,4 +1,7 @@
-"""One visit of one honest device: check in, answer, send until it is taken, with the faults that a network has."""
+"""One visit of one honest device: check in, answer, and send the report until the server takes it.
+
+The faults of a network, and of users who leave, are part of a visit (`Behaviour`).
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,12 @@ from thresher.device.core import DeviceCore, Request
 from thresher.errors import ServerUnavailable
 from thresher.protocol import messages
 from thresher.simulator.behaviour import Behaviour, Dropouts
-from thresher.simulator.hostile import TAKEN, Outcomes
-from thresher.simulator.wire import Answer, Lost, Wire
+from thresher.simulator.http_client import Answer, HttpClient, Lost
+from thresher.simulator.outcomes import TAKEN, Outcomes
 
 CLOSED = frozenset({404, 410})
-"""What a device may hear that comes too late. A conflict (409) is never expected: it always sends the same bytes."""
+"""What a server answers to a report that comes too late. A conflict (409) is never expected: a device always sends
+the same bytes."""
 PAUSES = (0.05, 0.2, 1.0, 2.0, 4.0, 8.0)
 """Waits between attempts, unless the server asks for a longer one."""
 
@@ -25,9 +29,14 @@ class Visits:
     """Visits of all devices to one server."""
 
     def __init__(
-        self, wire: Wire, device: Callable[[int], DeviceCore], devices: int, behaviour: Behaviour, outcomes: Outcomes
+        self,
+        client: HttpClient,
+        device: Callable[[int], DeviceCore],
+        devices: int,
+        behaviour: Behaviour,
+        outcomes: Outcomes,
     ) -> None:
-        self._wire = wire
+        self._client = client
         self._device = device
         self._behaviour = behaviour
         self._dropouts = Dropouts(devices, behaviour.dropouts)
@@ -52,7 +61,7 @@ class Visits:
             return 0
         seen = offered
         if device % 2 and (gone := [each for each in offered.rounds if self._dropouts.vanishes(device, each.round)]):
-            # This one vanishes before it seals: it never gets to see the round. The others have sealed by then.
+            # Devices with odd numbers vanish before they seal, so they never see the round; the others seal first.
             kept = [each for each in offered.rounds if each not in gone]
             seen = messages.CheckedIn(rounds=kept, come_back=offered.come_back)
         for round in core.take(seen):
@@ -81,7 +90,7 @@ class Visits:
 
     async def _lose_answer(self, request: Request) -> None:
         try:
-            await self._wire.send_and_leave(request.method, request.path, request.token, request.body)
+            await self._client.send_and_leave(request.method, request.path, request.token, request.body)
         except ServerUnavailable:
             return
         self._outcomes.note("report, answer lost", 0, frozenset())
@@ -90,7 +99,7 @@ class Visits:
         self, what: str, request: Request, expected: frozenset[int], slowly: bool = False
     ) -> Answer | None:
         """Send the same bytes until there is an answer that is not "come back later"; None if there never was one."""
-        send = self._wire.send_slowly if slowly else self._wire.send
+        send = self._client.send_slowly if slowly else self._client.send
         for pause in (*PAUSES, None):
             wait = 0.0
             try:

@@ -9,19 +9,17 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from thresher.errors import ServerUnavailable
 from thresher.protocol import messages
 from thresher.protocol.sealing import OVERHEAD
 from thresher.roles.tokens import new_token
-from thresher.simulator.wire import Answer, Lost, Wire
+from thresher.simulator.http_client import Answer, HttpClient, Lost
+from thresher.simulator.outcomes import LATER, TAKEN, Outcomes
 
 REFUSED = frozenset({400, 401, 403, 404, 405, 409, 410, 413, 415, 422})
-TAKEN = frozenset({200})
-ALWAYS = frozenset({429, 503})
-"""A server may always ask to come back later."""
 OVERSIZED = 256 << 10
 
 CHECK_IN = "/v1/check-in"
@@ -30,21 +28,6 @@ CHECK_IN = "/v1/check-in"
 def report_path(round: str) -> str:
     """Where a round's reports go."""
     return f"/v1/rounds/{round}/report"
-
-
-@dataclass(slots=True)
-class Outcomes:
-    """How many requests of each kind were answered how; and what should not have been."""
-
-    answers: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """By (what was sent, status); status 0 is no answer at all."""
-    unexpected: Counter[tuple[str, int]] = field(default_factory=Counter)
-
-    def note(self, what: str, status: int, expected: frozenset[int]) -> None:
-        """Count one answer. Whatever is neither expected nor "come back later" is unexpected."""
-        self.answers[what, status] += 1
-        if status and status not in expected and status not in ALWAYS:
-            self.unexpected[what, status] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +53,8 @@ ATTACKS = (
 class Hostile:
     """Hostile clients of one server; `overheard` gives a report that an honest device has sent in a round, if any."""
 
-    def __init__(self, wire: Wire, outcomes: Outcomes, overheard: Callable[[str], bytes | None]) -> None:
-        self._wire = wire
+    def __init__(self, client: HttpClient, outcomes: Outcomes, overheard: Callable[[str], bytes | None]) -> None:
+        self._client = client
         self._outcomes = outcomes
         self._overheard = overheard
 
@@ -115,12 +98,12 @@ class Hostile:
         answer = None
         for pause in (0.1, 0.5, 2.0, None):
             try:
-                answer = await self._wire.send("POST", path, token, body)
-            except Lost:  # a server may hang up on an oversized body without reading it
+                answer = await self._client.send("POST", path, token, body)
+            except (Lost, ServerUnavailable):  # a server may hang up on an oversized body without reading it
                 self._outcomes.note(what, 0, expected)
                 return None
             self._outcomes.note(what, answer.status, expected)
-            if answer.status not in ALWAYS or pause is None:
+            if answer.status not in LATER or pause is None:
                 break
             await asyncio.sleep(max(pause, answer.retry_after or 0.0))
         return answer

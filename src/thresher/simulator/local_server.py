@@ -1,4 +1,4 @@
-"""A server of one's own, in a process of its own, for as long as a demonstration or a measurement takes."""
+"""`thresher serve` in a process of its own, for as long as a demonstration or a measurement takes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _END_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """Where it listens and what opens it."""
+    """The address of a running server, its data directory with the keys, and its process."""
 
     url: str
     directory: Path
@@ -67,12 +67,12 @@ def local_server(*arguments: str, directory: Path | None = None) -> Iterator[Loc
 
 
 def _command(directory: Path, arguments: Sequence[str]) -> list[str]:
-    # It chooses its port itself: one that was free a moment ago may be another's by the time it starts.
+    # The server chooses its port itself: a port that is free now may be taken by the time the server starts.
     return [sys.executable, "-c", _COMMAND, "serve", "--data-dir", str(directory), "--port", "0", *arguments]
 
 
 def _address(process: subprocess.Popen[bytes], log: IO[bytes]) -> str:
-    """Where the server answers: it says so once it does."""
+    """The address that the server prints once it answers."""
     end = time.monotonic() + _START_SECONDS
     problem = "The server was not ready in time."
     while time.monotonic() < end:
@@ -87,12 +87,12 @@ def _address(process: subprocess.Popen[bytes], log: IO[bytes]) -> str:
 
 
 def _said(log: IO[bytes]) -> str:
-    # Not read as files are: the place where reading ends would be where the server writes on.
+    # pread keeps the file position, which the server shares: a plain read would move where it writes.
     return os.pread(log.fileno(), os.fstat(log.fileno()).st_size, 0).decode(errors="replace")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask it to end; insist if it does not."""
+    """Terminate the server; kill it if it does not end in time."""
     if process.poll() is None:
         process.terminate()
         try:

@@ -121,22 +121,21 @@ def from_file(
     """
     lines = read_lines(path)
     parted = [line.rpartition("\t") for line in lines]
-    weights: list[float] | None = None
+    weights: list[float | None]
     if all(tab for _, tab, _ in parted):
         texts = [value for value, _, _ in parted]
-        weights = [_number_or_none(weight) or 0.0 for _, _, weight in parted]
-        if any(_number_or_none(weight) is None for _, _, weight in parted):
+        weights = [_number_or_none(weight) for _, _, weight in parted]
+        if None in weights:
             raise InvalidSetting("values", "must have a number after the tab on each line, or no tabs at all")
     else:
-        texts = lines
-        counted = Counter(texts)
-        if exponent is None and len(counted) == len(texts):
+        counted = Counter(lines)
+        if exponent is None and len(counted) == len(lines):
             exponent = ZIPF
         texts, weights = list(counted), [float(count) for count in counted.values()]
     values = _as_numbers(texts, numbers)
     if exponent is not None:
         return zipf(values, devices, seed, exponent)
-    return draw(values, weights, devices, seed)
+    return draw(values, np.array(weights, dtype=np.float64), devices, seed)
 
 
 def read_lines(path: Path) -> list[str]:
@@ -170,7 +169,7 @@ def _as_numbers(texts: Sequence[str], numbers: bool | None) -> list[Any]:
         values = [plain(text) for text in texts]
         return list(texts) if any(isinstance(value, str) for value in values) else values
     found = [_number_or_none(text) for text in texts]
-    if any(number is None for number in found):
+    if None in found:
         raise InvalidSetting("values", "must all be numbers for this query")
     return found
 

@@ -14,7 +14,7 @@ from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Guarantees
 from thresher.privacy.units import DEVICE
 from thresher.questions.spelling import as_text
-from thresher.simulator.hostile import Outcomes
+from thresher.simulator.outcomes import Outcomes
 from thresher.simulator.population import Column
 from thresher.verbs.answer import Answer, Line
 

@@ -7,11 +7,11 @@ own report. Only the connections are shared.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import concurrent.futures
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -27,10 +27,11 @@ from thresher.mechanism.randomness import Randomness
 from thresher.protocol import messages
 from thresher.simulator.behaviour import Behaviour
 from thresher.simulator.device_visit import Visits, each
-from thresher.simulator.hostile import ATTACKS, Hostile, Outcomes
+from thresher.simulator.hostile import ATTACKS, Hostile
+from thresher.simulator.http_client import HttpClient, Lost
+from thresher.simulator.outcomes import Outcomes
 from thresher.simulator.population import Population, demo_population
 from thresher.simulator.report import Result
-from thresher.simulator.wire import Lost, Wire
 
 WORKERS = 64
 """Requests under way at a time, and therefore connections."""
@@ -51,11 +52,11 @@ _log = logging.getLogger("thresher.simulator")
 
 T = TypeVar("T")
 Told = Callable[[str, int, int], None]
-"""Hears what is going on: what, how many done, of how many."""
+"""Receives progress: what is being done, how many are done, of how many."""
 
 
 class Stop(Protocol):
-    """Tells when to end: an event of threads or of processes."""
+    """A signal to end: an event of threads or of processes."""
 
     def is_set(self) -> bool:
         """Whether to end now."""
@@ -63,7 +64,7 @@ class Stop(Protocol):
 
 
 class _Forgetful:
-    """The state of devices that are not restarted: the core remembers for as long as it lives."""
+    """The state of devices that are never restarted: their core remembers, and nothing is written a second time."""
 
     def load(self) -> DeviceState:
         return DeviceState()
@@ -76,7 +77,7 @@ _FORGETFUL = _Forgetful()
 
 
 class Simulation:
-    """A number of devices that live at one server.
+    """A number of devices that check in at one server.
 
     `randomness` gives each device its own source, so that devices can cheat; by default all have secure ones.
     """
@@ -98,7 +99,7 @@ class Simulation:
         self.population = population
         self.behaviour = behaviour or Behaviour()
         self.outcomes = Outcomes()
-        self.wire = Wire(url, ca_file=ca_file)
+        self.client = HttpClient(url, ca_file=ca_file)
         self._enrolment_key = checked_token("enrolment_key", enrolment_key)
         self._policy = policy or POLICY
         self._workers = workers
@@ -107,8 +108,8 @@ class Simulation:
         self._randomness = randomness or (lambda device: None)
         self._cores: list[DeviceCore | None] = [None] * population.devices
         self._hostile = [""] * self.behaviour.hostile_devices(population.devices)
-        self._visits = Visits(self.wire, self.core, population.devices, self.behaviour, self.outcomes)
-        self._attacks = Hostile(self.wire, self.outcomes, self._visits.overheard)
+        self._visits = Visits(self.client, self.core, population.devices, self.behaviour, self.outcomes)
+        self._attacks = Hostile(self.client, self.outcomes, self._visits.overheard)
         self._clock = SystemClock()
         self._started = time.monotonic()
 
@@ -131,12 +132,8 @@ class Simulation:
     async def enrol(self, stop: Stop | None = None) -> None:
         """Enrol every device, and the hostile clients: they have the same key. Told to stop, leave the rest out."""
         devices, body = self.population.devices, messages.encode(messages.Enrol())
-        done = 0
 
         async def one(device: int) -> None:
-            nonlocal done
-            if stop is not None and stop.is_set():
-                return
             token = await self._enrolled(body)
             if device < devices:
                 holds = self.population.attributes(device)  # plain values, which are read at once
@@ -145,13 +142,12 @@ class Simulation:
                 self._cores[device] = core
             else:
                 self._hostile[device - devices] = token
-            done += 1
-            if done % 500 == 0:
-                self._told("enrolling", done, devices)
 
-        await one(0)  # a wrong key or address is one error, not one for each worker
+        everybody = range(devices + len(self._hostile))
         try:
-            await each(range(1, devices + len(self._hostile)), one, self._workers)
+            # The first device enrols alone: a wrong key or address is one error, not one for each worker.
+            for part in (everybody[:1], everybody[1:]):
+                await self._each("enrolling", part, one, stop)
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
@@ -176,28 +172,38 @@ class Simulation:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self.wire.close()
+        await self.client.close()
 
     async def _everybody(self, stop: Stop) -> None:
         """All devices visit once, in random order, the hostile clients among them."""
         devices = self.population.devices
-        order = np.random.default_rng().permutation(devices + len(self._hostile)).tolist()
-        done = 0
 
         async def one(device: int) -> None:
-            nonlocal done
-            if stop.is_set():
-                return
             if device < devices:
                 await self._visits.visit(device)
             else:
                 number = device - devices
                 await self._attacks.attack(ATTACKS[number % len(ATTACKS)], self._hostile[number])
+
+        order = np.random.default_rng().permutation(devices + len(self._hostile)).tolist()
+        await self._each("visiting", order, one, stop)
+
+    async def _each(
+        self, what: str, devices: Sequence[int], do: Callable[[int], Awaitable[None]], stop: Stop | None
+    ) -> None:
+        """Do something for every device until told to stop, and report progress."""
+        done = 0
+
+        async def one(device: int) -> None:
+            nonlocal done
+            if stop is not None and stop.is_set():
+                return
+            await do(device)
             done += 1
             if done % 500 == 0:
-                self._told("visiting", done, len(order))
+                self._told(what, done, self.population.devices + len(self._hostile))
 
-        await each(order, one, self._workers)
+        await each(devices, one, self._workers)
 
     def core(self, device: int) -> DeviceCore:
         """One of the honest devices."""
@@ -210,7 +216,7 @@ class Simulation:
         for attempt in range(ENROL_ATTEMPTS):
             wait = min(0.1 * 2**attempt, 2.0)
             try:
-                answer = await self.wire.send("POST", "/v1/devices", self._enrolment_key, body)
+                answer = await self.client.send("POST", "/v1/devices", self._enrolment_key, body)
             except (Lost, ServerUnavailable) as error:
                 self.outcomes.note("enrol", 0, frozenset())
                 problem = error if isinstance(error, ThresherError) else problem
@@ -253,7 +259,7 @@ def simulate(
 
 
 async def _living(simulation: Simulation, ask: Callable[[], T] | None, ending: _Ending) -> T | None:
-    """Let devices visit while somebody asks."""
+    """Let devices visit until `ask` has its answer, or until the end."""
     living = asyncio.ensure_future(simulation.run(ending, greet=ask is None))
     try:
         if ask is None:
@@ -272,29 +278,18 @@ async def _living(simulation: Simulation, ask: Callable[[], T] | None, ending: _
 
 
 def _in_thread(ask: Callable[[], T]) -> asyncio.Future[T]:
-    """Run a function in a thread that does not keep the process alive: an analyst may have long to wait."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def finish(result: T | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)  # type: ignore[arg-type]
+    """Run a function in a daemon thread: an analyst may wait long, and must not keep the process alive."""
+    future: concurrent.futures.Future[T] = concurrent.futures.Future()
+    future.set_running_or_notify_cancel()
 
     def work() -> None:
-        result, error = None, None
         try:
-            result = ask()
-        except BaseException as raised:  # it is raised again where the future is awaited
-            error = raised
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(finish, result, error)
+            future.set_result(ask())
+        except BaseException as error:  # it is raised again where the future is awaited
+            future.set_exception(error)
 
     threading.Thread(target=work, name="analyst", daemon=True).start()
-    return future
+    return asyncio.wrap_future(future)
 
 
 def run_fast(work: Coroutine[Any, Any, T]) -> T:
@@ -307,7 +302,7 @@ def run_fast(work: Coroutine[Any, Any, T]) -> T:
 
 
 def keep_checking_in(url: str, enrolment_key: str, devices: int, stop: Stop, seed: int = 1) -> Result:
-    """Keep a number of devices with several attributes alive until told to stop; for demonstrations.
+    """Let a number of devices with several attributes check in until `stop` is set; for demonstrations.
 
     Run it in a process or thread of its own, with an event of that kind. It waits for the server to come up.
     """
@@ -317,7 +312,7 @@ def keep_checking_in(url: str, enrolment_key: str, devices: int, stop: Stop, see
 
 
 class _Ending:
-    """Ends when the given stop does, when time is up, or now."""
+    """Is set when the given stop is, when time is up, or once `now` is."""
 
     def __init__(self, stop: Stop, seconds: float | None) -> None:
         self._stop = stop

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidSetting
 from thresher.mechanism import Randomness, Release, SecureRandomness, coins, sample_and_threshold
-from thresher.mechanism.release import NUMBERS
+from thresher.mechanism.release_table import NUMBERS
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import check_count
 from thresher.privacy.units import Unit

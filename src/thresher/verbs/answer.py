@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from thresher.errors import InvalidFormat, InvalidSetting, ThresherError, VerificationFailed
 from thresher.files import write_whole
-from thresher.mechanism.release import Release
-from thresher.mechanism.release_format import read_text
+from thresher.mechanism.release import Release, guarantee_of, promise_of
+from thresher.mechanism.release_format import ANSWER, read_text
 from thresher.mechanism.response import stands_for
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from thresher.verbs.trie import Trie
 
-FORMAT, VERSION = "thresher-answer", 1
+VERSION = 1
 
 
 class Field(NamedTuple):
@@ -125,13 +125,8 @@ class Answer(Tabular):
     @property
     def guarantee(self) -> Guarantee:
         """What all rounds together guarantee; raises where a seeded source, or another plan, drew one of them."""
-        if not self.private:
-            raise VerificationFailed(
-                "This answer was drawn from a seeded source and guarantees nothing.",
-                hint="Draw without thresher.testing.",
-            )
         self._check_plans()
-        return self.plan.guarantee.for_unit(self.unit)
+        return guarantee_of("answer", self.plan, private=self.private, unit=self.unit)
 
     def _check_plans(self) -> None:
         if any(release.plan != self.plan for release in self.releases):
@@ -169,12 +164,7 @@ class Answer(Tabular):
 
     def promise(self) -> str:
         """The guarantee in one line, for a title or a footer."""
-        if not self.private:
-            return "seeded, not private"
-        try:
-            return str(self.guarantee)
-        except VerificationFailed:
-            return self.plan.promise()
+        return promise_of(self.plan, private=self.private, unit=self.unit)
 
     def content(self) -> dict[str, Any]:
         """What the verb adds to the JSON of an answer."""
@@ -194,7 +184,7 @@ class Answer(Tabular):
     def save(self, path: str | Path) -> None:
         """Write the query and its releases to a file, whole or not at all; `thresher.load` reads it."""
         content = {
-            "format": FORMAT,
+            "format": ANSWER,
             "version": VERSION,
             "query": self.query.to_dict(),
             "releases": [json.loads(release.to_json()) for release in self.releases],
@@ -255,7 +245,7 @@ def load(path: str | Path) -> Answer | Release:
     text = read_text(Path(path))
     try:
         content = json.loads(text)
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
+        if not isinstance(content, dict) or content.get("format") != ANSWER:
             return Release.from_json(text)
         if content["version"] != VERSION:
             raise InvalidFormat("This answer has a version that this Thresher does not read.", hint="Upgrade Thresher.")

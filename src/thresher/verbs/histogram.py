@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
 from thresher.errors import InvalidSetting
-from thresher.mechanism.release import NUMBERS, Release, ReleasedBucket
-from thresher.mechanism.release_format import bucket_columns
+from thresher.mechanism.release import Release, ReleasedBucket
+from thresher.mechanism.release_table import NUMBERS, bucket_columns
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import check_count
 from thresher.questions import MOST_BINS, Bins, Dates, Every, Joint, Part, Question, Values, normal
@@ -238,7 +238,8 @@ class Histogram(Answer):
 
         `path` ends in .png, .svg or .html. Needs the extra `plot`.
         """
-        return self.release.plot(path, most=most)
+        question = self.query.question
+        return self.release.plot(path, most=most, ordered=question.ordered, label=question.label)
 
     def shown(self) -> Shown:
         """One row a bucket; those of the domain that were not released have no numbers."""

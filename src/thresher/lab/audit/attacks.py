@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,9 @@ from thresher.lab.audit.neighbours import Pair, Population
 from thresher.lab.audit.paths import Observed
 from thresher.privacy.plans import Plan
 
-_COUNTS_ABOVE = 3  # "count ≥ m" is tried for so many m above the threshold
-_CAUTION = 0.02  # two standard deviations: between attacks that look alike, the surer one is taken
-_CODE_BITS = 62  # what a draw shows is coded as one whole number of so many bits
+_COUNTS_ABOVE = 3  # the event "count ≥ m" is tried for this many m above the threshold
+_CAUTION = 0.02  # the risk of bounds that compare attacks: of two that look alike, the surer one is taken
+_CODE_BITS = 62  # what a draw shows is coded as one whole number of this many bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +33,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An event, and which of two neighbouring populations is likelier to show it."""
+    """An event, the population that is likelier to show it, and its neighbour; `pair` is the name of the two."""
 
-    pair: Pair
+    pair: str
     event: Event
-    swapped: bool
-
-    @property
-    def likely(self) -> Population:
-        """The population in which the event should be seen."""
-        return self.pair.second if self.swapped else self.pair.first
-
-    @property
-    def unlikely(self) -> Population:
-        """Its neighbour."""
-        return self.pair.first if self.swapped else self.pair.second
+    likely: Population
+    unlikely: Population
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,41 +73,34 @@ def clopper_pearson(likely_hits: float, unlikely_hits: float, trials: int, risk:
 
 
 def attacks_on(
-    pair: Pair, first: Observed, second: Observed, plan: Plan, forecast: Forecast
+    pair: Pair, first: Observed, second: Observed, plan: Plan, trials: int, risk: float
 ) -> Iterator[tuple[Bounds, Attack]]:
-    """The attacks on a pair that draws of both populations suggest, with what measuring them may prove.
+    """The attacks on a pair that draws of both populations suggest, with the bounds to expect of a measurement.
 
-    One half of the draws suggests events, the other half judges them, so that an event that was fitted to chance has no
-    advantage over a plain one.
+    One half of the draws suggests events, the other half judges them: an event that only fits the chance of the first
+    half has no advantage over a plain one.
     """
     half = len(first) // 2
-    for swapped in (False, True):
-        likely, unlikely = (second, first) if swapped else (first, second)
+    sides = (pair.first, first), (pair.second, second)
+    for (likely_population, likely), (unlikely_population, unlikely) in permutations(sides):
         events = [*_plain_events(pair.first, plan), *_telling_outcomes(likely[:half], unlikely[:half], pair, plan)]
         for event in events:
             hits, other = (int(np.count_nonzero(event.happens(draws[half:]))) for draws in (likely, unlikely))
-            yield forecast(hits, other, len(first) - half), Attack(pair, event, swapped)
+            attack = Attack(pair.name, event, likely_population, unlikely_population)
+            yield _forecast(hits, other, len(first) - half, trials, risk), attack
 
 
-Forecast = Callable[[int, int, int], Bounds]
-"""From an event's hits in either population, and of how many draws, to the bounds that a measurement may give."""
-
-
-def forecast(trials: int, risk: float) -> Forecast:
-    """What to expect of a measurement with so many trials, judged with caution by a smaller one."""
-
-    def expected(likely_hits: int, unlikely_hits: int, drawn: int) -> Bounds:
-        cautious = clopper_pearson(likely_hits, unlikely_hits, drawn, _CAUTION)
-        return clopper_pearson(cautious.low * trials, cautious.high * trials, trials, risk)
-
-    return expected
+def _forecast(likely_hits: int, unlikely_hits: int, drawn: int, trials: int, risk: float) -> Bounds:
+    """The bounds to expect of a measurement with so many trials, judged with caution by the hits in `drawn` draws."""
+    cautious = clopper_pearson(likely_hits, unlikely_hits, drawn, _CAUTION)
+    return clopper_pearson(cautious.low * trials, cautious.high * trials, trials, risk)
 
 
 def _plain_events(population: Population, plan: Plan) -> Iterator[Event]:
     """Released or not and counts from m on; all rounds, or the two buckets of a replacement, together."""
     for column in range(population.rounds * population.buckets):
         where = _place(column, population)
-        yield _released(column, f"released{where}")
+        yield _at_least(1, column, f"released{where}")
         yield _not_released(column, f"not released{where}")
         for least in range(plan.threshold + 1, plan.threshold + 1 + _COUNTS_ABOVE):
             yield _at_least(least, column, f"count ≥ {least}{where}")
@@ -128,10 +113,6 @@ def _plain_events(population: Population, plan: Plan) -> Iterator[Event]:
 
 def _at_least(least: int, column: int, name: str) -> Event:
     return Event(name, lambda seen: seen[:, column] >= least)
-
-
-def _released(column: int, name: str) -> Event:
-    return Event(name, lambda seen: seen[:, column] > 0)
 
 
 def _not_released(column: int, name: str) -> Event:

@@ -8,24 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from thresher.errors import InvalidSetting
-from thresher.lab.audit.attacks import Attack, Bounds, attacks_on, clopper_pearson, forecast
+from thresher.lab.audit.attacks import Attack, Bounds, attacks_on, clopper_pearson
 from thresher.lab.audit.fleet_path import FromFleet
 from thresher.lab.audit.injected_path import FromInjected
-from thresher.lab.audit.neighbours import Pair, Population, neighbouring_pairs
+from thresher.lab.audit.lots import DrawnInLots
+from thresher.lab.audit.neighbours import Pair, Population, neighbouring_pairs, worst_removed
 from thresher.lab.audit.paths import FLEET, INJECTED, PATHS, Mechanism, Observed, shipped
 from thresher.lab.audit.report import AuditReport, Finding, Measurement
 from thresher.privacy import binomial, guarantee
 from thresher.privacy.plans import Plan
-from thresher.privacy.settings import (
-    Adjacency,
-    check_adjacency,
-    check_count,
-    check_epsilon,
-    check_probability,
-    check_rounds,
-    check_threshold,
-    dyadic,
-)
+from thresher.privacy.settings import Adjacency, check_count, check_probability, check_rounds, dyadic
 from thresher.verbs import Progress
 
 TRIALS = 2_000_000
@@ -33,11 +25,10 @@ MOST_ROUNDS = 8
 
 _LEAST_TRIALS = 1000
 _UNITS_AT_ONCE = 1 << 18
-_UNITS_SCOUTED = (
-    40_000_000  # in all populations that are tried on a path, so that looking costs about what measuring does
-)
-_UNTHINKABLE = 1e300  # trials; finite, so that it can be written as JSON
-_PARTS = 10  # steps of a measurement that progress is told of
+_UNITS_SCOUTED = 40_000_000
+"""In all populations that are tried on a path, so that looking costs about what measuring does."""
+_UNTHINKABLE = 1e300  # more trials than anybody makes; finite, so that JSON can hold it
+_PARTS = 10  # progress is reported after each of so many parts of a measurement
 
 
 def audit(
@@ -57,12 +48,23 @@ def audit(
 
     For each path, many neighbouring populations and events are tried on a first lot of draws. The most promising
     attacks (for delta, and for epsilon where that is another) are then measured on `trials` fresh draws of either
-    population each. `paths` are "counts" (`sample_and_threshold`), "table" (`Table.ask`, sampling rows and thinning
-    counts) and "device" (a coin for each unit), and if asked for "fleet" and "injected". "fleet" is real devices and a
-    real server over HTTP, one device for every unit of every trial. "injected" is a collector that forwards one
-    person's report among its own: with aggregator coins, where the claim must hold, and with device coins, where
-    nothing is claimed against it (delta 1) and the finding says what it gains. A `mechanism` is attacked in place of
-    all paths, against the same claim.
+    population each.
+
+    Args:
+        sampling_rate: The rate to audit, rounded down to a whole number of 2^-64.
+        threshold: The threshold to audit.
+        epsilon: The epsilon at which delta is claimed and measured.
+        adjacency: Against which change the claim protects.
+        rounds: How many rounds are drawn and claimed together, at most 8.
+        paths: What to attack: "counts" (`sample_and_threshold`), "table" (`Table.ask`, sampling rows and thinning
+            counts) and "device" (a coin for each unit), by default all three. "fleet" is real devices and a real server
+            over HTTP, one device for every unit of every trial. "injected" is a collector that forwards one person's
+            report among its own: with aggregator coins, where the claim must hold, and with device coins, where nothing
+            is claimed against it (delta 1) and the finding says what it gains.
+        trials: How many draws of either population measure an attack.
+        confidence: One minus the chance of a false alarm.
+        mechanism: A mechanism to attack in place of all paths, against the same claim.
+        progress: Called with steps done, steps in all and what is being done.
 
     Guarantee: if the claim holds, the chance that the report shows a violation is at most 1 − `confidence`, over all
     paths together: bounds are Clopper and Pearson's, the risk is shared equally among paths, the two attacks and
@@ -98,7 +100,7 @@ def audit(
 
 
 class _Steps:
-    """Counts steps for whoever watches."""
+    """Counts the steps that are done and reports them to `progress`."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress = progress
@@ -115,8 +117,7 @@ def _claim(sampling_rate: float, threshold: int, epsilon: float, adjacency: Adja
     """A plan whose delta is what is claimed for these settings, no more and no less."""
     if not check_rounds(rounds) <= MOST_ROUNDS:
         raise InvalidSetting("rounds", f"must be at most {MOST_ROUNDS} in an audit", hint="Audit rounds=2.")
-    rate, threshold = dyadic(sampling_rate), check_threshold(threshold)
-    epsilon, adjacency = check_epsilon(epsilon), check_adjacency(adjacency)
+    rate = dyadic(sampling_rate)
     delta = guarantee.delta(
         sampling_rate=rate, threshold=threshold, epsilon=epsilon, adjacency=adjacency, rounds=rounds
     )
@@ -135,7 +136,7 @@ def _attacked(
     found: list[tuple[str, Mechanism, float]] = []
     for path in dict.fromkeys(paths):
         if path == FLEET:
-            # What a look and two measurements take of each population.
+            # Looking for an attack and two measurements together take this many draws of each population.
             found.append(("fleet, over HTTP", FromFleet(_LEAST_TRIALS + 2 * trials), plan.delta))
         elif path == INJECTED:
             found.append(("injected, aggregator coins", FromInjected("aggregator"), plan.delta))
@@ -146,7 +147,7 @@ def _attacked(
 
 
 def _pairs(mechanism: Mechanism, plan: Plan) -> list[Pair]:
-    return mechanism.pairs(plan) if isinstance(mechanism, FromFleet | FromInjected) else neighbouring_pairs(plan)
+    return mechanism.pairs(plan) if isinstance(mechanism, DrawnInLots) else neighbouring_pairs(plan)
 
 
 def _trials_needed(plan: Plan, risk: float) -> float:
@@ -154,8 +155,7 @@ def _trials_needed(plan: Plan, risk: float) -> float:
     from scipy.special import ndtri
 
     factor = math.exp(plan.epsilon)
-    worst = math.floor((plan.threshold - 1) / (1 - (1 - plan.sampling_rate) / factor)) + 1
-    sizes = np.unique(np.linspace(plan.threshold, worst, 50).round())
+    sizes = np.unique(np.linspace(plan.threshold, worst_removed(plan), 50).round())
     likely, unlikely = (binomial.reach(size, plan.threshold, plan.sampling_rate) for size in (sizes, sizes - 1))
     spare = likely - factor * unlikely - plan.delta / plan.rounds / 2
     spread = np.sqrt(likely * (1 - likely)) + factor * np.sqrt(unlikely * (1 - unlikely))
@@ -171,7 +171,6 @@ def _look_for_attacks(
     pairs = _pairs(mechanism, plan)
     units = sum(population.units for population in {population for pair in pairs for population in pair.populations})
     scouted = max(_LEAST_TRIALS, min(trials // 4, _UNITS_SCOUTED // units))
-    expected = forecast(trials, risk)
     drawn: dict[Population, Observed] = {}
     found: list[tuple[Bounds, Attack]] = []
     for pair in pairs:
@@ -179,7 +178,7 @@ def _look_for_attacks(
             if population not in drawn:
                 parts = [mechanism(population, part, plan) for part in _batches(population, scouted)]
                 drawn[population] = np.concatenate(parts)
-        found += attacks_on(pair, drawn[pair.first], drawn[pair.second], plan, expected)
+        found += attacks_on(pair, drawn[pair.first], drawn[pair.second], plan, trials, risk)
         steps.done(f"{path}: looking for the best attack")
     for_delta = max(found, key=lambda candidate: candidate[0].advantage(plan.epsilon))
     for_epsilon = max(found, key=lambda candidate: candidate[0].epsilon_lower(plan.delta))
@@ -204,7 +203,7 @@ def _measure(
         hits.append(seen)
     bounds = clopper_pearson(hits[0], hits[1], trials, risk)
     return Measurement(
-        attack.pair.name,
+        attack.pair,
         attack.event.name,
         hits[0],
         hits[1],

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.client.fleet import Fleet
-from thresher.errors import InvalidSetting, VerificationFailed
+from thresher.errors import VerificationFailed
 from thresher.lab.audit.injected_path import ANY
-from thresher.lab.audit.lots import Lots
+from thresher.lab.audit.lots import DrawnInLots
 from thresher.lab.audit.neighbours import ABSENT, Pair, Population, worst_pair
-from thresher.lab.audit.paths import Observed, require_only_rows
+from thresher.lab.audit.paths import FLEET, Observed, observed
 from thresher.mechanism import Release
 from thresher.privacy.plans import Plan
 from thresher.protocol.rates import SAMPLED_BY, SampledBy
@@ -37,32 +37,25 @@ class _Heads:
         buffer.fill(0)
 
 
-class FromFleet:
+class FromFleet(DrawnInLots):
     """`thresher serve` on loopback, a device for every unit of every copy, and one query for all copies.
 
-    Draws are made `draws` at a time and handed out once each. Every lot has a server of its own, with devices of its
-    own: a budget would not allow a second lot.
+    Every lot has a server of its own, with devices of its own: a budget would not allow a second lot.
 
     With `injected`, all units but the last of a copy are an attacker's devices, which skip their coins if it is devices
     that toss (`sampled_by`); the aggregator's coins they cannot skip.
     """
 
+    path = FLEET
+
     def __init__(self, draws: int, sampled_by: SampledBy = SAMPLED_BY, *, injected: bool = False) -> None:
+        super().__init__(draws)
         self._sampled_by: SampledBy = sampled_by
         self._injected = injected
-        self._lots = Lots(self._lot, draws)
 
-    def pairs(self, plan: Plan) -> list[Pair]:
+    def _pairs(self, plan: Plan) -> list[Pair]:
         """The one pair that theory names: trying others costs a device for every unit."""
-        if plan.adjacency != "replace" or plan.rounds != 1:
-            raise InvalidSetting(
-                "path", "'fleet' audits one round under adjacency='replace'", hint="Other paths audit the rest."
-            )
         return [worst_pair(plan)]
-
-    def __call__(self, population: Population, trials: int, plan: Plan) -> Observed:
-        """Draws nobody has seen yet."""
-        return self._lots(population, trials, plan)
 
     def _lot(self, population: Population, copies: int, plan: Plan) -> Observed:
         [answers] = population.answers
@@ -91,15 +84,7 @@ class FromFleet:
             releases = simulate(simulation, ask, stop=threading.Event())
         if releases is None or len(releases) != 1:
             raise VerificationFailed("The fleet did not give one release for one round.")
-        return _observed(releases[0], population, copies, len(buckets))
-
-
-def _observed(release: Release, population: Population, copies: int, devices: int) -> Observed:
-    """What the release shows; beside its rows, only that every device took part."""
-    require_only_rows(release)
-    response = release.response
-    if response is None or (response.asked, response.contacted, response.completed) != (devices,) * 3:
-        raise VerificationFailed("A release states other numbers of devices than took part.")
-    observed = np.zeros(copies * population.buckets, dtype=np.int64)
-    observed[np.array([int(bucket) for bucket in release.buckets], dtype=np.int64)] = release.counts
-    return observed.reshape(copies, population.buckets)
+        response = releases[0].response
+        if response is None or (response.asked, response.contacted, response.completed) != (len(buckets),) * 3:
+            raise VerificationFailed("A release states other numbers of devices than took part.")
+        return observed(releases[0], population, copies)

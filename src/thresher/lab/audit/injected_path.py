@@ -10,15 +10,12 @@ import itertools
 import tempfile
 from pathlib import Path
 
-import numpy as np
-
 from thresher.clock import SystemClock
 from thresher.device.core import DeviceCore
 from thresher.device.policy import Policy
-from thresher.errors import InvalidSetting
-from thresher.lab.audit.lots import Lots
+from thresher.lab.audit.lots import DrawnInLots
 from thresher.lab.audit.neighbours import Pair, Population, injected_pairs
-from thresher.lab.audit.paths import Observed, require_only_rows
+from thresher.lab.audit.paths import INJECTED, Observed, observed
 from thresher.mechanism import Release, Response
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Rates
@@ -41,29 +38,23 @@ ANY = Policy(max_epsilon=100, max_delta=_ALL, period_epsilon=100, period_delta=_
 """The policy of devices that answer whatever is audited."""
 
 
-class FromInjected:
+class FromInjected(DrawnInLots):
     """A real device for the target, reports that the attacker seals, and a real aggregator.
 
     Of a population's units the last is the target; the others are the attacker's. Every draw has buckets of its own,
     and all draws of a lot are one round.
     """
 
+    path = INJECTED
+
     def __init__(self, sampled_by: SampledBy) -> None:
+        super().__init__(_DRAWS)
         self._sampled_by = sampled_by
         self._rounds = itertools.count()
-        self._lots = Lots(self._lot, _DRAWS)
 
-    def pairs(self, plan: Plan) -> list[Pair]:
+    def _pairs(self, plan: Plan) -> list[Pair]:
         """The target holds the attacker's value or another; the attacker adds as many reports as serve it best."""
-        if plan.adjacency != "replace" or plan.rounds != 1:
-            raise InvalidSetting(
-                "path", "'injected' audits one round under adjacency='replace'", hint="Other paths audit the rest."
-            )
         return injected_pairs(plan)
-
-    def __call__(self, population: Population, trials: int, plan: Plan) -> Observed:
-        """Draws nobody has seen yet."""
-        return self._lots(population, trials, plan)
 
     def _lot(self, population: Population, copies: int, plan: Plan) -> Observed:
         """What one round's release shows."""
@@ -90,10 +81,7 @@ class FromInjected:
                 aggregator.close()
                 store.close()
         release.verify()  # an honest aggregator's certificate is right, whatever a collector does
-        require_only_rows(release)
-        observed = np.zeros(copies * population.buckets, dtype=np.int64)
-        observed[np.array([int(bucket) for bucket in release.buckets], dtype=np.int64)] = release.counts
-        return observed.reshape(copies, population.buckets)
+        return observed(release, population, copies)
 
     def _configuration(self, plan: Plan, rates: Rates, key: PublicKey) -> RoundConfiguration:
         name = f"audit-{next(self._rounds)}"

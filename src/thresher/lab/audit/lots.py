@@ -1,37 +1,49 @@
-"""Draws that are dear to make: made many at a time, and handed out once each."""
+"""Paths whose draws are expensive: many are made at a time, and each is handed out once."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 
-from thresher.lab.audit.neighbours import Population
+from thresher.errors import InvalidSetting
+from thresher.lab.audit.neighbours import Pair, Population
 from thresher.lab.audit.paths import Observed
 from thresher.privacy.plans import Plan
 
 
-class Lot(Protocol):
-    """Makes so many independent draws at once."""
+class DrawnInLots(ABC):
+    """A mechanism that makes at least `draws` draws at a time and keeps those that nobody has seen yet."""
 
-    def __call__(self, population: Population, copies: int, plan: Plan) -> Observed:
-        """A row a draw."""
-        ...
+    path: ClassVar[str]
 
-
-class Lots:
-    """Keeps what is left of each lot; no draw is handed out twice."""
-
-    def __init__(self, make: Lot, draws: int) -> None:
-        self._make = make
+    def __init__(self, draws: int) -> None:
         self._draws = draws
         self._left: dict[Population, Observed] = {}
 
+    def pairs(self, plan: Plan) -> list[Pair]:
+        """The neighbouring populations to try: few, since every draw is expensive."""
+        if plan.adjacency != "replace" or plan.rounds != 1:
+            raise InvalidSetting(
+                "path",
+                f"{self.path!r} audits one round under adjacency='replace'",
+                hint="Other paths audit the rest.",
+            )
+        return self._pairs(plan)
+
     def __call__(self, population: Population, trials: int, plan: Plan) -> Observed:
-        """Draws that nobody has seen yet; a new lot has `draws` of them, or as many as are asked for."""
+        """Draws that nobody has seen yet."""
         kept = self._left.get(population)
         while kept is None or len(kept) < trials:
-            fresh = self._make(population, max(self._draws, trials), plan)
+            fresh = self._lot(population, max(self._draws, trials), plan)
             kept = fresh if kept is None else np.concatenate([kept, fresh])
         self._left[population] = kept[trials:]
         return kept[:trials]
+
+    @abstractmethod
+    def _pairs(self, plan: Plan) -> list[Pair]: ...
+
+    @abstractmethod
+    def _lot(self, population: Population, copies: int, plan: Plan) -> Observed:
+        """So many independent draws at once, a row a draw."""

@@ -18,7 +18,7 @@ ABSENT = -1
 """The answer of a unit that has nothing to say in a round."""
 
 LARGEST = 1000
-"""No bucket has more units: where the worst pair is larger than that, the claim is far too small to measure."""
+"""The most units that a bucket has. Where the worst pair is larger, the claimed delta is too small to measure."""
 
 _BETWEEN = 6  # sizes between the threshold and the worst size; the cost of an attack is smooth there
 
@@ -63,8 +63,8 @@ class Pair:
 def neighbouring_pairs(plan: Plan) -> list[Pair]:
     """The pairs to try: around the worst one for this plan, and where known mistakes would show."""
     if plan.adjacency == "replace":
-        # What the second bucket adds is small; where it is large it is surely seen, which matters in few places.
-        worst, seen = _worst_removed(plan), _often_seen(plan)[-1]
+        # The second bucket adds little. A second bucket that is surely seen matters only at a few sizes of the first.
+        worst, seen = worst_removed(plan), _often_seen(plan)[-1]
         pairs = [_replaced(size, other, plan.rounds) for size in _sizes(plan) for other in (1, min(worst + 2, LARGEST))]
         pairs += [_replaced(size, seen, plan.rounds) for size in sorted({1, plan.threshold, worst}) if size <= LARGEST]
     else:
@@ -76,16 +76,16 @@ def neighbouring_pairs(plan: Plan) -> list[Pair]:
 
 def worst_pair(plan: Plan) -> Pair:
     """The pair that theory names for a mechanism that is right, up to what a second bucket adds."""
-    size = min(_worst_removed(plan), LARGEST)
+    size = min(worst_removed(plan), LARGEST)
     return _replaced(size, 1, plan.rounds) if plan.adjacency == "replace" else _removed(size, plan.rounds)
 
 
 def injected_pairs(plan: Plan) -> list[Pair]:
-    """The last unit holds the same value as all others, which are an attacker's, or another value.
+    """Pairs in which all units but the last are an attacker's; the last one holds their value or another one.
 
     Just enough to reach the threshold is best where the last unit alone tosses a coin; otherwise the worst pair is.
     """
-    sizes = sorted({plan.threshold, min(_worst_removed(plan), LARGEST)})
+    sizes = sorted({plan.threshold, min(worst_removed(plan), LARGEST)})
     return [_replaced(size, 1, plan.rounds) for size in sizes]
 
 
@@ -104,7 +104,7 @@ def _replaced(size: int, other: int, rounds: int) -> Pair:
 
 
 def _left_out_later(size: int, plan: Plan) -> Pair:
-    """In the first round all are asked; in later rounds one unit has nothing to say, so that counts can be compared.
+    """All units answer in the first round; in later rounds one unit has nothing to say, so counts can be compared.
 
     With fresh coins the later rounds say nothing about that unit. With a sample that is used again the difference of
     two counts is the unit's own coin.
@@ -125,14 +125,14 @@ def _sizes(plan: Plan) -> list[int]:
     One unit alone shows a sample size that is released; just below the threshold a threshold that is too low shows; up
     to the worst sizes everything else does, for all of epsilon and for each round's share of it.
     """
-    worst = [_worst_removed(plan), _worst_removed(plan, share=plan.rounds)]
+    worst = [worst_removed(plan), worst_removed(plan, share=plan.rounds)]
     between = np.linspace(plan.threshold - 1, max(worst) + 1, _BETWEEN)
     sizes = {1, plan.threshold, *worst, *(round(size) for size in between), *_worst_added(plan)}
     return sorted(size for size in sizes if 1 <= size <= LARGEST)
 
 
-def _worst_removed(plan: Plan, *, share: int = 1) -> int:
-    """k* of docs/privacy.md, section 4, at this share of epsilon."""
+def worst_removed(plan: Plan, *, share: int = 1) -> int:
+    """The bucket size at which removing a unit costs most: k* of docs/privacy.md, section 4, at a share of epsilon."""
     rest = 1 - (1 - plan.sampling_rate) * math.exp(-plan.epsilon / share)
     return math.floor((plan.threshold - 1) / rest) + 1
 

@@ -1,4 +1,4 @@
-"""The ways from people to a release that users call, as something that can be attacked.
+"""The code paths from people to a release, as mechanisms that can be attacked.
 
 Each draws many independent releases of one small population at once: the population's copies, every copy in buckets of
 its own, are one large population.
@@ -24,7 +24,7 @@ from thresher.tables.table import SAMPLING_RATE_LIMIT, Table
 Observed = NDArray[np.int64]
 
 PATHS = ("counts", "table", "device")
-"""The quick ones; those below are audited where they are asked for."""
+"""The paths that are audited by default; they are quick. The other two are audited on request."""
 FLEET = "fleet"
 """Real devices and a real server, over HTTP."""
 INJECTED = "injected"
@@ -60,7 +60,7 @@ def from_counts(population: Population, trials: int, plan: Plan) -> Observed:
     rounds = []
     for asked in range(population.rounds):
         counts = np.tile(population.counts(asked), trials)
-        rounds.append(_seen(sample_and_threshold((np.arange(len(counts)), counts), plan), population, trials))
+        rounds.append(observed(sample_and_threshold((np.arange(len(counts)), counts), plan), population, trials))
     return np.concatenate(rounds, axis=1)
 
 
@@ -73,7 +73,7 @@ def from_devices(population: Population, trials: int, plan: Plan) -> Observed:
         tally = [reports[:, held == bucket].sum(axis=1) for bucket in range(population.buckets)]
         sampled = np.column_stack(tally).astype(np.int64).ravel()
         kept = np.flatnonzero(threshold(sampled, plan))
-        rounds.append(_seen(Release.of(kept, sampled[kept], plan, private=True), population, trials))
+        rounds.append(observed(Release.of(kept, sampled[kept], plan, private=True), population, trials))
     return np.concatenate(rounds, axis=1)
 
 
@@ -91,7 +91,7 @@ class FromTable:
         self._table: Table | None = None
 
     def __call__(self, population: Population, trials: int, plan: Plan) -> Observed:
-        """Ask once for all trials; the table is kept, since asking the same one again draws afresh."""
+        """Ask once for all trials. The table is kept, since every further `ask` draws again."""
         if self._table is None or self._population != population or self._copies < trials:
             self.close()
             self._table = Table(
@@ -102,11 +102,11 @@ class FromTable:
         rounds = []
         for asked in range(population.rounds):
             release = self._table.ask(Values((_column(asked),)), plan)
-            rounds.append(_seen(release, population, self._copies)[:trials])
+            rounds.append(observed(release, population, self._copies)[:trials])
         return np.concatenate(rounds, axis=1)
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Close the table."""
         if self._table is not None:
             self._table.close()
             self._table = None
@@ -128,26 +128,20 @@ def _rows(population: Population, copies: int, rows_a_unit: int) -> pa.Table:
     return pa.table(columns)
 
 
-def _seen(release: Release, population: Population, trials: int) -> Observed:
-    """A release's counts, a row a copy of the population; the release may hold nothing else."""
+def observed(release: Release, population: Population, trials: int) -> Observed:
+    """A release's counts, a row a copy of the population; the release may hold nothing else.
+
+    Bucket b of copy c is released under the number c·buckets + b, or that number as text.
+    """
     require_only_rows(release)
-    observed = np.zeros(trials * population.buckets, dtype=np.int64)
-    observed[release.table.column(0).to_numpy()] = release.counts
-    return observed.reshape(trials, population.buckets)
+    counts = np.zeros(trials * population.buckets, dtype=np.int64)
+    counts[release.table.column(0).cast(pa.int64()).to_numpy()] = release.counts
+    return counts.reshape(trials, population.buckets)
 
 
 def require_only_rows(release: Release) -> None:
     """Raise `VerificationFailed` if a release holds anything that does not follow from its rows and its plan."""
-    again = Release.of(
-        release.table.select(list(release.columns)),
-        release.counts,
-        release.plan,
-        private=release.private,
-        columns=release.columns,
-        confidence=release.confidence,
-        unit=release.unit,
-        response=release.response,  # how many devices took part is public, whatever they hold
-    )
+    again = release.made_again()
     for field in fields(release):
         shown, expected = getattr(release, field.name), getattr(again, field.name)
         same = shown.equals(expected, check_metadata=True) if isinstance(shown, pa.Table) else shown == expected

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from thresher.lab.experiments.catalogue import EXPERIMENTS, run_experiments, write_tables
 from thresher.lab.experiments.claims import Verdict, judge
-from thresher.lab.experiments.comparison import compared, scores
 from thresher.lab.experiments.examples import Example, examples
 from thresher.lab.experiments.settings import Settings, fast, full
 
@@ -13,12 +12,10 @@ __all__ = [
     "Example",
     "Settings",
     "Verdict",
-    "compared",
     "examples",
     "fast",
     "full",
     "judge",
     "run_experiments",
-    "scores",
     "write_tables",
 ]

@@ -1,83 +1,65 @@
 """Errors and recall of histograms: sample-and-threshold beside its rivals, all on the same sample in a repetition.
 
 Samples are drawn as counts per bucket, Binomial(count, p), which has the same distribution as tossing a coin for each
-person; with NumPy's generator, for speed: nothing here is a private release.
+person. They are drawn with NumPy's generator, for speed: nothing here is a private release.
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thresher.errors import InvalidSetting
 from thresher.lab import data, shakespeare
+from thresher.lab.data import Counts
 from thresher.lab.experiments import mechanisms
 from thresher.lab.experiments.runner import Row, Task
 from thresher.lab.experiments.settings import DELTA, POPULATION, RULES, Rule, Settings, plan_of
-from thresher.lab.experiments.statistics import largest, mean_and_error, recall
+from thresher.lab.experiments.statistics import largest, recall, summary
 
-COLUMNS: tuple[str, ...] = (
-    "dataset",
-    "buckets",
-    "epsilon",
-    "delta",
-    "rule",
-    "mechanism",
-    "mae",
-    "mae_se",
-    "mae_expected",
-    "recall",
-    "recall_se",
-)
-
-Counts = NDArray[np.int64]
+_SYNTHETIC = {"binomial": data.binomial, "geometric": data.geometric, "zipf": data.zipf}
 
 
 def tasks(settings: Settings) -> list[Task]:
     """One task a dataset and histogram size, the largest first."""
     if "shakespeare" in settings.datasets and settings.text is None:
         shakespeare.fetch()  # once, before several processes would
+    text = {
+        "text": None if settings.text is None else str(settings.text),
+        "text_digest": settings.text_digest if "shakespeare" in settings.datasets else None,
+    }
     return [
-        Task("accuracy", _task_settings(settings, dataset, buckets), settings.seed)
+        Task(
+            "accuracy",
+            rows,
+            {
+                "dataset": dataset,
+                "buckets": buckets,
+                "population": POPULATION,
+                "epsilons": list(settings.epsilons),
+                "delta": DELTA,
+                "repetitions": settings.repetitions,
+                "credit_amplification": settings.credit_amplification,
+                **(text if dataset == "shakespeare" else {}),
+            },
+            settings.seed,
+        )
         for buckets in reversed(settings.buckets)
         for dataset in settings.datasets
     ]
 
 
-def _task_settings(settings: Settings, dataset: str, buckets: int) -> dict[str, Any]:
-    chosen: dict[str, Any] = {
-        "dataset": dataset,
-        "buckets": buckets,
-        "population": POPULATION,
-        "epsilons": list(settings.epsilons),
-        "delta": DELTA,
-        "repetitions": settings.repetitions,
-        "credit_amplification": settings.credit_amplification,
-    }
-    if dataset == "shakespeare":
-        chosen["text"] = None if settings.text is None else str(settings.text)
-        chosen["text_digest"] = settings.text_digest
-    return chosen
-
-
-def rows(settings: dict[str, Any], seed: np.random.SeedSequence) -> list[Row]:
+def rows(settings: dict[str, Any], seed: np.random.SeedSequence, names: Sequence[str] | None = None) -> list[Row]:
     """All epsilons, rules and mechanisms of one dataset and histogram size; the population is drawn once."""
     of_people, *seeds = seed.spawn(1 + len(RULES) * len(settings["epsilons"]))
-    people = population(
-        settings["dataset"],
-        settings["buckets"],
-        settings["population"],
-        np.random.default_rng(of_people),
-        settings.get("text"),
-    )
+    dataset, buckets = settings["dataset"], settings["buckets"]
+    random = np.random.default_rng(of_people)
+    people = population(dataset, buckets, settings["population"], random, settings.get("text"))
     cases = [(epsilon, rule) for epsilon in settings["epsilons"] for rule in RULES]
     return [
-        {"dataset": settings["dataset"], "buckets": settings["buckets"], **row}
+        {"dataset": dataset, "buckets": buckets, **row}
         for (epsilon, rule), each in zip(cases, seeds, strict=True)
         for row in measured(
             people,
@@ -86,6 +68,7 @@ def rows(settings: dict[str, Any], seed: np.random.SeedSequence) -> list[Row]:
             rule,
             settings["repetitions"],
             each,
+            names=names,
             credit_amplification=settings["credit_amplification"],
         )
     ]
@@ -93,15 +76,11 @@ def rows(settings: dict[str, Any], seed: np.random.SeedSequence) -> list[Row]:
 
 def population(dataset: str, buckets: int, units: int, random: np.random.Generator, text: str | None = None) -> Counts:
     """How many people hold each bucket. Shakespeare's words are as many as there are."""
-    if dataset == "binomial":
-        return data.binomial(buckets, units, random)
-    if dataset == "geometric":
-        return data.geometric(buckets, units, random)
-    if dataset == "zipf":
-        return data.zipf(buckets, units, random)
     if dataset == "shakespeare":
         return shakespeare.shakespeare(buckets, text)
-    raise InvalidSetting("dataset", "must be binomial, geometric, zipf or shakespeare")
+    if dataset not in _SYNTHETIC:
+        raise InvalidSetting("dataset", "must be binomial, geometric, zipf or shakespeare")
+    return _SYNTHETIC[dataset](buckets, units, random)
 
 
 def measured(
@@ -136,8 +115,6 @@ def measured(
             recalls[place, repetition] = recall(top, estimates, k, random)
     result: list[Row] = []
     for place, mechanism in enumerate(chosen):
-        error, error_spread = mean_and_error(errors[place])
-        found, found_spread = mean_and_error(recalls[place])
         expected = mechanism.expected_error(people, rate)
         result.append(
             {
@@ -145,19 +122,9 @@ def measured(
                 "delta": delta,
                 "rule": rule,
                 "mechanism": mechanism.name,
-                "mae": error,
-                "mae_se": error_spread,
+                **summary("mae", errors[place]),
                 "mae_expected": None if expected is None else expected / units,
-                "recall": found,
-                "recall_se": found_spread,
+                **summary("recall", recalls[place]),
             }
         )
     return result
-
-
-def write_csv(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """The rows as a file; what is not known is left empty."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(rows)

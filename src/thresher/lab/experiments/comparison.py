@@ -10,23 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from thresher.lab.data import Floats
 from thresher.lab.experiments import mechanisms
 from thresher.lab.experiments.runner import Row
-from thresher.lab.experiments.statistics import Floats, normal_scores
-
-COLUMNS: tuple[str, ...] = (
-    "dataset",
-    "buckets",
-    "epsilon",
-    "mae_paper",
-    "mae_exact",
-    "mae_ratio",
-    "mae_ratio_se",
-    "recall_paper",
-    "recall_exact",
-    "recall_ratio",
-    "recall_ratio_se",
-)
+from thresher.lab.experiments.statistics import normal_scores
 
 
 def compared(rows: Sequence[Row]) -> list[Row]:

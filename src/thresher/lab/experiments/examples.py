@@ -12,7 +12,7 @@ from thresher.questions import Cells
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One number of the text. `computed` follows the printed formula; `corrected` is what holds, exactly if known.
+    """One number of the paper's text. `computed` follows the printed formula; `corrected` is what holds.
 
     `agrees` says whether the printed number is right as the text uses it, `remark` why, or why not.
     """

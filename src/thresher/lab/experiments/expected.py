@@ -8,12 +8,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thresher.lab.data import Counts, Floats
 from thresher.privacy.binomial import log_point, miss
-
-Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _NEGLECTED = 42.0
 """Terms below e^-42 of the largest are left out of sums."""

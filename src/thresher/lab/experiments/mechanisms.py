@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thresher.lab import rivals
+from thresher.lab.data import Counts, Floats
 from thresher.lab.experiments import expected
-from thresher.lab.rivals.shuffled_bernoulli import Parameter
 from thresher.privacy import Plan
-
-Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 THRESHOLD = "sample-and-threshold"
 LAPLACE = rivals.CentralLaplace.name
@@ -58,7 +53,7 @@ class Mechanism:
 
 
 def at(plan: Plan, *, names: Sequence[str] | None = None, credit_amplification: bool = False) -> list[Mechanism]:
-    """The named mechanisms, all of them unless said otherwise, at the plan's epsilon and delta.
+    """The named mechanisms, by default all, in the order of `NAMES`, at the plan's epsilon and delta.
 
     Guarantee: each is (epsilon, delta)-private for replace-one neighbours, but for the sample by itself, which is not
     private, and for Laplace noise of scale 1/ε, which is so for add-remove only: the paper does not say which it used.
@@ -67,60 +62,44 @@ def at(plan: Plan, *, names: Sequence[str] | None = None, credit_amplification: 
     mechanisms that show the size of the sample up to its fluctuation. Sample-and-threshold has no other source of
     privacy than the sample, and gets no credit.
     Edge cases: the published shuffle parameter needs ε²m ≥ 100·ln(2/δ) in a sample of m and ε ≤ 1; below, fair coins
-    are used, the most noise there is, though it guarantees less (`shuffle_is_capped`); above, that of ε = 1.
+    are used, the most noise there is, though it guarantees less; above, that of ε = 1.
     """
     epsilon, delta = plan.epsilon, plan.delta
     if credit_amplification:
         epsilon = math.log1p(math.expm1(epsilon) / plan.sampling_rate)
         delta = min(0.5, delta / plan.sampling_rate)
     noise, narrow = rivals.CentralLaplace(epsilon), rivals.CentralLaplace(epsilon, "add-remove")
-    every: dict[str, Callable[[], Mechanism]] = {
-        THRESHOLD: lambda: Mechanism(
+    every = [
+        Mechanism(
             THRESHOLD,
             lambda counts, _: np.where(counts >= plan.threshold, counts, 0).astype(np.float64),
             lambda people, rate: expected.threshold_error(people, rate, plan.threshold),
         ),
-        LAPLACE: lambda: Mechanism(
-            LAPLACE, noise.estimate, lambda people, rate: expected.laplace_error(people, rate, noise.scale)
-        ),
-        LAPLACE_ADD_REMOVE: lambda: Mechanism(
+        Mechanism(LAPLACE, noise.estimate, lambda people, rate: expected.laplace_error(people, rate, noise.scale)),
+        Mechanism(
             LAPLACE_ADD_REMOVE,
             narrow.estimate,
             lambda people, rate: expected.laplace_error(people, rate, narrow.scale),
         ),
-        STABILITY: lambda: Mechanism(STABILITY, rivals.StabilityHistogram(epsilon, delta).estimate),
-        HADAMARD: lambda: Mechanism(HADAMARD, rivals.HadamardResponse(epsilon).estimate),
-        UNARY: lambda: Mechanism(UNARY, rivals.OptimisedUnaryEncoding(epsilon).estimate),
-        SHUFFLED: lambda: Mechanism(
-            SHUFFLED, SteadyShuffle(min(epsilon, 1.0), delta, "published", capped=True).estimate
-        ),
-        SHUFFLED_SMALLEST: lambda: Mechanism(
-            SHUFFLED_SMALLEST, SteadyShuffle(epsilon, delta, "smallest", capped=True).estimate
-        ),
-        SAMPLED: lambda: Mechanism(SAMPLED, rivals.NotPrivate().estimate),
-        ZEROS: lambda: Mechanism(ZEROS, lambda counts, _: np.zeros(len(counts))),
-    }
-    return [every[name]() for name in (NAMES if names is None else names)]
-
-
-def shuffle_is_capped(epsilon: float, delta: float, clients: int) -> bool:
-    """Whether the published shuffle parameter would need more noise than fair coins have."""
-    return not 50 * math.log(2 / delta) / (epsilon**2 * clients) <= 0.5
+        Mechanism(STABILITY, rivals.StabilityHistogram(epsilon, delta).estimate),
+        Mechanism(HADAMARD, rivals.HadamardResponse(epsilon).estimate),
+        Mechanism(UNARY, rivals.OptimisedUnaryEncoding(epsilon).estimate),
+        Mechanism(SHUFFLED, SteadyShuffle(min(epsilon, 1.0), delta, "published", capped=True).estimate),
+        Mechanism(SHUFFLED_SMALLEST, SteadyShuffle(epsilon, delta, "smallest", capped=True).estimate),
+        Mechanism(SAMPLED, rivals.NotPrivate().estimate),
+        Mechanism(ZEROS, lambda counts, _: np.zeros(len(counts))),
+    ]
+    return [mechanism for mechanism in every if names is None or mechanism.name in names]
 
 
 class SteadyShuffle(rivals.ShuffledBernoulli):
-    """Shuffled noise whose rate is found for a sample up to two per cent smaller, on a grid, and remembered.
+    """Shuffled noise whose rate is found for a sample up to two per cent smaller, on a grid.
 
-    Guarantee: that of its parent. A smaller sample needs a larger rate, so the rate is never too small; the search for
-    the smallest one, which takes long, is done once and not in every repetition. Errors grow by at most one per cent.
+    Guarantee: that of its parent. A smaller sample needs a larger rate, so the rate is never too small. The search for
+    the smallest rate takes long and is cached; on the grid, most repetitions find it there. Errors grow by at most one
+    per cent.
     """
 
     def noise_rate(self, clients: int) -> float:
         """The probability with which a client adds itself to a bucket."""
-        rounded = max(1, int(_GRID ** math.floor(math.log(max(1, clients), _GRID))))
-        return _noise_rate(self.parameter, self.epsilon, self.delta, rounded)
-
-
-@functools.lru_cache(maxsize=4096)
-def _noise_rate(parameter: Parameter, epsilon: float, delta: float, clients: int) -> float:
-    return rivals.ShuffledBernoulli(epsilon, delta, parameter, capped=True).noise_rate(clients)
+        return super().noise_rate(max(1, int(_GRID ** math.floor(math.log(max(1, clients), _GRID)))))

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidSetting
-from thresher.mechanism.release import NUMBERS, Release
+from thresher.mechanism.release import Release
+from thresher.mechanism.release_table import NUMBERS
 from thresher.privacy import Plan
 from thresher.questions import END, Below, Cells, Prefixes, Question, Values
 from thresher.questions.population import Population

@@ -10,10 +10,10 @@ from thresher.lab import data
 from thresher.lab.experiments.people import NumberPeople
 from thresher.lab.experiments.runner import Row, Task
 from thresher.lab.experiments.settings import DELTA, POPULATION, RULES, Settings, plan_of
-from thresher.lab.experiments.statistics import mean_and_error
+from thresher.lab.experiments.statistics import summary
 from thresher.verbs.quantiles import Method, QuantilesQuery
 
-COLUMNS: tuple[str, ...] = ("values", "epsilon", "delta", "rounds", "rule", "method", "rank_error", "rank_error_se")
+VALUES = ("uniform", "log-normal")
 METHODS: tuple[Method, ...] = get_args(Method)
 ROUNDS = 10
 WANTED = 0.3
@@ -26,19 +26,15 @@ TIMES = 2
 
 def tasks(settings: Settings) -> list[Task]:
     """One task a kind of values and total epsilon."""
+    runs = TIMES * settings.repetitions
     return [
         Task(
             "quantile_errors",
-            {
-                "values": values,
-                "epsilon": epsilon,
-                "delta": DELTA,
-                "people": POPULATION,
-                "runs": TIMES * settings.repetitions,
-            },
+            rows,
+            {"values": values, "epsilon": epsilon, "delta": DELTA, "people": POPULATION, "runs": runs},
             settings.seed,
         )
-        for values in ("uniform", "log-normal")
+        for values in VALUES
         for epsilon in settings.total_epsilons
     ]
 
@@ -58,19 +54,8 @@ def rows(settings: dict[str, Any], seed: np.random.SeedSequence) -> list[Row]:
             for each in seed.spawn(settings["runs"]):
                 answer = query.run(people.with_random(np.random.default_rng(each)))
                 errors.append(_error(people, answer[WANTED].value))
-            mean, error = mean_and_error(np.array(errors))
-            result.append(
-                {
-                    "values": settings["values"],
-                    "epsilon": settings["epsilon"],
-                    "delta": settings["delta"],
-                    "rounds": ROUNDS,
-                    "rule": rule,
-                    "method": method,
-                    "rank_error": mean,
-                    "rank_error_se": error,
-                }
-            )
+            shared = {name: settings[name] for name in ("values", "epsilon", "delta")}
+            result.append({**shared, "rounds": ROUNDS, "rule": rule, "method": method, **summary("rank_error", errors)})
     return result
 
 

@@ -1,16 +1,15 @@
-"""Tasks: independent pieces of an experiment, each with its own seed, run in two processes and kept on disk.
+"""Tasks: independent pieces of an experiment, each with its own seed, run in several processes and kept on disk.
 
 A task's seed follows from the run's seed and the task's own settings, so its rows depend neither on the order nor on
-what else is run; and its file is named after them, so a second run only does what is missing.
+what else is run. Its file is named after them too, so a second run only does what is missing.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
-import importlib
 import json
 import multiprocessing
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -19,20 +18,21 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from thresher.files import write_whole
+
 Row: TypeAlias = dict[str, Any]
 Progress: TypeAlias = Callable[[int, int, str], None]
 
 FORMAT = 1
 """Raised when a task's meaning changes, so that older results are not taken for new ones."""
 
-_PACKAGE = "thresher.lab.experiments"
-
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A module of this package whose function `rows(settings, seed)` does the work, and its plain settings."""
+    """A function that computes rows from plain settings and a seed; `experiment` names it in seeds and files."""
 
     experiment: str
+    compute: Callable[[dict[str, Any], np.random.SeedSequence], list[Row]]
     settings: Mapping[str, Any]
     seed: int
 
@@ -51,34 +51,28 @@ class Task:
         """Do the work."""
         number = int(self.digest[:32], 16)
         words = tuple((number >> shift) & 0xFFFFFFFF for shift in (0, 32, 64, 96))
-        seed = np.random.SeedSequence(self.seed, spawn_key=words)
-        module = importlib.import_module(f"{_PACKAGE}.{self.experiment}")
-        return cast(list[Row], module.rows(dict(self.settings), seed))
+        return self.compute(dict(self.settings), np.random.SeedSequence(self.seed, spawn_key=words))
 
 
 def run(
-    tasks: Sequence[Task], folder: Path, *, processes: int = 2, progress: Progress | None = None
+    experiments: Mapping[str, Sequence[Task]], folder: Path, *, processes: int = 2, progress: Progress | None = None
 ) -> dict[str, list[Row]]:
-    """The rows of every task by experiment, in the tasks' order; those kept in `folder` are not computed again.
+    """The rows of every experiment, in the order of its tasks; those kept in `folder` are not computed again.
 
     Edge cases: interrupted, it keeps what is finished. One process runs the tasks here, without a pool.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    tasks = [task for each in experiments.values() for task in each]
     finished = {task.digest: kept for task in tasks if (kept := _read(folder / task.file_name)) is not None}
     missing = [task for task in tasks if task.digest not in finished]
-    done = len(tasks) - len(missing)
     if progress is not None:
-        progress(done, len(tasks), "")
+        progress(len(finished), len(tasks), "")
     for task, rows in _computed(missing, processes):
-        _write(folder / task.file_name, rows)
+        write_whole(folder / task.file_name, json.dumps(rows, allow_nan=False))
         finished[task.digest] = rows
-        done += 1
         if progress is not None:
-            progress(done, len(tasks), task.experiment)
-    gathered: dict[str, list[Row]] = {}
-    for task in tasks:
-        gathered.setdefault(task.experiment, []).extend(finished[task.digest])
-    return gathered
+            progress(len(finished), len(tasks), task.experiment)
+    return {name: [row for task in each for row in finished[task.digest]] for name, each in experiments.items()}
 
 
 def _computed(tasks: Sequence[Task], processes: int) -> Iterable[tuple[Task, list[Row]]]:
@@ -100,8 +94,9 @@ def _read(path: Path) -> list[Row] | None:
         return None
 
 
-def _write(path: Path, rows: list[Row]) -> None:
-    """All or nothing: an interrupted run leaves no half file behind."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_text(json.dumps(rows, allow_nan=False), encoding="utf-8")
-    partial.replace(path)
+def write_csv(path: Path, rows: Sequence[Row]) -> None:
+    """The rows as a file, with the columns of the first one; a value of None is left empty."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -90,18 +90,15 @@ def full(*, seed: int = 1, text: Path | None = None, credit_amplification: bool 
 def fast(
     *, seed: int = 1, text: Path | None = None, credit_amplification: bool = False, shakespeare: bool = False
 ) -> Settings:
-    """Three repetitions at a few points; Shakespeare only where the text is at hand."""
-    named = ("binomial", "geometric", "shakespeare") if text or shakespeare else ("binomial", "geometric")
-    return Settings(
+    """Three repetitions at a few points; Shakespeare only if a text is given, or `shakespeare` is at hand."""
+    return replace(
+        full(seed=seed, text=text, credit_amplification=credit_amplification),
         epsilons=(0.1, 0.4, 1.0),
         accuracy_buckets=(2**6, 2**10),
         recall_buckets=(2**8,),
-        datasets=named,
+        datasets=("binomial", "geometric", *(("shakespeare",) if text or shakespeare else ())),
         repetitions=3,
         populations=(10**4, 10**6),
         deltas=(1e-4, 1e-8),
         total_epsilons=(1.0, 4.0),
-        seed=seed,
-        credit_amplification=credit_amplification,
-        text=text,
     )

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
+from thresher.lab.data import Counts, Floats
 
 
-def mean_and_error(values: Floats) -> tuple[float, float]:
-    """The mean of repetitions and its standard error; a single repetition has an error of 0."""
-    spread = float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-    return float(values.mean()), spread
+def summary(name: str, values: ArrayLike) -> dict[str, float]:
+    """The mean of repetitions under `name` and its standard error under `name`_se, 0 for a single repetition."""
+    drawn = np.asarray(values, dtype=np.float64)
+    error = float(drawn.std(ddof=1)) / math.sqrt(len(drawn)) if len(drawn) > 1 else 0.0
+    return {name: float(drawn.mean()), f"{name}_se": error}
 
 
 def largest(counts: Counts, k: int) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""The same errors along other axes: how many people there are, and how small delta is."""
+"""The errors of `accuracy` along other axes: how many people there are, and how small delta is."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from thresher.lab.experiments import mechanisms
-from thresher.lab.experiments.accuracy import COLUMNS as ACCURACY_COLUMNS
-from thresher.lab.experiments.accuracy import measured, population
+from thresher.lab.experiments import accuracy, mechanisms
 from thresher.lab.experiments.runner import Row, Task
-from thresher.lab.experiments.settings import DELTA, POPULATION, RULES, Settings
+from thresher.lab.experiments.settings import DELTA, POPULATION, Settings
 
-COLUMNS: tuple[str, ...] = ("sweep", "population", *ACCURACY_COLUMNS)
 BUCKETS = 2**10
 EPSILON = 0.5
 DATASETS = ("geometric", "zipf")
@@ -26,6 +23,7 @@ def tasks(settings: Settings) -> list[Task]:
     return [
         Task(
             "sweeps",
+            rows,
             {
                 "sweep": sweep,
                 "dataset": dataset,
@@ -45,22 +43,6 @@ def tasks(settings: Settings) -> list[Task]:
 
 def rows(settings: dict[str, Any], seed: np.random.SeedSequence) -> list[Row]:
     """Both rules at one place of a sweep."""
-    of_people, *seeds = seed.spawn(1 + len(RULES))
-    people = population(
-        settings["dataset"], settings["buckets"], settings["population"], np.random.default_rng(of_people)
-    )
-    shared = {name: settings[name] for name in ("sweep", "dataset", "population", "buckets")}
-    return [
-        {**shared, **row}
-        for rule, each in zip(RULES, seeds, strict=True)
-        for row in measured(
-            people,
-            settings["epsilon"],
-            settings["delta"],
-            rule,
-            settings["repetitions"],
-            each,
-            names=NAMES,
-            credit_amplification=settings["credit_amplification"],
-        )
-    ]
+    place = {name: settings[name] for name in ("sweep", "population")}
+    found = accuracy.rows(settings | {"epsilons": [settings["epsilon"]]}, seed, NAMES)
+    return [{**place, **row} for row in found]

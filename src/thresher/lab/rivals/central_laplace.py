@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from thresher.errors import InvalidSetting
-from thresher.lab.rivals.rival import Counts, Floats
-from thresher.privacy.binomial import log_point
+from thresher.lab.data import Counts, Floats
+from thresher.privacy.comparison import noise_scale
 from thresher.privacy.settings import Adjacency, check_adjacency, check_epsilon
 
 
@@ -36,31 +33,8 @@ class CentralLaplace:
     @property
     def scale(self) -> float:
         """The noise's scale Δ/ε; also its expected absolute value."""
-        return (2 if self.adjacency == "replace" else 1) / self.epsilon
+        return noise_scale(self.epsilon, self.adjacency)
 
     def estimate(self, counts: Counts, random: np.random.Generator) -> Floats:
         """Counts plus noise."""
         return counts + random.laplace(0.0, self.scale, len(counts))
-
-    def expected_absolute_error(self, counts: ArrayLike, sampling_rate: float = 1.0) -> Floats:
-        """E|(Bin(k, p) + noise)/p − k| for every count k: the sample and the noise together.
-
-        Guarantee: exact up to binomial tails beyond 9 standard deviations, which are left out. Given a gap d between
-        the sampled count and its mean, E|d + noise| is |d| + scale·exp(−|d|/scale).
-        Edge cases: a sampling rate of 1 gives the scale for every count.
-        """
-        if not 0 < sampling_rate <= 1:
-            raise InvalidSetting("sampling_rate", "must be above 0 and at most 1", hint="For example 0.1.")
-        sizes, positions = np.unique(np.asarray(counts, dtype=np.int64), return_inverse=True)
-        if sampling_rate == 1:
-            return np.full(len(positions), self.scale)
-        errors = np.array([self._sampled_error(int(size), sampling_rate) for size in sizes])
-        return errors[positions] / sampling_rate
-
-    def _sampled_error(self, size: int, rate: float) -> float:
-        mean, spread = size * rate, math.sqrt(size * rate * (1 - rate))
-        low, high = max(0, math.floor(mean - 9 * spread - 9)), min(size, math.ceil(mean + 9 * spread + 9))
-        sampled = np.arange(low, high + 1, dtype=np.float64)
-        gap = np.abs(sampled - mean)
-        weight = np.exp(log_point(size, sampled, rate))
-        return float(weight @ (gap + self.scale * np.exp(-gap / self.scale)))

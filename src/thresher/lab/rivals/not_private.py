@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thresher.lab.rivals.rival import Counts, Floats
+from thresher.lab.data import Counts, Floats
 
 
 @dataclass(frozen=True, slots=True)

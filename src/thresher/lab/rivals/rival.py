@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from thresher.lab.data import Counts, Floats
 
 
 class Rival(Protocol):

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from thresher.errors import InvalidSetting, Unreachable
-from thresher.lab.rivals.rival import Counts, Floats
+from thresher.lab.data import Counts, Floats
 from thresher.lab.rivals.shuffle_accounting import smallest_noise_rate
 from thresher.privacy.settings import check_delta, check_epsilon
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from thresher.lab.rivals.rival import Counts, Floats
+from thresher.lab.data import Counts, Floats
+from thresher.privacy.comparison import noise_scale, stability_threshold
 from thresher.privacy.settings import Adjacency, check_adjacency, check_delta, check_epsilon
 
 
@@ -18,8 +18,7 @@ class StabilityHistogram:
 
     Guarantee: (epsilon, delta), for buckets that nobody listed beforehand. Δ is 2 for replace and 1 for add-remove. A
     bucket that one client brings into being is shown with probability exp(−(threshold − 1)/scale)/2, which is δ for
-    add-remove and δ/2 for replace, where a client may do so in one bucket and undo it in another. Scale and threshold
-    are those of `thresher.privacy.comparison`.
+    add-remove and δ/2 for replace, where a client may do so in one bucket and undo it in another.
     Reference: Korolova, Kenthapadi, Mishra and Ntoulas 2009; Bun, Nissim and Stemmer 2016.
     """
 
@@ -37,12 +36,12 @@ class StabilityHistogram:
     @property
     def scale(self) -> float:
         """The noise's scale Δ/ε."""
-        return (2 if self.adjacency == "replace" else 1) / self.epsilon
+        return noise_scale(self.epsilon, self.adjacency)
 
     @property
     def threshold(self) -> float:
         """The smallest noisy count that is shown: 1 + scale·ln(1/δ'), δ' = δ for replace and 2δ for add-remove."""
-        return 1 + self.scale * math.log(1 / (self.delta * (1 if self.adjacency == "replace" else 2)))
+        return stability_threshold(self.scale, self.delta, self.adjacency)
 
     def estimate(self, counts: Counts, random: np.random.Generator) -> Floats:
         """Noisy counts of the buckets that occur and reach the threshold; zero for all others."""

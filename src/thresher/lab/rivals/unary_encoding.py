@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thresher.lab.rivals.rival import Counts, Floats
+from thresher.lab.data import Counts, Floats
 from thresher.privacy.settings import check_epsilon
 
 OWN_BIT = 0.5

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from thresher.errors import InvalidSetting
-from thresher.mechanism.release import NUMBERS
+from thresher.mechanism.release_table import NUMBERS
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Rates
 from thresher.protocol import sealing

@@ -1,4 +1,4 @@
-"""Grids of lines with error bars: one panel a case, one line a method, the same legend for all."""
+"""Pictures of grids of panels: one panel a case, one line with error bars a method, the same legend for all."""
 
 from __future__ import annotations
 
