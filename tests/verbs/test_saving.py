@@ -8,7 +8,7 @@ import pytest
 
 import thresher as th
 from thresher.errors import InvalidFormat, VerificationFailed
-from thresher.testing import seeded
+from thresher.testing import SeededRandomness
 from thresher.verbs import Answer
 
 ONE, THREE = th.plan(1, 1e-6), th.plan(1, 1e-6, rounds=3)
@@ -95,7 +95,7 @@ def test_what_was_changed_is_refused(tmp_path):
 
 
 def test_a_seeded_answer_stays_not_private(tmp_path):
-    table = th.tables.Table(WORDS, randomness=seeded(1))
+    table = th.tables.Table(WORDS, randomness=SeededRandomness(1))
     th.heavy_hitters(table, "value", plan=ONE).save(tmp_path / "seeded.json")
     again = th.load(tmp_path / "seeded.json")
     assert not again.private
