@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
 from thresher.questions.question import (
     NUMBERS,
-    ArrowType,
     Bucket,
-    ColumnKind,
     Impossible,
     OneColumn,
     Reader,
@@ -31,10 +29,10 @@ class Below(OneColumn):
 
     column: str
     split: float
-    kind: ClassVar[str] = "below"
-    reads: ClassVar[tuple[ColumnKind, ...]] = NUMBERS
-    bucket_type: ClassVar[ArrowType] = "bool"
-    repeated: ClassVar[bool] = True
+    kind = "below"
+    reads = NUMBERS
+    bucket_type = "bool"
+    repeated = True
 
     def __post_init__(self) -> None:
         column_names((self.column,))

@@ -6,15 +6,12 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
-from thresher.questions.normal_form import normal
 from thresher.questions.question import (
     NUMBERS,
-    ArrowType,
     Bucket,
-    ColumnKind,
     Impossible,
     OneColumn,
     Reader,
@@ -38,12 +35,12 @@ class Bins(OneColumn):
 
     column: str
     edges: tuple[float, ...]
-    kind: ClassVar[str] = "bins"
-    reads: ClassVar[tuple[ColumnKind, ...]] = NUMBERS
-    bucket_type: ClassVar[ArrowType] = "double"
-    joinable: ClassVar[bool] = True
-    listed_as: ClassVar[ColumnKind | None] = "floats"
-    ordered: ClassVar[bool] = True
+    kind = "bins"
+    reads = NUMBERS
+    bucket_type = "double"
+    joinable = True
+    listed_as = "floats"
+    ordered = True
 
     def __post_init__(self) -> None:
         column_names((self.column,))
@@ -112,12 +109,7 @@ class Bins(OneColumn):
 
     def check_listed(self, value: Any) -> None:
         """Refuse all but lower edges: 65 is none with edges 0, 18 and 65."""
-        if normal(value) is not None and self.bucket(value) != value:
-            raise InvalidSetting(
-                "domain",
-                f"has a bucket that no value of column {self.column!r} is counted in",
-                hint="Name each bin by its lower edge; the last edge begins none.",
-            )
+        self._check_own_bucket(value, "Name each bin by its lower edge; the last edge begins none.")
 
 
 def equal_edges(lower: float, upper: float, number: int) -> tuple[float, ...]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
 from thresher.questions.question import (
     NUMBERS,
-    ArrowType,
     Bucket,
-    ColumnKind,
     Impossible,
     OneColumn,
     Reader,
@@ -36,11 +34,11 @@ class Cells(OneColumn):
     lower: float
     upper: float
     cells: int
-    kind: ClassVar[str] = "cells"
-    reads: ClassVar[tuple[ColumnKind, ...]] = NUMBERS
-    bucket_type: ClassVar[ArrowType] = "int64"
-    repeated: ClassVar[bool] = True
-    ordered: ClassVar[bool] = True
+    kind = "cells"
+    reads = NUMBERS
+    bucket_type = "int64"
+    repeated = True
+    ordered = True
 
     def __post_init__(self) -> None:
         column_names((self.column,))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from thresher.errors import InvalidSetting
-from thresher.questions.normal_form import normal
 from thresher.questions.question import (
-    ArrowType,
     Bucket,
-    ColumnKind,
     Impossible,
     OneColumn,
     Reader,
@@ -35,12 +32,12 @@ class Dates(OneColumn):
 
     column: str
     every: Every
-    kind: ClassVar[str] = "dates"
-    reads: ClassVar[tuple[ColumnKind, ...]] = ("dates", "times")
-    bucket_type: ClassVar[ArrowType] = "date32"
-    joinable: ClassVar[bool] = True
-    listed_as: ClassVar[ColumnKind | None] = "dates"
-    ordered: ClassVar[bool] = True
+    kind = "dates"
+    reads = ("dates", "times")
+    bucket_type = "date32"
+    joinable = True
+    listed_as = "dates"
+    ordered = True
 
     def __post_init__(self) -> None:
         column_names((self.column,))
@@ -89,12 +86,8 @@ class Dates(OneColumn):
 
     def check_listed(self, value: Any) -> None:
         """Refuse all but first days: 15 February is none with months."""
-        if normal(value) is not None and self.bucket(value) != value:
-            raise InvalidSetting(
-                "domain",
-                f"has a bucket that no value of column {self.column!r} is counted in",
-                hint=f"Name each {self.every} by its first day, as {self.bucket(dt.date(2024, 2, 15))}.",
-            )
+        first = self.bucket(dt.date(2024, 2, 15))
+        self._check_own_bucket(value, f"Name each {self.every} by its first day, as {first}.")
 
 
 def _monday(day: nw.Expr) -> nw.Expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from thresher.errors import InvalidSetting
 from thresher.questions.question import Part, Question, column_names, from_dict
@@ -14,7 +14,7 @@ class Joint(Question):
     """The bucket is the tuple of the parts' buckets; a unit that lacks one of them has no bucket."""
 
     parts: tuple[Part, ...]
-    kind: ClassVar[str] = "joint"
+    kind = "joint"
 
     def __post_init__(self) -> None:
         if not (len(self.parts) >= 2 and all(getattr(part, "joinable", False) for part in self.parts)):

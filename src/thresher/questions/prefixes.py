@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
 from thresher.questions.normal_form import END, normal
 from thresher.questions.question import (
     ArrowType,
     Bucket,
-    ColumnKind,
     Foreign,
     Impossible,
     OneColumn,
@@ -41,10 +40,10 @@ class Prefixes(OneColumn):
     length: int
     known: int = 0
     parents: frozenset[str] = frozenset()
-    kind: ClassVar[str] = "prefixes"
-    reads: ClassVar[tuple[ColumnKind, ...]] = ("text",)
-    bucket_type: ClassVar[ArrowType] = "string"
-    repeated: ClassVar[bool] = True
+    kind = "prefixes"
+    reads = ("text",)
+    bucket_type = "string"
+    repeated = True
 
     def __post_init__(self) -> None:
         column_names((self.column,))

@@ -21,6 +21,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 from thresher.errors import InvalidFormat, InvalidSetting
+from thresher.questions.normal_form import normal
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -181,6 +182,12 @@ class Part(Question):
     def check_listed(self, value: Any) -> None:
         """Refuse a value of a public domain that is no bucket of this question."""
         return
+
+    def _check_own_bucket(self, value: Any, hint: str) -> None:
+        """Refuse a value that is counted under another name than its own. A missing one is for the verb to refuse."""
+        if normal(value) is not None and self.bucket(value) != value:
+            column = self.columns[0]
+            raise InvalidSetting("domain", f"has a bucket that no value of column {column!r} is counted in", hint=hint)
 
 
 class OneColumn(Part):

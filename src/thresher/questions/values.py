@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from thresher.questions.normal_form import END, composed, normal
 from thresher.questions.question import (
-    ArrowType,
     Bucket,
-    ColumnKind,
     Foreign,
     Impossible,
     Part,
@@ -28,12 +26,12 @@ class Values(Part):
     """Whole values of one or more columns; a unit that lacks one of them has no bucket."""
 
     columns: tuple[str, ...]
-    kind: ClassVar[str] = "values"
-    reads: ClassVar[tuple[ColumnKind, ...]] = (
+    kind = "values"
+    reads = (
         "text", "whole numbers", "floats", "decimals", "booleans", "dates", "times",
     )  # fmt: skip
-    bucket_type: ClassVar[ArrowType] = "string"
-    joinable: ClassVar[bool] = True
+    bucket_type = "string"
+    joinable = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))

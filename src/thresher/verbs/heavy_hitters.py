@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from thresher.errors import InvalidSetting, NotReleased
 from thresher.mechanism.release import ReleasedBucket
@@ -102,9 +102,9 @@ class HeavyHittersQuery(Query):
     plan: Plan
     method: Method = "one-shot"
     step: int = 1
-    verb: ClassVar[str] = "heavy_hitters"
-    place: ClassVar[int] = 2
-    about: ClassVar[str] = "Which texts are common, and the tree of their beginnings"
+    verb = "heavy_hitters"
+    place = 2
+    about = "Which texts are common, and the tree of their beginnings"
 
     def __post_init__(self) -> None:
         rounds = self.plan.rounds
@@ -224,7 +224,7 @@ class HeavyHitters(Answer):
     query: HeavyHittersQuery
     items: tuple[FoundItem, ...]
     trie: Trie
-    counted: ClassVar[bool] = True
+    counted = True
 
     @property
     def column(self) -> str:

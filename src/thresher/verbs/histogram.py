@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from thresher.errors import InvalidSetting
 from thresher.mechanism.release import Release, ReleasedBucket
@@ -106,9 +106,9 @@ class HistogramQuery(Query):
     question: Question
     plan: Plan
     domain: tuple[Any, ...] | None = None
-    verb: ClassVar[str] = "histogram"
-    place: ClassVar[int] = 1
-    about: ClassVar[str] = "How many devices hold each value"
+    verb = "histogram"
+    place = 1
+    about = "How many devices hold each value"
 
     def __post_init__(self) -> None:
         if not all(part.joinable for part in getattr(self.question, "parts", ())) or not self.question:
@@ -175,7 +175,7 @@ class Histogram(Answer):
     """Released buckets, restricted to a public domain where one was given; it reads like a `Release`."""
 
     query: HistogramQuery
-    counted: ClassVar[bool] = True
+    counted = True
 
     @property
     def release(self) -> Release:

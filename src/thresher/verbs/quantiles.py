@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 import numpy as np
 
@@ -130,9 +130,9 @@ class QuantilesQuery(Query):
     upper: float
     method: Method = "search"
     branching: int = BRANCHING
-    verb: ClassVar[str] = "quantiles"
-    place: ClassVar[int] = 3
-    about: ClassVar[str] = "The value that a given part of all devices lies below"
+    verb = "quantiles"
+    place = 3
+    about = "The value that a given part of all devices lies below"
 
     def __post_init__(self) -> None:
         checked = tuple(check_quantile(probability) for probability in self.probabilities)

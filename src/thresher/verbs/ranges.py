@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import numpy as np
 
@@ -88,9 +88,9 @@ class RangesQuery(Query):
     lower: float
     upper: float
     branching: int = BRANCHING
-    verb: ClassVar[str] = "ranges"
-    place: ClassVar[int] = 4
-    about: ClassVar[str] = "How many devices lie in any range of a number"
+    verb = "ranges"
+    place = 4
+    about = "How many devices lie in any range of a number"
 
     def __post_init__(self) -> None:
         check_hierarchy(self.column, *check_bounds(self.lower, self.upper), self.branching, self.plan)
@@ -147,7 +147,7 @@ class Ranges(Answer):
 
     query: RangesQuery
     hierarchy: Hierarchy
-    reads_ranges: ClassVar[bool] = True
+    reads_ranges = True
 
     @property
     def column(self) -> str:
