@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final
 
-from thresher.errors import Unauthorised
 from thresher.protocol.messages import FleetView, LedgerView, Message, PlanPreview, QueryRequest, QueryStatus, Releases
 from thresher.roles.tokens import token_hash
 from thresher.server.auth import ANALYST
+from thresher.server.event_streams import EVENTS, query_events
 from thresher.server.limits import MIB
-from thresher.server.routing import EVENTS, Call, Route
+from thresher.server.routing import Call, Route
 
-ENDED = ("done", "cancelled", "refused", "failed")
 _LOOK_SECONDS = 0.25
-_QUIET_SECONDS = 15.0
 
 
 class QueryList(Message, frozen=True, kw_only=True):
@@ -69,39 +66,29 @@ def _fleet(call: Call) -> FleetView:
     return call.services.the_coordinator.fleet_view()
 
 
-async def _events(call: Call) -> AsyncIterator[bytes]:
-    """The query's status whenever it changes, until it has ended; a comment now and then keeps proxies from closing.
+def _events(call: Call) -> AsyncGenerator[bytes, None]:
+    """The query's status whenever it changes.
 
-    Guarantee: ends when its token is revoked or expires. All streams of a query share one look at it, and all of a
-    token one look at the token.
+    Guarantee: ends when its token is revoked or expires. All streams of a query share one look at it, and all streams
+    of a token one look at the token.
     """
     services = call.services
-    query = call.path["query"]
-    with services.streams.hold(token_hash(call.token)):
-        last = b""
-        quiet = 0.0
-        while not services.stopping.is_set():
-            try:
-                await services.still_allowed(call.token)
-                state, content = await services.followed(query)
-            except Unauthorised:
-                return
-            except Exception:
-                if not last:
-                    raise
-                # The answer has begun: a store that is down for a moment must not end the stream.
-                await asyncio.sleep(_LOOK_SECONDS * 4)
-                continue
-            if content != last:
-                last, quiet = content, 0.0
-                yield b"event: status\ndata: " + content + b"\n\n"
-            if state in ENDED:
-                return
-            await asyncio.sleep(_LOOK_SECONDS)
-            quiet += _LOOK_SECONDS
-            if quiet >= _QUIET_SECONDS:
-                quiet = 0.0
-                yield b": still here\n\n"
+
+    async def look() -> tuple[str, bytes]:
+        await services.still_allowed(call.token)
+        return await services.followed(call.path["query"])
+
+    async def write(status: bytes) -> bytes:
+        return b"event: status\ndata: " + status + b"\n\n"
+
+    return query_events(
+        look,
+        write,
+        streams=services.streams,
+        caller=token_hash(call.token),
+        stopping=services.stopping.is_set,
+        every=_LOOK_SECONDS,
+    )
 
 
 _ROLE: Final = "coordinator"

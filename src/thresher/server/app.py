@@ -11,13 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.routing import Route as StarletteRoute
+from starlette.types import Receive, Scope, Send
 
 from thresher.server import analyst_routes, device_routes, health_routes, operator_routes, peer_routes
 from thresher.server.device_routes import DeviceFront
 from thresher.server.limits import TokenBuckets
 from thresher.server.openapi import document
 from thresher.server.problem import Refused, answer_of, http_refusal
-from thresher.server.routing import Endpoint, Receive, Route, Scope, Send, respond
+from thresher.server.routing import Endpoint, Route, respond
 from thresher.server.services import Services
 
 ROUTES: tuple[Route, ...] = (
@@ -83,8 +84,7 @@ class App:
             await send(message)
 
         try:
-            # A plain dict: the router adds to it.
-            await self._rest(dict(scope), receive, sending)
+            await self._rest(scope, receive, sending)
         except Exception as error:
             status, headers, body = answer_of(error)
             if not started and scope["type"] == "http":

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
+from starlette.types import Receive, Scope, Send
 
 from thresher.errors import Conflict, InvalidFormat, NotFound, ThresherError, Unauthorised
 from thresher.protocol.identity import NONCE_HEADER, PROOF_HEADER
@@ -23,7 +24,7 @@ from thresher.server.enrolment_limits import Addresses
 from thresher.server.group_commit import GroupCommit
 from thresher.server.limits import KIB, TokenBuckets, read_body
 from thresher.server.problem import Headers, Refused, answer_of, http_refusal
-from thresher.server.routing import Receive, Route, Scope, Send, respond
+from thresher.server.routing import Route, respond
 from thresher.server.services import Services
 
 HOUR = 3600

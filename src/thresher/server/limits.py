@@ -7,14 +7,13 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+
+from starlette.types import Receive
 
 from thresher.errors import InvalidSetting
 from thresher.server.problem import Refused
-
-Receive = Callable[[], Awaitable[Any]]
 
 KIB = 1 << 10
 MIB = 1 << 20

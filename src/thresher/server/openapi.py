@@ -11,7 +11,8 @@ import msgspec
 from thresher._version import __version__
 from thresher.protocol.messages import Problem
 from thresher.server.auth import KINDS
-from thresher.server.routing import EVENTS, JSON, OCTETS, Route
+from thresher.server.event_streams import EVENTS
+from thresher.server.routing import JSON, OCTETS, Route
 
 _REFERENCE = "#/components/schemas/{name}"
 _NAME = {"type": "string", "minLength": 1, "maxLength": 100, "pattern": r"^[A-Za-z0-9][A-Za-z0-9._:-]*$"}

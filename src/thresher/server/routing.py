@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+
+from starlette.types import Receive, Scope, Send
 
 from thresher.protocol.messages import Message, decode, encode
 from thresher.roles.computing import on_behalf_of
 from thresher.roles.tokens import token_hash
 from thresher.server.auth import ANALYST, Identity, bearer, check_kind
+from thresher.server.event_streams import EVENTS, EventStream
 from thresher.server.limits import KIB, TokenBuckets, read_body, stated_length
 from thresher.server.own_thread import Alone
 from thresher.server.problem import Refused, answer_of, http_refusal
@@ -23,15 +26,10 @@ from thresher.server.problem import Refused, answer_of, http_refusal
 if TYPE_CHECKING:
     from thresher.server.services import Services
 
-Scope = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 ServerRole = Literal["collector", "aggregator", "coordinator"]
 
 JSON = "application/json"
 OCTETS = "application/octet-stream"
-EVENTS = "text/event-stream"
-TEXT = "text/plain"
 
 _SMALL = 64 * KIB
 """Longer bodies are read in a thread."""
@@ -107,9 +105,10 @@ class Endpoint:
             with contextlib.ExitStack() as held:
                 call = await self._call(route, scope, receive, held)
                 if route.answers == EVENTS:
-                    status = 200
                     assert route.handler is not None
-                    await self._stream(route.handler(call), receive, send)
+                    stream = await EventStream.begin(route.handler(call))
+                    status = 200
+                    await stream(scope, receive, send)
                     return
                 result = await self._result(route, call)
             status, headers, body = _answer(route, result)
@@ -161,44 +160,6 @@ class Endpoint:
             elif body and route.body is None and route.takes == JSON:
                 raise Refused(400, "invalid-format", "This request takes no body.")
         return Call(services, identity, scope.get("path_params", {}), body, token)
-
-    async def _stream(self, events: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
-        """Send events until they end or the other side goes; the first is fetched before the answer starts.
-
-        Guarantee: whoever goes is noticed at once, also while there is nothing to send: streams are limited in number.
-        """
-        first = await anext(events, None)
-        headers = [(b"content-type", EVENTS.encode()), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
-        gone = asyncio.ensure_future(_disconnected(receive))
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            event = first
-            while event is not None and not gone.done():
-                await send({"type": "http.response.body", "body": event, "more_body": True})
-                event = await _unless(gone, events)
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except OSError:
-            return
-        finally:
-            gone.cancel()
-            await events.aclose()  # type: ignore[attr-defined]
-
-
-async def _unless(gone: asyncio.Future[None], events: AsyncIterator[bytes]) -> bytes | None:
-    """The next event; None if there is none, or once the other side has gone."""
-    coming = asyncio.ensure_future(anext(events, None))
-    try:
-        await asyncio.wait((coming, gone), return_when=asyncio.FIRST_COMPLETED)
-        return coming.result() if coming.done() else None
-    finally:
-        if not coming.done():
-            coming.cancel()
-            await asyncio.wait((coming,))  # what it holds is given back before the events are closed
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def respond(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from jinja2 import Template
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from thresher.console import pictures
 from thresher.console.pages.home import progress
 from thresher.console.rendering import METHODS, amount
 from thresher.console.requests import Endpoint, Office, Visit, cookie_name, dressed, enter
-from thresher.errors import ThresherError
+from thresher.errors import ThresherError, Unauthorised
 from thresher.protocol.messages import QueryStatus
 from thresher.roles.coordinator.outlines import columns
 from thresher.roles.tokens import token_hash
+from thresher.server.event_streams import RUNNING, EventStream, query_events
+from thresher.server.problem import Refused
 from thresher.verbs.queries import query_from_dict
 
 _EVERY = 0.5
-_HEARTBEAT = 15.0
 _LONGEST_STREAM = 3600.0
 _KEPT = 256
-_RUNNING = ("received", "running")
 
 
 def show(visit: Visit) -> Response:
@@ -52,7 +51,7 @@ def _content(office: Office, status: QueryStatus) -> dict[str, Any]:
         "done": sum(each.state == "released" for each in status.rounds),
         "progress": progress(status),
         "meter": pictures.meter,
-        "ended": status.state not in _RUNNING,
+        "ended": status.state not in RUNNING,
         "said": said(status),
         "in_short": _facts(office, status.id),
         "now": office.clock.now(),
@@ -98,7 +97,7 @@ def in_short(query: dict[str, Any]) -> list[tuple[str, str]]:
 def said(status: QueryStatus) -> str:
     """One sentence for a screen reader; it changes when a round does, not with every report."""
     done = sum(each.state == "released" for each in status.rounds)
-    if status.state in _RUNNING:
+    if status.state in RUNNING:
         return f"{done} of at most {status.rounds_planned} rounds released."
     words = {
         "done": "The answer is ready.",
@@ -118,58 +117,45 @@ def events(office: Office) -> Endpoint:
             # An event source cannot follow a redirect to a page; a status tells it to stop.
             return dressed(Response("Sign in again.", 401, media_type="text/plain"), request)
         try:
-            await office.standings(visit.query)
+            return dressed(await EventStream.begin(_messages(office, visit, request)), request)
+        except Refused:
+            raise
         except ThresherError:
             return dressed(Response("No such query.", 404, media_type="text/plain"), request)
-
-        caller = token_hash(visit.session.token)
-        office.streams.check(caller)  # while there still can be an answer that says no
-
-        async def stream() -> AsyncIterator[str]:
-            with office.streams.hold(caller):
-                async for message in _messages(office, visit, request):
-                    yield message
-
-        response = StreamingResponse(stream(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
-        return dressed(response, request)
 
     return endpoint
 
 
-async def _messages(office: Office, visit: Visit, request: Request) -> AsyncIterator[str]:
+def _messages(office: Office, visit: Visit, request: Request) -> AsyncGenerator[bytes, None]:
     template = office.templates.get_template("watch_body.html")
     identifier = request.cookies.get(cookie_name(request), "")
-    last: QueryStatus | None = None
-    quiet, lived = 0.0, 0.0
-    while lived < _LONGEST_STREAM and not office.stopping():
-        if office.sessions.find(identifier, touch=False) is None:
-            return
-        try:
-            # A token that was revoked ends what it opened, this stream too.
-            if await office.callers(visit.session.token) is None:
-                return
-            status = await office.standings(visit.query)
-        except ThresherError:
-            status = None  # a store that is away for a moment; the page keeps what it shows
-        if status is not None:
-            if status != last:
-                last, quiet = status, 0.0
-                yield await run_in_threadpool(_progress, office, status, template, visit.session.csrf)
-            if status.state not in _RUNNING:
-                yield _event("end", {"state": status.state})
-                return
-        if quiet >= _HEARTBEAT:
-            quiet = 0.0
-            yield ": still here\n\n"
-        await asyncio.sleep(_EVERY)
-        quiet, lived = quiet + _EVERY, lived + _EVERY
+
+    async def look() -> tuple[str, QueryStatus]:
+        if office.sessions.find(identifier, touch=False) is None or await office.callers(visit.session.token) is None:
+            raise Unauthorised("This session has ended, or its token was revoked.")
+        status = await office.standings(visit.query)
+        return status.state, status
+
+    async def write(status: QueryStatus) -> bytes:
+        return await run_in_threadpool(_progress, office, status, template, visit.session.csrf)
+
+    return query_events(
+        look,
+        write,
+        streams=office.streams,
+        caller=token_hash(visit.session.token),
+        stopping=office.stopping,
+        every=_EVERY,
+        longest=_LONGEST_STREAM,
+    )
 
 
-def _progress(office: Office, status: QueryStatus, template: Template, csrf: str) -> str:
+def _progress(office: Office, status: QueryStatus, template: Template, csrf: str) -> bytes:
     content = _content(office, status)
     html = template.render({**content, "csrf": csrf})
-    return _event("progress", {"html": html, "said": content["said"], "state": status.state})
+    events = _event("progress", {"html": html, "said": content["said"], "state": status.state})
+    return events + _event("end", {"state": status.state}) if content["ended"] else events
 
 
-def _event(name: str, content: dict[str, object]) -> str:
-    return f"event: {name}\ndata: {json.dumps(content)}\n\n"
+def _event(name: str, content: dict[str, object]) -> bytes:
+    return f"event: {name}\ndata: {json.dumps(content)}\n\n".encode()
