@@ -27,13 +27,11 @@ def _by(call: Call) -> str:
 
 
 def _plan(call: Call) -> PlanPreview:
-    return call.services.the_coordinator.preview(call.body, call.services.come_back)
+    return call.services.preview(call.body)
 
 
 def _submit(call: Call) -> QueryStatus:
-    status = call.services.the_coordinator.submit(call.body, _by(call))
-    call.services.wake.set()
-    return status
+    return call.services.submit(call.body, _by(call))
 
 
 def _queries(call: Call) -> QueryList:
@@ -53,9 +51,7 @@ def _releases(call: Call) -> Releases:
 
 
 def _cancel(call: Call) -> QueryStatus:
-    status = call.services.the_coordinator.cancel(call.path["query"], _by(call))
-    call.services.wake.set()
-    return status
+    return call.services.cancel(call.path["query"], _by(call))
 
 
 def _ledger(call: Call) -> LedgerView:

@@ -227,18 +227,12 @@ def _add_coordinator(
 
 
 def _register_secrets(services: Services, directory: DataDirectory) -> None:
-    """Let the directory's own key and tokens open this server. Last of all: a start that fails must not let them in.
-
-    All are known already on every later start, so that one that was revoked stays so.
-    """
-    now = services.clock.now()
+    """Let the directory's own key and tokens open this server. Last of all: a start that fails must not let them in."""
     if services.collector_store is not None:
-        key = directory.secret("enrolment").token
-        services.collector_store.add_enrolment_key(_first_id(key), token_hash(key), "first", now)
+        services.operations.issue("enrolment", "first", token=directory.secret("enrolment").token)
     if services.coordinator_store is not None:
         for kind in ("analyst", "operator"):
-            token = directory.secret(kind).token
-            services.coordinator_store.add_token(_first_id(token), kind, token_hash(token), kind, now=now)
+            services.operations.issue(kind, kind, token=directory.secret(kind).token)
 
 
 class _Stores:
@@ -368,7 +362,3 @@ def _tokens(services: Services, directory: DataDirectory) -> Tokens:
         return Identity(token.kind, token.name) if token is not None and token.valid(clock.now()) else None
 
     return Tokens(peers, find)
-
-
-def _first_id(token: str) -> str:
-    return f"first-{token_hash(token).hex()[:12]}"

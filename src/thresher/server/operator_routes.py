@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, convert
 
-from thresher.errors import NotFound
 from thresher.protocol.messages import Message, Name, Seconds
-from thresher.roles.tokens import new_token, token_hash
 from thresher.server.peer_messages import AggregatorKey
 from thresher.server.routing import Call, Route
 
@@ -110,27 +107,12 @@ class TokenList(Message, frozen=True, kw_only=True):
     tokens: list[TokenShown]
 
 
-def _expires(call: Call, seconds: float | None) -> float | None:
-    return None if seconds is None else call.services.clock.now() + seconds
-
-
-def _new_id() -> str:
-    return secrets.token_hex(6)
-
-
 def _make_enrolment_key(call: Call) -> EnrolmentKeyMade:
-    message: NewEnrolmentKey = call.body
-    made = EnrolmentKeyMade(id=_new_id(), key=new_token("enrolment"))
-    call.services.the_collector_store.add_enrolment_key(
-        made.id,
-        token_hash(made.key),
-        message.name,
-        call.services.clock.now(),
-        expires=_expires(call, message.seconds),
-        devices=message.devices,
-        hourly=message.hourly,
+    asked: NewEnrolmentKey = call.body
+    made = call.services.operations.issue(
+        "enrolment", asked.name, seconds=asked.seconds, devices=asked.devices, hourly=asked.hourly
     )
-    return made
+    return EnrolmentKeyMade(id=made.id, key=made.token)
 
 
 def _enrolment_keys(call: Call) -> EnrolmentKeys:
@@ -146,58 +128,32 @@ def _enrolment_keys(call: Call) -> EnrolmentKeys:
                 hourly=key.hourly,
                 enrolled=key.enrolled,
             )
-            for key in call.services.the_collector_store.enrolment_keys()
+            for key in call.services.the_collector.enrolment_keys()
         ]
     )
 
 
 def _revoke_enrolment_key(call: Call) -> None:
-    if not call.services.the_collector_store.revoke_enrolment_key(call.path["id"], call.services.clock.now()):
-        raise _no_such_key()
+    call.services.operations.revoke_enrolment_key(call.path["id"])
 
 
 def _devices(call: Call) -> DeviceList:
-    found = call.services.the_collector.devices_of_key(call.path["id"], MOST_DEVICES)
-    if found is None:
-        raise _no_such_key()
-    number, devices = found
-    return DeviceList(
-        number=number,
-        devices=[
-            DeviceShown(id=each.id, enrolled=each.enrolled, last_check_in=each.last_check_in, revoked=each.revoked)
-            for each in devices
-        ],
-    )
+    number, devices = call.services.operations.devices(call.path["id"], MOST_DEVICES)
+    return DeviceList(number=number, devices=convert(devices, list[DeviceShown], from_attributes=True))
 
 
 def _revoke_devices(call: Call) -> DevicesRevoked:
-    revoked = call.services.the_collector.revoke_devices(call.path["id"])
-    if revoked is None:
-        raise _no_such_key()
-    return DevicesRevoked(revoked=revoked)
+    return DevicesRevoked(revoked=call.services.operations.revoke_devices(call.path["id"]))
 
 
 def _revoke_device(call: Call) -> None:
-    if not call.services.the_collector.revoke_device(call.path["id"]):
-        raise NotFound("There is no such device.")
-
-
-def _no_such_key() -> NotFound:
-    return NotFound("There is no such enrolment key.")
+    call.services.operations.revoke_device(call.path["id"])
 
 
 def _make_token(call: Call) -> TokenMade:
-    message: NewToken = call.body
-    made = TokenMade(id=_new_id(), token=new_token(message.role))
-    call.services.the_coordinator_store.add_token(
-        made.id,
-        message.role,
-        token_hash(made.token),
-        message.name,
-        now=call.services.clock.now(),
-        expires=_expires(call, message.seconds),
-    )
-    return made
+    asked: NewToken = call.body
+    made = call.services.operations.issue(asked.role, asked.name, seconds=asked.seconds)
+    return TokenMade(id=made.id, token=made.token)
 
 
 def _tokens(call: Call) -> TokenList:
@@ -217,18 +173,15 @@ def _tokens(call: Call) -> TokenList:
 
 
 def _revoke_token(call: Call) -> None:
-    if not call.services.the_coordinator_store.revoke_token(call.path["id"], call.services.clock.now()):
-        raise NotFound("There is no such token.")
+    call.services.operations.revoke_token(call.path["id"])
 
 
 def _key(call: Call) -> AggregatorKey:
-    key = call.services.the_aggregator.public_key()
-    return AggregatorKey(key_id=key.key_id, public_key=key.raw.hex())
+    return AggregatorKey.of(call.services.the_aggregator.public_key())
 
 
 def _rotate(call: Call) -> AggregatorKey:
-    key = call.services.the_aggregator.rotate()
-    return AggregatorKey(key_id=key.key_id, public_key=key.raw.hex())
+    return AggregatorKey.of(call.services.the_aggregator.rotate())
 
 
 _ENROLMENT_KEYS = "/v1/operator/enrolment-keys"

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from thresher.protocol.messages import Count, Message, Name, RoundConfiguration
+from thresher.roles.ports import PublicKeyPort
 
 
 class OpenRound(Message, frozen=True, kw_only=True):
@@ -43,6 +44,11 @@ class AggregatorKey(Message, frozen=True, kw_only=True):
 
     key_id: Name
     public_key: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+
+    @classmethod
+    def of(cls, key: PublicKeyPort) -> AggregatorKey:
+        """The message with a key."""
+        return cls(key_id=key.key_id, public_key=key.raw.hex())
 
     @property
     def raw(self) -> bytes:

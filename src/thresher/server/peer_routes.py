@@ -63,8 +63,7 @@ def _overview(call: Call) -> Overview:
 
 
 def _key(call: Call) -> AggregatorKey:
-    key = call.services.the_aggregator.public_key()
-    return AggregatorKey(key_id=key.key_id, public_key=key.raw.hex())
+    return AggregatorKey.of(call.services.the_aggregator.public_key())
 
 
 def _retire(call: Call) -> KeysRetired:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from thresher.clock import Clock
 from thresher.errors import NotFound, StoreUnavailable, ThresherError
-from thresher.protocol.messages import encode
+from thresher.protocol.messages import PlanPreview, QueryRequest, QueryStatus, encode
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.collector.collector import Collector
 from thresher.roles.collector.store import CollectorStore
@@ -18,6 +18,7 @@ from thresher.roles.coordinator.store import CoordinatorStore
 from thresher.server.auth import ANALYST, Identity, Tokens
 from thresher.server.limits import Bodies, Limits, Streams
 from thresher.server.metrics import Metrics
+from thresher.server.operations import Operations
 from thresher.server.peers import HttpAggregator, HttpCollector
 from thresher.server.shared_looks import Shared
 from thresher.server.workers import Workers
@@ -99,6 +100,27 @@ class Services:
     def the_coordinator_store(self) -> CoordinatorStore:
         """The coordinator's store, for tokens."""
         return _present(self.coordinator_store)
+
+    @property
+    def operations(self) -> Operations:
+        """What an operator may do with keys, tokens and devices."""
+        return Operations(self)
+
+    def preview(self, request: QueryRequest) -> PlanPreview:
+        """What a query would do; charges nothing."""
+        return self.the_coordinator.preview(request, self.come_back)
+
+    def submit(self, request: QueryRequest, by: str) -> QueryStatus:
+        """Charge a query, and wake the coordinator's loop, which runs it."""
+        status = self.the_coordinator.submit(request, by)
+        self.wake.set()
+        return status
+
+    def cancel(self, query: str, by: str) -> QueryStatus:
+        """Stop a query, and wake the coordinator's loop, which closes its rounds."""
+        status = self.the_coordinator.cancel(query, by)
+        self.wake.set()
+        return status
 
     def _standing(self, query: str) -> tuple[str, bytes]:
         status = self.the_coordinator.standing(query)
