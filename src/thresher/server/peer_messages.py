@@ -1,4 +1,4 @@
-"""What the roles say to one another over HTTP, when they run apart. See `thresher.roles.ports`."""
+"""The messages between roles that run on different machines. See `thresher.roles.ports`."""
 
 from __future__ import annotations
 
@@ -68,20 +68,12 @@ class KeysRetired(Message, frozen=True, kw_only=True):
     retired: list[Name]
 
 
-class ResponseStated(Message, frozen=True, kw_only=True):
-    """How many devices took part in a round."""
-
-    asked: Count
-    contacted: Count
-    completed: Count
-
-
 class ReleaseRound(Message, frozen=True, kw_only=True):
     """Release this round, once all its batches are there."""
 
     configuration: RoundConfiguration
     batches: Count
-    response: ResponseStated
+    response: RoundNumbers
 
 
 class Released(Message, frozen=True, kw_only=True):

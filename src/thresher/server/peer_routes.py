@@ -1,11 +1,14 @@
-"""Routes between roles that run apart: each is one method of a port (`thresher.roles.ports`)."""
+"""Routes between roles that run on different machines. Each is one method of a port (`thresher.roles.ports`).
+
+`peers` makes its requests from the same table.
+"""
 
 from __future__ import annotations
 
 from thresher.errors import InvalidFormat
 from thresher.mechanism.response import Response
 from thresher.protocol.messages import LARGEST_CONFIGURATION
-from thresher.roles.ports import ProgressPort
+from thresher.roles.ports import OverviewPort, ProgressPort
 from thresher.server.auth import COLLECTOR_TO_AGGREGATOR, COORDINATOR_TO_AGGREGATOR, COORDINATOR_TO_COLLECTOR
 from thresher.server.limits import KIB, MIB
 from thresher.server.peer_messages import (
@@ -29,24 +32,20 @@ _COORDINATOR_ONLY = (COORDINATOR_TO_AGGREGATOR,)
 
 
 def _open(call: Call) -> None:
-    collector = call.services.the_collector
     message: OpenRound = call.body
-    rounds = call.services.open_rounds()
+    collector = call.services.the_collector
+    rounds = collector.open_rounds()
     if len(rounds) >= call.services.limits.open_rounds and message.configuration.round not in rounds:
         raise Refused(429, "too-many-rounds", "Too many rounds are open.", retry_after=5)
     collector.open(message.configuration, message.target)
 
 
-def _progress(call: Call) -> RoundNumbers:
-    return _numbers(call.services.the_collector.progress(call.path["round"]))
+def _progress(call: Call) -> ProgressPort:
+    return call.services.the_collector.progress(call.path["round"])
 
 
-def _close(call: Call) -> RoundNumbers:
-    return _numbers(call.services.the_collector.close(call.path["round"]))
-
-
-def _numbers(progress: ProgressPort) -> RoundNumbers:
-    return RoundNumbers(asked=progress.asked, contacted=progress.contacted, completed=progress.completed)
+def _close(call: Call) -> ProgressPort:
+    return call.services.the_collector.close(call.path["round"])
 
 
 def _forward(call: Call) -> Forwarded:
@@ -57,9 +56,8 @@ def _forget_collected(call: Call) -> None:
     call.services.the_collector.forget(call.path["round"])
 
 
-def _overview(call: Call) -> Overview:
-    view = call.services.the_collector.overview()
-    return Overview(enrolled=view.enrolled, active=view.active, check_ins=list(view.check_ins))
+def _overview(call: Call) -> OverviewPort:
+    return call.services.the_collector.overview()
 
 
 def _key(call: Call) -> AggregatorKey:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec import convert
 from starlette.types import Receive, Scope, Send
 
 from thresher.protocol.messages import Message, decode, encode
@@ -57,8 +58,9 @@ class Route:
 
     `opens` are the kinds of token that open it, none for a public route; a public route may show more to those with a
     token of the kinds `also`. `role` is the server role that serves it, None
-    for all. A handler is a plain function that may block; it runs in a thread. With `answers=EVENTS` it is an
-    asynchronous generator of events instead.
+    for all. A handler is a plain function that may block; it runs in a thread. It returns a message, an object with the
+    attributes of `answer`, bytes that are ready to be sent, or None. With `answers=EVENTS` it returns a generator of
+    events.
     """
 
     method: str
@@ -174,9 +176,10 @@ def _answer(route: Route, result: Any) -> tuple[int, list[tuple[bytes, bytes]], 
         status, result = result
     if result is None:
         return 204, [(b"cache-control", b"no-store")], b""
-    body = result if isinstance(result, bytes) else encode(result)
+    if not isinstance(result, bytes):
+        result = encode(result if isinstance(result, Message) else convert(result, route.answer, from_attributes=True))
     headers = list(_JSON_HEADERS)
     if route.answers != JSON:
         headers[0] = (b"content-type", route.answers.encode())
-    headers.append((b"content-length", str(len(body)).encode()))
-    return status, headers, body
+    headers.append((b"content-length", str(len(result)).encode()))
+    return status, headers, result

@@ -126,10 +126,6 @@ class Services:
         status = self.the_coordinator.standing(query)
         return status.state, encode(status)
 
-    def open_rounds(self) -> set[str]:
-        """The rounds that are open at the collector here."""
-        return set(self.the_collector.open_rounds())
-
     def health(self) -> dict[str, str]:
         """Each role here, and each peer that is needed: "ready", or what is wrong.
 
