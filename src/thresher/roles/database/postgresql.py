@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from thresher.errors import StoreUnavailable, require
 from thresher.roles.database.database import Kind, Mark, Row, Value, unavailable
+from thresher.roles.database.idle_connections import IdleConnections
 
 if TYPE_CHECKING:
     import psycopg
 
 _CONNECT_SECONDS = 10
-_MOST_IDLE = 8
 _SETTINGS = {
     "synchronous_commit": "on",
     "default_transaction_isolation": "read committed",
@@ -46,11 +45,7 @@ class PostgreSQL:
         self._lock_number = _number(f"{schema} rounds")
         self._claim: psycopg.Connection[Row] | None = None
         self._claiming = threading.Lock()
-        self._idle: list[psycopg.Connection[Row]] = []
-        self._inherited: list[psycopg.Connection[Row]] = []
-        self._guard = threading.Lock()
-        self._process = os.getpid()
-        self._closed = False
+        self._idle: IdleConnections[psycopg.Connection[Row]] = IdleConnections()
         if create:
             self._create_schema()
 
@@ -67,7 +62,7 @@ class PostgreSQL:
         except BaseException as error:
             self._end(connection, error)
             raise
-        self._keep(connection)
+        self._idle.keep(connection)
 
     def scrub(self) -> None:
         """Nothing: reports are deleted by dropping their tables, and PostgreSQL removes the files of those at once."""
@@ -82,8 +77,7 @@ class PostgreSQL:
                 except self._psycopg.Error:  # the database was restarted, and the lock went with the connection
                     self._claim.close()
                     self._claim = None
-            if self._closed:
-                raise unavailable("is closed")
+            self._idle.check_open()
             connection = self._connect()
             transaction = PostgreSQLTransaction(connection, self._psycopg.Error, self._lock_number)
             try:
@@ -97,8 +91,7 @@ class PostgreSQL:
 
     def close(self) -> None:
         """Close all connections."""
-        self._closed = True
-        self._drop_idle()
+        self._idle.close()
         if self._claim is not None:
             with contextlib.suppress(self._psycopg.Error):
                 # Now, for whoever comes next: that a connection was closed, the database notices when it gets to it.
@@ -109,15 +102,16 @@ class PostgreSQL:
         """A connection with an open transaction. An idle one may have been lost; then a new one is made."""
         begin = "BEGIN" if write else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
         while True:
-            connection, fresh = self._take()
+            idle = self._idle.take()
+            connection = idle or self._connect()
             try:
                 connection.execute(begin)
                 return connection
             except self._psycopg.Error as error:
                 connection.close()
-                if fresh:
+                if idle is None:
                     raise unavailable(_reason(error)) from None
-                self._drop_idle()  # what cost one connection its server has probably cost the others theirs
+                self._idle.drop()  # a server that ended this connection has probably ended the others too
 
     def _end(self, connection: psycopg.Connection[Row], error: BaseException) -> None:
         """Undo what an error has interrupted. After an error of the database the connection is not used again."""
@@ -129,31 +123,7 @@ class PostgreSQL:
         except self._psycopg.Error:
             connection.close()
         else:
-            self._keep(connection)
-
-    def _take(self) -> tuple[psycopg.Connection[Row], bool]:
-        if self._closed:
-            raise unavailable("is closed")
-        with self._guard:
-            if self._process != os.getpid():
-                # Kept from being closed: the parent still uses them.
-                self._inherited, self._idle, self._process = self._idle, [], os.getpid()
-            if self._idle:
-                return self._idle.pop(), False
-        return self._connect(), True
-
-    def _keep(self, connection: psycopg.Connection[Row]) -> None:
-        with self._guard:
-            if len(self._idle) < _MOST_IDLE and not self._closed:
-                self._idle.append(connection)
-                return
-        connection.close()
-
-    def _drop_idle(self) -> None:
-        with self._guard:
-            dropped, self._idle = self._idle, []
-        for connection in dropped:
-            connection.close()
+            self._idle.keep(connection)
 
     def _connect(self) -> psycopg.Connection[Row]:
         # Nothing is prepared: a plan made for a round's tables while they were empty would be kept while they grow.
