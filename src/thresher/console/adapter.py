@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from thresher.console import Caller, EnrolledDevice, EnrolmentKey, SealingKey, Token, routes
 from thresher.errors import Unauthorised
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from thresher.console.ports import CallerRole
+    from thresher.protocol.messages import FleetView, LedgerView, QueryStatus
     from thresher.protocol.sealing import PublicKey
     from thresher.server.services import Services
 
@@ -45,16 +46,34 @@ class ServerDesk:
     """What an analyst may do: see `Desk`. The coordinator does it."""
 
     def __init__(self, services: Services) -> None:
-        coordinator = services.the_coordinator
+        self._coordinator = services.the_coordinator
         self.preview = services.preview
         self.submit = services.submit
         self.cancel = services.cancel
-        self.status = coordinator.status
-        self.standing = coordinator.standing
-        self.queries = coordinator.queries
-        self.answer = coordinator.answer
-        self.ledger_view = coordinator.ledger_view
-        self.fleet_view = coordinator.fleet_view
+
+    def status(self, query: str) -> QueryStatus:
+        """Where a query stands."""
+        return self._coordinator.status(query)
+
+    def standing(self, query: str) -> QueryStatus:
+        """Where a query stands, without its lists of values."""
+        return self._coordinator.standing(query)
+
+    def queries(self) -> Sequence[QueryStatus]:
+        """All queries, without their lists of values."""
+        return self._coordinator.queries()
+
+    def answer(self, query: str) -> Any:
+        """The answer of a query that is done."""
+        return self._coordinator.answer(query)
+
+    def ledger_view(self) -> LedgerView:
+        """The budget and every charge."""
+        return self._coordinator.ledger_view()
+
+    def fleet_view(self) -> FleetView:
+        """The fleet at a glance."""
+        return self._coordinator.fleet_view()
 
 
 class ServerDoor:

@@ -15,19 +15,18 @@ from typing import TypeVar
 from thresher.clock import Clock, SystemClock
 from thresher.device.policy import Policy
 from thresher.errors import InvalidSetting, ServerUnavailable, StoreUnavailable
-from thresher.mechanism.response import Response
-from thresher.protocol.messages import RoundConfiguration, RoundSettings, check_name
+from thresher.protocol.messages import RoundSettings, check_name
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.round_drawing import Drawing, LocalDrawing
 from thresher.roles.aggregator.spark_drawing import SparkDrawing, check_master
 from thresher.roles.aggregator.store import AggregatorStore
-from thresher.roles.collector.collector import Collector
+from thresher.roles.collector.collector import BatchTaker, Collector
 from thresher.roles.collector.store import CollectorStore
 from thresher.roles.computing import here
 from thresher.roles.coordinator.coordinator import Coordinator
 from thresher.roles.database.database import Store
-from thresher.roles.ports import AggregatorPort, CollectorPort, PublicKeyPort
+from thresher.roles.ports import AggregatorPort, CollectorPort
 from thresher.roles.tokens import token_hash
 from thresher.server.auth import (
     COLLECTOR_TO_AGGREGATOR,
@@ -190,7 +189,7 @@ def _add_collector(settings: Settings, services: Services, stores: _Stores, peer
     services.collector = Collector(
         store,
         services.clock,
-        aggregator=peers.aggregator(COLLECTOR_TO_AGGREGATOR),
+        aggregator=peers.batch_taker(),
         hourly=settings.limits.enrolments_per_hour,
     )
     services.collector.recover()
@@ -296,11 +295,16 @@ class _Peers:
         if self._services.aggregator is not None:
             return self._services.aggregator
         url = self._settings.aggregator
-        if url is not None:
-            return self._known("aggregator", HttpAggregator(url, self._key(kind), verify=self._verify))
-        if kind == COLLECTOR_TO_AGGREGATOR and self._settings.collector is None:
+        if url is None:
+            raise InvalidSetting("aggregator", "must be the address of the aggregator, or its role must run here")
+        return self._known("aggregator", HttpAggregator(url, self._key(kind), verify=self._verify))
+
+    def batch_taker(self) -> BatchTaker:
+        """The aggregator, for the collector, which can run without one: see `_NoAggregator`."""
+        settings = self._settings
+        if self._services.aggregator is None and settings.aggregator is None and settings.collector is None:
             return _NoAggregator()
-        raise InvalidSetting("aggregator", "must be the address of the aggregator, or its role must run here")
+        return self.aggregator(COLLECTOR_TO_AGGREGATOR)
 
     def _known(self, name: str, peer: P) -> P:
         self._stack.callback(peer.disconnect)
@@ -328,20 +332,8 @@ def _trusted(path: Path) -> ssl.SSLContext:
 class _NoAggregator:
     """For one of several collectors that share a database: another one forwards."""
 
-    def public_key(self) -> PublicKeyPort:
-        """Not here."""
-        raise ServerUnavailable("This collector knows no aggregator.")
-
     def add_batch(self, round: str, number: int, blob: bytes) -> None:
-        """Not here."""
-        raise ServerUnavailable("This collector knows no aggregator.")
-
-    def release(self, configuration: RoundConfiguration, batches: int, response: Response) -> str:
-        """Not here."""
-        raise ServerUnavailable("This collector knows no aggregator.")
-
-    def forget(self, round: str) -> None:
-        """Not here."""
+        """Refuse: no aggregator is known here."""
         raise ServerUnavailable("This collector knows no aggregator.")
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from thresher.errors import Conflict, InvalidFormat, NotFound, ThresherError, Unauthorised
+from thresher.errors import Conflict, InvalidFormat, NotFound, ThresherError
 from thresher.protocol.identity import NONCE_HEADER, PROOF_HEADER
 from thresher.protocol.messages import Accepted, CheckedIn, CheckIn, Enrol, Enrolled, Report, decode, encode
 from thresher.roles.collector.enrolment import Entry
@@ -72,15 +72,6 @@ Answer = tuple[int, Headers, bytes]
 Handler = tuple[str, Callable[[Scope, Receive], Awaitable[Answer]]]
 
 
-class _Unknown(Unauthorised):
-    """A device's token that nobody has, with the proof that its own collector says so, if it asked for one."""
-
-    def __init__(self, proof: str | None) -> None:
-        known = unknown()
-        super().__init__(known.message, hint=known.hint)
-        self.proof = proof
-
-
 def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
     return next((value.decode("latin-1") for each, value in headers if each == name), "")
 
@@ -127,16 +118,12 @@ class DeviceFront:
         method = scope["method"]
         try:
             if method != "POST":
-                raise http_refusal(405, {"Allow": "POST"})
+                raise http_refusal(405, "POST")
             status, headers, body = await answer(scope, receive)
         except ConnectionResetError:
             return
         except Exception as error:
             status, headers, body = answer_of(error)
-            if isinstance(error, _Unknown) and error.proof:
-                headers.append((_PROOF, error.proof.encode()))
-            if status == 405:
-                headers.append((b"allow", b"POST"))
         self._services.metrics.request("POST" if method == "POST" else "other", route, status)
         await respond(send, status, headers, body)
 
@@ -202,7 +189,10 @@ class DeviceFront:
         if device is None:
             # Nobody has this token: the device enrolled after the backup was made that this server was restored from.
             # With the proof it enrols again by itself, so a device that was revoked must not get one.
-            raise _Unknown(self._collector.proof(_header(headers, _NONCE), token))
+            proof, error = self._collector.proof(_header(headers, _NONCE), token), unknown()
+            raise Refused(
+                401, error.code, error.message, hint=error.hint, headers=[(_PROOF, proof.encode())] if proof else None
+            )
         return device
 
     def _visits(self, devices: list[str]) -> list[bytes | None]:

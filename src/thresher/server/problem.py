@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import math
 import secrets
-from collections.abc import Mapping
 
 from thresher.errors import LedgerUnavailable, ServerUnavailable, StoreUnavailable, ThresherError, http_status
 from thresher.protocol.messages import Problem, encode
@@ -53,12 +52,20 @@ class Refused(ThresherError):
     """A request is refused for a reason that only exists on the wire: its size, its rate, its token's role."""
 
     def __init__(
-        self, status: int, code: str, message: str, *, hint: str = "", retry_after: float | None = None
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        hint: str = "",
+        retry_after: float | None = None,
+        headers: Headers | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.status = status
         self.code = code  # one class for all: the code belongs to the instance
         self.retry_after = retry_after
+        self.headers = headers or []
 
 
 def status_of(error: ThresherError) -> int:
@@ -89,6 +96,8 @@ def answer_of(error: BaseException) -> tuple[int, Headers, bytes]:
         headers.append((b"www-authenticate", b"Bearer"))
     if problem.status in (429, 503):
         headers.append((b"retry-after", str(retry_seconds(error)).encode()))
+    if isinstance(error, Refused):
+        headers += error.headers
     body = encode(problem)
     headers.append((b"content-length", str(len(body)).encode()))
     return problem.status, headers, body
@@ -113,11 +122,11 @@ def _problem(status: int, code: str, detail: str, hint: str) -> Problem:
     )
 
 
-def http_refusal(status: int, headers: Mapping[str, str] | None = None) -> Refused:
-    """What the router itself refuses: an unknown path, a method the path does not have."""
+def http_refusal(status: int, allowed: str = "") -> Refused:
+    """The refusal of an unknown path, or of a method that the path does not have; `allowed` names those it has."""
     if status == 404:
         return Refused(404, "not-found", "There is nothing at this path.", hint="See /openapi.json.")
     if status == 405:
-        allowed = (headers or {}).get("Allow", "another method")
-        return Refused(405, "method-not-allowed", f"This path takes {allowed}.")
+        message = f"This path takes {allowed}."
+        return Refused(405, "method-not-allowed", message, headers=[(b"allow", allowed.encode())])
     return Refused(status, "refused", "This request cannot be answered.")

@@ -103,7 +103,7 @@ class Endpoint:
         try:
             route = self._routes.get("GET" if method == "HEAD" else method)
             if route is None:
-                raise http_refusal(405, {"Allow": ", ".join(sorted(self._routes))})
+                raise http_refusal(405, ", ".join(sorted(self._routes)))
             with contextlib.ExitStack() as held:
                 call = await self._call(route, scope, receive, held)
                 if route.answers == EVENTS:
@@ -118,8 +118,6 @@ class Endpoint:
             return
         except Exception as error:
             status, headers, body = answer_of(error)
-            if status == 405:
-                headers.append((b"allow", ", ".join(sorted(self._routes)).encode()))
         finally:
             known = method if method in ("HEAD", *self._routes) else "other"
             self._services.metrics.request(known, self._path, status)

@@ -61,8 +61,6 @@ class Services:
     followed: Shared[str, tuple[str, bytes]] = field(init=False)
     """The state of a query and its status as streams send it; one look for all its event streams."""
     stopping: threading.Event = field(default_factory=threading.Event)
-    _looking: threading.Lock = field(default_factory=threading.Lock)
-    _seen: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.streams = Streams(self.limits.streams, self.limits.streams_per_caller)
@@ -127,18 +125,9 @@ class Services:
         return status.state, encode(status)
 
     def health(self) -> dict[str, str]:
-        """Each role here, and each peer that is needed: "ready", or what is wrong.
-
-        Who asks while another looks gets what was seen before: a peer that hangs holds one thread, and not all.
-        """
-        if self._looking.acquire(blocking=not self._seen):
-            try:
-                self._seen = {role: _health(check) for role, check in self.checks.items()} | {
-                    name: _health(peer.ping) for name, peer in self.peers.items()
-                }
-            finally:
-                self._looking.release()
-        return self._seen
+        """Each role here, and each peer that is needed: "ready", or what is wrong."""
+        roles = {role: _health(check) for role, check in self.checks.items()}
+        return roles | {name: _health(peer.ping) for name, peer in self.peers.items()}
 
     @property
     def needs_peers(self) -> bool:

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting, require
-from thresher.server.app import App, build_app
+from thresher.server.app import App
 from thresher.server.assembly import Settings, assembled
 from thresher.server.connections import configured
 from thresher.server.coordinator_loop import CoordinatorLoop
@@ -78,7 +78,7 @@ def serve(
         DataDirectory(settings.data_dir, settings.roles) as directory,
         assembled(settings, directory, processes=True) as services,
     ):
-        app = build_app(services, pages(services) if pages else ())
+        app = App(services, pages(services) if pages else ())
         url = _url(settings, listener)
         config = _config(uvicorn, app, settings)
         door = Door(
