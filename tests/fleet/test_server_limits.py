@@ -289,10 +289,10 @@ def test_streams_are_limited_in_all_and_for_each_caller():
     with contextlib.ExitStack() as held:
         for _ in range(2):
             held.enter_context(streams.hold(b"a"))
-        with pytest.raises(Refused):
-            streams.check(b"a")
-        with streams.hold(b"b"), pytest.raises(Refused):
-            streams.check(b"c")
+        with pytest.raises(Refused), streams.hold(b"a"):
+            pass
+        with streams.hold(b"b"), pytest.raises(Refused), streams.hold(b"c"):
+            pass
         with streams.hold(b"c"):  # b has given its place back
             pass
     assert streams.open == 0

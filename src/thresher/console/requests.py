@@ -28,7 +28,7 @@ from thresher.roles.computing import Compute, here, on_behalf_of
 from thresher.roles.tokens import token_hash
 from thresher.server.limits import Bodies, Rate, Shares, Streams, TokenBuckets, read_body, stated_length
 from thresher.server.problem import Refused, problem_of
-from thresher.server.shared_looks import Shared
+from thresher.server.shared_calls import Shared
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -20,9 +20,9 @@ from thresher.roles.collector.enrolment import Entry
 from thresher.roles.collector.reports import NewReport, Outcome
 from thresher.roles.tokens import token_hash
 from thresher.server.auth import bearer, check_kind, unknown
-from thresher.server.enrolment_limits import Addresses
 from thresher.server.group_commit import GroupCommit
 from thresher.server.limits import KIB, TokenBuckets, read_body
+from thresher.server.networks import Addresses
 from thresher.server.problem import Headers, Refused, answer_of, http_refusal
 from thresher.server.routing import Route, respond
 from thresher.server.services import Services

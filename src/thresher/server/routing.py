@@ -21,8 +21,8 @@ from thresher.roles.tokens import token_hash
 from thresher.server.auth import ANALYST, Identity, bearer, check_kind
 from thresher.server.event_streams import EVENTS, EventStream
 from thresher.server.limits import KIB, TokenBuckets, read_body, stated_length
-from thresher.server.own_thread import Alone
 from thresher.server.problem import Refused, answer_of, http_refusal
+from thresher.server.shared_calls import Alone
 
 if TYPE_CHECKING:
     from thresher.server.services import Services

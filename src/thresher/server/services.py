@@ -20,7 +20,7 @@ from thresher.server.limits import Bodies, Limits, Streams
 from thresher.server.metrics import Metrics
 from thresher.server.operations import Operations
 from thresher.server.peers import HttpAggregator, HttpCollector
-from thresher.server.shared_looks import Shared
+from thresher.server.shared_calls import Shared
 from thresher.server.workers import Workers
 
 T = TypeVar("T")
