@@ -168,20 +168,11 @@ def _add_aggregator(
     services.aggregator = aggregator
     services.checks["aggregator"] = store.rounds_to_delete
     gauge = services.metrics.gauge
-    totals = aggregator.totals  # what was in the reports is nobody's business but the operator's
-    gauge(
-        "thresher_malformed_reports",
-        "Malformed reports dropped since the start.",
-        lambda: totals().malformed,
-        operators=True,
-    )
-    gauge(
-        "thresher_duplicate_reports",
-        "Repeated reports dropped since the start.",
-        lambda: totals().duplicates,
-        operators=True,
-    )
-    gauge("thresher_releases", "Releases drawn since the start.", lambda: aggregator.totals().releases)
+    totals = aggregator.totals  # how many reports were malformed or repeated is for operators only
+    malformed, repeated = "Malformed reports dropped since the start.", "Repeated reports dropped since the start."
+    gauge("thresher_malformed_reports", malformed, lambda: totals().malformed, operators=True)
+    gauge("thresher_duplicate_reports", repeated, lambda: totals().duplicates, operators=True)
+    gauge("thresher_releases", "Releases drawn since the start.", lambda: totals().releases)
 
 
 def _add_collector(settings: Settings, services: Services, stores: _Stores, peers: _Peers) -> None:

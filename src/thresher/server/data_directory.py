@@ -23,7 +23,6 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from thresher.errors import InvalidSetting, StoreUnavailable
 from thresher.files import write_whole
@@ -136,9 +135,7 @@ class DataDirectory:
     def __enter__(self) -> DataDirectory:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

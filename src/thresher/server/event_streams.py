@@ -34,16 +34,10 @@ async def query_events(
     every: float,
     longest: float = math.inf,
 ) -> AsyncGenerator[bytes, None]:
-    """An event whenever a query has changed, until it has ended.
+    """An event whenever a query has changed, until it has ended; at most `longest` seconds.
 
-    Args:
-        look: Returns the query's state and what is shown of it. The stream ends when it raises `Unauthorised`.
-        write: Makes the event from what is shown.
-        streams: The event streams that are open; this one counts as one of `caller`.
-        caller: The hash of the caller's token.
-        stopping: Whether the server is about to stop, which ends the stream.
-        every: Seconds between two looks.
-        longest: Seconds after which the stream ends anyway.
+    `look` returns the query's state and what is shown of it; if it raises `Unauthorised`, the stream ends. `write` makes
+    an event of what is shown. The stream counts as one of the `caller`'s.
 
     Edge cases: an error of the first look is raised. A later one, such as a store that is down for a moment, does not
     end the stream, because the answer has begun.

@@ -31,8 +31,9 @@ def _health(call: Call) -> Health:
 def _ready(call: Call) -> tuple[int, Readiness]:
     services = call.services
     roles = services.health()
-    needed = roles if services.needs_peers else {role: roles[role] for role in services.roles if role in roles}
-    ready = all(state == "ready" for state in needed.values())
+    # A coordinator can do nothing without its peers. A collector takes reports all the same.
+    needed = roles if services.coordinator is not None else services.checks
+    ready = all(roles[role] == "ready" for role in needed)
     return (200 if ready else 503), Readiness(status="ready" if ready else "not ready", roles=roles)
 
 

@@ -38,16 +38,12 @@ class Operations:
         devices: int | None = None,
         hourly: int | None = None,
     ) -> Issued:
-        """Make a token that opens this server from now on.
+        """Make a token that opens this server from now on: an enrolment key for the kind "enrolment".
 
-        Args:
-            kind: "enrolment" for an enrolment key, otherwise the role of the token: "analyst" or "operator".
-            name: The name under which it is listed; requests made with the token are recorded under it.
-            token: A token of the data directory, in place of a new one. If it is known already, nothing changes: a
-                token that was revoked stays revoked.
-            seconds: How long it is valid; None for ever.
-            devices: How many devices may enrol with an enrolment key; None for any number.
-            hourly: How many of them in an hour; None for as many as the server allows.
+        `devices` and `hourly` are how many devices may enrol with an enrolment key, in all and in an hour.
+
+        Edge cases: `token` is a token of the data directory, in place of a new one. If it is known already, nothing
+        changes, so one that was revoked stays revoked.
         """
         services = self._services
         now = services.clock.now()

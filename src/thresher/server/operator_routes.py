@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
-from msgspec import Meta, convert
+from msgspec import Meta, convert, field
 
 from thresher.protocol.messages import Message, Name, Seconds
+from thresher.roles.collector.enrolment import EnrolmentKey
+from thresher.roles.coordinator.store import StoredToken
 from thresher.server.peer_messages import AggregatorKey
 from thresher.server.routing import Call, Route
+
+M = TypeVar("M", bound=Message)
 
 OPERATOR = ("operator",)
 MOST_DEVICES = 1_000
@@ -95,7 +99,7 @@ class TokenShown(Message, frozen=True, kw_only=True):
 
     id: Name
     name: str
-    role: str
+    kind: str = field(name="role")
     created: float
     expires: float | None
     revoked: bool
@@ -107,6 +111,12 @@ class TokenList(Message, frozen=True, kw_only=True):
     tokens: list[TokenShown]
 
 
+def _shown(shape: type[M], stored: EnrolmentKey | StoredToken) -> M:
+    """The message with what is stored of a key or token. The message says whether it was revoked, and not when."""
+    fields = {name: getattr(stored, name) for name in shape.__struct_fields__}
+    return shape(**fields | {"revoked": stored.revoked is not None})
+
+
 def _make_enrolment_key(call: Call) -> EnrolmentKeyMade:
     asked: NewEnrolmentKey = call.body
     made = call.services.operations.issue(
@@ -116,21 +126,7 @@ def _make_enrolment_key(call: Call) -> EnrolmentKeyMade:
 
 
 def _enrolment_keys(call: Call) -> EnrolmentKeys:
-    return EnrolmentKeys(
-        keys=[
-            EnrolmentKeyShown(
-                id=key.id,
-                name=key.name,
-                created=key.created,
-                expires=key.expires,
-                revoked=key.revoked is not None,
-                devices=key.devices,
-                hourly=key.hourly,
-                enrolled=key.enrolled,
-            )
-            for key in call.services.the_collector.enrolment_keys()
-        ]
-    )
+    return EnrolmentKeys(keys=[_shown(EnrolmentKeyShown, key) for key in call.services.the_collector.enrolment_keys()])
 
 
 def _revoke_enrolment_key(call: Call) -> None:
@@ -157,19 +153,7 @@ def _make_token(call: Call) -> TokenMade:
 
 
 def _tokens(call: Call) -> TokenList:
-    return TokenList(
-        tokens=[
-            TokenShown(
-                id=token.id,
-                name=token.name,
-                role=token.kind,
-                created=token.created,
-                expires=token.expires,
-                revoked=token.revoked is not None,
-            )
-            for token in call.services.the_coordinator_store.tokens()
-        ]
-    )
+    return TokenList(tokens=[_shown(TokenShown, token) for token in call.services.the_coordinator_store.tokens()])
 
 
 def _revoke_token(call: Call) -> None:

@@ -129,11 +129,6 @@ class Services:
         roles = {role: _health(check) for role, check in self.checks.items()}
         return roles | {name: _health(peer.ping) for name, peer in self.peers.items()}
 
-    @property
-    def needs_peers(self) -> bool:
-        """A coordinator can do nothing without the others; a collector takes reports all the same."""
-        return self.coordinator is not None
-
 
 def _present(part: T | None) -> T:
     if part is None:

@@ -8,7 +8,8 @@ reports are a few statements and not a few thousand.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,32 +26,39 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 _POSTGRESQL = ("postgresql://", "postgres://")
 
 
-class Transaction(Protocol):
+class Transaction(ABC):
     """Statements that happen together or not at all."""
 
+    @abstractmethod
     def execute(self, sql: str, parameters: Sequence[Value] = ()) -> int:
         """Run a statement; the number of rows it changed."""
-        ...
 
+    @abstractmethod
     def fetch(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
         """Run a statement that returns rows."""
-        ...
 
     def execute_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> int:
         """Run a statement that reads `rows` from the relation `given`; the number of rows it changed."""
-        ...
+        return sum(self.execute(*part) for part in self._given(sql, columns, rows))
 
     def fetch_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> list[Row]:
         """Run a statement that reads `rows` from the relation `given` and returns rows."""
-        ...
+        return [row for part in self._given(sql, columns, rows) for row in self.fetch(*part)]
 
+    @staticmethod
+    @abstractmethod
+    def _given(
+        sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]
+    ) -> Iterator[tuple[str, list[Any]]]:
+        """The statement with `rows` as the relation `given`, in as many parts as the database needs; none for none."""
+
+    @abstractmethod
     def lock(self, *, shared: bool) -> None:
         """Wait for the store's one lock, and hold it until the transaction ends.
 
-        Guarantee: whoever holds it shared sees no round open or close; waiting for it is fair. What is read after
-        this call is not older than the lock.
+        Guarantee: no round opens or closes while it is held shared; waiting for it is fair. What is read after this
+        call is not older than the lock.
         """
-        ...
 
 
 class Database(Protocol):

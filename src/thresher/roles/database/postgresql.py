@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import StoreUnavailable, require
-from thresher.roles.database.database import Kind, Mark, Row, Value, unavailable
+from thresher.roles.database.database import Kind, Mark, Row, Transaction, Value, unavailable
 from thresher.roles.database.idle_connections import IdleConnections
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def look_at(address: str, schema: str) -> Mark:
     return Mark(used=bool(tables), id=str(found[0][0]) if found else None)
 
 
-class PostgreSQLTransaction:
+class PostgreSQLTransaction(Transaction):
     """See `Transaction`."""
 
     def __init__(self, connection: psycopg.Connection[Row], errors: type[Exception], lock_number: int) -> None:
@@ -194,14 +194,6 @@ class PostgreSQLTransaction:
         """See `Transaction`."""
         return self.run(sql, parameters).fetchall()
 
-    def execute_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> int:
-        """See `Transaction`."""
-        return self.execute(*_with_rows(sql, columns, rows)) if rows else 0
-
-    def fetch_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> list[Row]:
-        """See `Transaction`."""
-        return self.fetch(*_with_rows(sql, columns, rows)) if rows else []
-
     def lock(self, *, shared: bool) -> None:
         """See `Transaction`.
 
@@ -209,6 +201,16 @@ class PostgreSQLTransaction:
         """
         kind = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
         self.run(f"SELECT {kind}(?)", (self._lock_number,))
+
+    @staticmethod
+    def _given(
+        sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]
+    ) -> Iterator[tuple[str, list[Any]]]:
+        """See `Transaction`. The rows are one array for each column."""
+        if rows:
+            arrays = ", ".join(f"?::{kind}[]" for kind in columns.values())
+            given = f"WITH given ({', '.join(columns)}) AS (SELECT * FROM unnest({arrays}))"  # noqa: S608
+            yield f"{given} {sql}", [list(column) for column in zip(*rows, strict=True)]
 
 
 def _number(name: str) -> int:
@@ -219,13 +221,6 @@ def _number(name: str) -> int:
 @lru_cache(maxsize=1000)
 def _translated(sql: str) -> Any:
     return sql.replace("?", "%s").replace(" WITHOUT ROWID", "")
-
-
-def _with_rows(sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> tuple[str, list[Any]]:
-    """A statement with its rows as one array a column."""
-    arrays = ", ".join(f"?::{kind}[]" for kind in columns.values())
-    given = f"WITH given ({', '.join(columns)}) AS (SELECT * FROM unnest({arrays}))"  # noqa: S608
-    return f"{given} {sql}", [list(column) for column in zip(*rows, strict=True)]
 
 
 # What the server or the driver says when a connection cannot be made, what that means, and what to do. There is no

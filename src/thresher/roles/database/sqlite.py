@@ -11,7 +11,7 @@ from pathlib import Path
 
 from thresher.errors import StoreUnavailable
 from thresher.files import create_empty
-from thresher.roles.database.database import Kind, Mark, Row, Value, unavailable
+from thresher.roles.database.database import Kind, Mark, Row, Transaction, Value, unavailable
 from thresher.roles.database.idle_connections import IdleConnections
 
 _WAIT = 30.0
@@ -138,7 +138,7 @@ def look_at(path: Path) -> Mark:
     return Mark(used=bool(tables), id=None if found is None else str(found[0]))
 
 
-class SQLiteTransaction:
+class SQLiteTransaction(Transaction):
     """See `Transaction`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -171,26 +171,20 @@ class SQLiteTransaction:
             self._failed = True
             raise unavailable(_reason(error)) from None
 
-    def execute_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> int:
-        """See `Transaction`."""
-        return sum(self.execute(*part) for part in _parts(sql, columns, rows))
-
-    def fetch_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> list[Row]:
-        """See `Transaction`."""
-        return [row for part in _parts(sql, columns, rows) for row in self.fetch(*part)]
-
     def lock(self, *, shared: bool) -> None:
         """See `Transaction`. A transaction that writes has the file to itself from its start."""
 
-
-def _parts(sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> Iterator[tuple[str, list[Value]]]:
-    """A statement with its rows written out as VALUES, in as many parts as SQLite's limit asks for."""
-    size = _MOST_PARAMETERS // len(columns)
-    marks = f"({', '.join('?' * len(columns))})"
-    for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        values = ", ".join([marks] * len(part))
-        yield f"WITH given ({', '.join(columns)}) AS (VALUES {values}) {sql}", [value for row in part for value in row]
+    @staticmethod
+    def _given(
+        sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]
+    ) -> Iterator[tuple[str, list[Value]]]:
+        """See `Transaction`. The rows are written out as VALUES."""
+        size = _MOST_PARAMETERS // len(columns)
+        marks = f"({', '.join('?' * len(columns))})"
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            given = f"WITH given ({', '.join(columns)}) AS (VALUES {', '.join([marks] * len(part))})"
+            yield f"{given} {sql}", [value for row in part for value in row]
 
 
 def _address(path: Path) -> str:
