@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Final
 
 from thresher.protocol.messages import FleetView, LedgerView, Message, PlanPreview, QueryRequest, QueryStatus, Releases
 from thresher.roles.tokens import token_hash
 from thresher.server.auth import ANALYST
-from thresher.server.event_streams import EVENTS, query_events
+from thresher.server.event_streams import EVENTS, events_of
 from thresher.server.limits import MIB
-from thresher.server.routing import Call, Route
+from thresher.server.routing import Call, Routes
 
 _LOOK_SECONDS = 0.25
+_QUERY = {"body": QueryRequest, "largest_body": 4 * MIB, "reads": True}
+
+ROUTES = Routes("coordinator", ANALYST)
 
 
 class QueryList(Message, frozen=True, kw_only=True):
@@ -26,44 +28,43 @@ def _by(call: Call) -> str:
     return call.identity.by
 
 
-def _plan(call: Call) -> PlanPreview:
+@ROUTES.add("POST", "/v1/plans", **_QUERY, problems=(400, 422))
+def plan_query(call: Call) -> PlanPreview:
+    """What a query would cost, guarantee and see; charges nothing."""
     return call.services.preview(call.body)
 
 
-def _submit(call: Call) -> QueryStatus:
+@ROUTES.add("POST", "/v1/queries", **_QUERY, problems=(400, 402, 409, 422))
+def submit_query(call: Call) -> QueryStatus:
+    """Ask; asking again under the same name returns the first query."""
     return call.services.submit(call.body, _by(call))
 
 
-def _queries(call: Call) -> QueryList:
+@ROUTES.add("GET", "/v1/queries")
+def list_queries(call: Call) -> QueryList:
+    """All queries."""
     return QueryList(queries=call.services.the_coordinator.queries())
 
 
-def _query(call: Call) -> bytes:
+@ROUTES.add("GET", "/v1/queries/{query}", answer=QueryStatus, problems=(404,))
+def show_query(call: Call) -> bytes:
+    """Where a query stands."""
     return call.services.the_coordinator.status_json(call.path["query"])
 
 
-def _releases(call: Call) -> Releases:
+@ROUTES.add("GET", "/v1/queries/{query}/releases", problems=(404,))
+def query_releases(call: Call) -> Releases:
+    """The releases so far, in order."""
     coordinator = call.services.the_coordinator
     query = call.path["query"]
-    # The state first: "done" then means that the list is whole.
+    # The state is read first, so that "done" means that the list is whole.
     state = coordinator.standing(query).state
     return Releases(query=query, state=state, releases=coordinator.releases(query))
 
 
-def _cancel(call: Call) -> QueryStatus:
-    return call.services.cancel(call.path["query"], _by(call))
-
-
-def _ledger(call: Call) -> LedgerView:
-    return call.services.the_coordinator.ledger_view()
-
-
-def _fleet(call: Call) -> FleetView:
-    return call.services.the_coordinator.fleet_view()
-
-
-def _events(call: Call) -> AsyncGenerator[bytes, None]:
-    """The query's status whenever it changes.
+@ROUTES.add("GET", "/v1/queries/{query}/events", answer=QueryStatus, answers=EVENTS, problems=(404,))
+def query_events(call: Call) -> AsyncGenerator[bytes, None]:
+    """The status whenever it changes, as server-sent events.
 
     Guarantee: ends when its token is revoked or expires. All streams of a query share one look at it, and all streams
     of a token one look at the token.
@@ -77,7 +78,7 @@ def _events(call: Call) -> AsyncGenerator[bytes, None]:
     async def write(status: bytes) -> bytes:
         return b"event: status\ndata: " + status + b"\n\n"
 
-    return query_events(
+    return events_of(
         look,
         write,
         streams=services.streams,
@@ -87,37 +88,19 @@ def _events(call: Call) -> AsyncGenerator[bytes, None]:
     )
 
 
-_ROLE: Final = "coordinator"
-ROUTES = (
-    Route(
-        "POST", "/v1/plans", "plan_query", "What a query would cost, guarantee and see; charges nothing.",
-        ANALYST, _ROLE, _plan, body=QueryRequest, answer=PlanPreview, largest_body=4 * MIB, reads=True,
-        problems=(400, 422),
-    ),
-    Route(
-        "POST", "/v1/queries", "submit_query", "Ask; asking again under the same name returns the first query.",
-        ANALYST, _ROLE, _submit, body=QueryRequest, answer=QueryStatus, largest_body=4 * MIB, reads=True,
-        problems=(400, 402, 409, 422),
-    ),
-    Route(
-        "GET", "/v1/queries", "list_queries", "All queries.", ANALYST, _ROLE, _queries, answer=QueryList,
-    ),
-    Route(
-        "GET", "/v1/queries/{query}", "show_query", "Where a query stands.",
-        ANALYST, _ROLE, _query, answer=QueryStatus, problems=(404,),
-    ),
-    Route(
-        "GET", "/v1/queries/{query}/releases", "query_releases", "The releases so far, in order.",
-        ANALYST, _ROLE, _releases, answer=Releases, problems=(404,),
-    ),
-    Route(
-        "GET", "/v1/queries/{query}/events", "query_events", "The status whenever it changes, as server-sent events.",
-        ANALYST, _ROLE, _events, answer=QueryStatus, answers=EVENTS, problems=(404,),
-    ),
-    Route(
-        "POST", "/v1/queries/{query}/cancel", "cancel_query", "Stop a query; nothing is refunded.",
-        ANALYST, _ROLE, _cancel, answer=QueryStatus, problems=(400, 404, 409),
-    ),
-    Route("GET", "/v1/ledger", "show_ledger", "Budget and charges.", ANALYST, _ROLE, _ledger, answer=LedgerView),
-    Route("GET", "/v1/fleet", "show_fleet", "Devices enrolled and active.", ANALYST, _ROLE, _fleet, answer=FleetView),
-)  # fmt: skip
+@ROUTES.add("POST", "/v1/queries/{query}/cancel", problems=(400, 404, 409))
+def cancel_query(call: Call) -> QueryStatus:
+    """Stop a query; nothing is refunded."""
+    return call.services.cancel(call.path["query"], _by(call))
+
+
+@ROUTES.add("GET", "/v1/ledger")
+def show_ledger(call: Call) -> LedgerView:
+    """Budget and charges."""
+    return call.services.the_coordinator.ledger_view()
+
+
+@ROUTES.add("GET", "/v1/fleet")
+def show_fleet(call: Call) -> FleetView:
+    """Devices enrolled and active."""
+    return call.services.the_coordinator.fleet_view()

@@ -24,7 +24,7 @@ _QUIET_SECONDS = 15.0
 Shown = TypeVar("Shown")
 
 
-async def query_events(
+async def events_of(
     look: Callable[[], Awaitable[tuple[str, Shown]]],
     write: Callable[[Shown], Awaitable[bytes]],
     *,
@@ -36,7 +36,7 @@ async def query_events(
 ) -> AsyncGenerator[bytes, None]:
     """An event whenever a query has changed, until it has ended; at most `longest` seconds.
 
-    `look` returns the query's state and what is shown of it; if it raises `Unauthorised`, the stream ends. `write` makes
+    `look` returns the query's state and what is shown of it; the stream ends if it raises `Unauthorised`. `write` makes
     an event of what is shown. The stream counts as one of the `caller`'s.
 
     Edge cases: an error of the first look is raised. A later one, such as a store that is down for a moment, does not

@@ -14,7 +14,7 @@ from itertools import accumulate, groupby
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 """Upper edges of the group-commit histogram, in items a commit."""
 
-CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _REQUESTS = "thresher_requests_total"
 

@@ -10,13 +10,19 @@ from thresher.protocol.messages import Message, Name, Seconds
 from thresher.roles.collector.enrolment import EnrolmentKey
 from thresher.roles.coordinator.store import StoredToken
 from thresher.server.peer_messages import AggregatorKey
-from thresher.server.routing import Call, Route
+from thresher.server.routing import Call, Routes
 
 M = TypeVar("M", bound=Message)
 
-OPERATOR = ("operator",)
 MOST_DEVICES = 1_000
-"""Listed for a key."""
+"""How many devices of a key are listed."""
+
+_OPERATOR = ("operator",)
+_COLLECTOR = Routes("collector", _OPERATOR)
+_COORDINATOR = Routes("coordinator", _OPERATOR)
+_AGGREGATOR = Routes("aggregator", _OPERATOR)
+_KEYS = "/v1/operator/enrolment-keys"
+_TOKENS = "/v1/operator/tokens"
 
 
 class NewEnrolmentKey(Message, frozen=True, kw_only=True):
@@ -117,7 +123,9 @@ def _shown(shape: type[M], stored: EnrolmentKey | StoredToken) -> M:
     return shape(**fields | {"revoked": stored.revoked is not None})
 
 
-def _make_enrolment_key(call: Call) -> EnrolmentKeyMade:
+@_COLLECTOR.add("POST", _KEYS, body=NewEnrolmentKey, status=201, problems=(400,))
+def make_enrolment_key(call: Call) -> EnrolmentKeyMade:
+    """Make an enrolment key; it is shown this once."""
     asked: NewEnrolmentKey = call.body
     made = call.services.operations.issue(
         "enrolment", asked.name, seconds=asked.seconds, devices=asked.devices, hourly=asked.hourly
@@ -125,99 +133,67 @@ def _make_enrolment_key(call: Call) -> EnrolmentKeyMade:
     return EnrolmentKeyMade(id=made.id, key=made.token)
 
 
-def _enrolment_keys(call: Call) -> EnrolmentKeys:
+@_COLLECTOR.add("GET", _KEYS)
+def list_enrolment_keys(call: Call) -> EnrolmentKeys:
+    """All enrolment keys, without their secrets."""
     return EnrolmentKeys(keys=[_shown(EnrolmentKeyShown, key) for key in call.services.the_collector.enrolment_keys()])
 
 
-def _revoke_enrolment_key(call: Call) -> None:
+@_COLLECTOR.add("DELETE", f"{_KEYS}/{{id}}", problems=(404,))
+def revoke_enrolment_key(call: Call) -> None:
+    """Nobody enrols with this key any more; devices that did stay."""
     call.services.operations.revoke_enrolment_key(call.path["id"])
 
 
-def _devices(call: Call) -> DeviceList:
+@_COLLECTOR.add("GET", f"{_KEYS}/{{id}}/devices", problems=(404,))
+def list_devices(call: Call) -> DeviceList:
+    """The devices that enrolled with this key."""
     number, devices = call.services.operations.devices(call.path["id"], MOST_DEVICES)
     return DeviceList(number=number, devices=convert(devices, list[DeviceShown], from_attributes=True))
 
 
-def _revoke_devices(call: Call) -> DevicesRevoked:
+@_COLLECTOR.add("DELETE", f"{_KEYS}/{{id}}/devices", problems=(404,))
+def revoke_devices(call: Call) -> DevicesRevoked:
+    """Revoke this key and every device that enrolled with it."""
     return DevicesRevoked(revoked=call.services.operations.revoke_devices(call.path["id"]))
 
 
-def _revoke_device(call: Call) -> None:
+@_COLLECTOR.add("DELETE", "/v1/operator/devices/{id}", problems=(404,))
+def revoke_device(call: Call) -> None:
+    """Take nothing more of this device; reports that were taken stay."""
     call.services.operations.revoke_device(call.path["id"])
 
 
-def _make_token(call: Call) -> TokenMade:
+@_COORDINATOR.add("POST", _TOKENS, body=NewToken, status=201, problems=(400,))
+def make_token(call: Call) -> TokenMade:
+    """Make an analyst's or operator's token; it is shown this once."""
     asked: NewToken = call.body
     made = call.services.operations.issue(asked.role, asked.name, seconds=asked.seconds)
     return TokenMade(id=made.id, token=made.token)
 
 
-def _tokens(call: Call) -> TokenList:
+@_COORDINATOR.add("GET", _TOKENS)
+def list_tokens(call: Call) -> TokenList:
+    """All tokens, without their secrets."""
     return TokenList(tokens=[_shown(TokenShown, token) for token in call.services.the_coordinator_store.tokens()])
 
 
-def _revoke_token(call: Call) -> None:
+@_COORDINATOR.add("DELETE", f"{_TOKENS}/{{id}}", problems=(404,))
+def revoke_token(call: Call) -> None:
+    """This token opens nothing any more."""
     call.services.operations.revoke_token(call.path["id"])
 
 
-def _key(call: Call) -> AggregatorKey:
+@_AGGREGATOR.add("GET", "/v1/operator/keys")
+def show_key(call: Call) -> AggregatorKey:
+    """The key that new rounds are sealed to; devices can pin it."""
     return AggregatorKey.of(call.services.the_aggregator.public_key())
 
 
-def _rotate(call: Call) -> AggregatorKey:
+@_AGGREGATOR.add("POST", "/v1/operator/keys/rotate", problems=(400,))
+def rotate_key(call: Call) -> AggregatorKey:
+    """A new key for the rounds to come; open rounds keep theirs."""
     return AggregatorKey.of(call.services.the_aggregator.rotate())
 
 
-_ENROLMENT_KEYS = "/v1/operator/enrolment-keys"
-_TOKENS = "/v1/operator/tokens"
-_KEYS = "/v1/operator/keys"
-ROUTES = (
-    Route(
-        "POST", _ENROLMENT_KEYS, "make_enrolment_key", "Make an enrolment key; it is shown this once.",
-        OPERATOR, "collector", _make_enrolment_key,
-        body=NewEnrolmentKey, answer=EnrolmentKeyMade, status=201, problems=(400,),
-    ),
-    Route(
-        "GET", _ENROLMENT_KEYS, "list_enrolment_keys", "All enrolment keys, without their secrets.",
-        OPERATOR, "collector", _enrolment_keys, answer=EnrolmentKeys,
-    ),
-    Route(
-        "DELETE", f"{_ENROLMENT_KEYS}/{{id}}", "revoke_enrolment_key",
-        "Nobody enrols with this key any more; devices that did stay.",
-        OPERATOR, "collector", _revoke_enrolment_key, problems=(404,),
-    ),
-    Route(
-        "GET", f"{_ENROLMENT_KEYS}/{{id}}/devices", "list_devices", "The devices that enrolled with this key.",
-        OPERATOR, "collector", _devices, answer=DeviceList, problems=(404,),
-    ),
-    Route(
-        "DELETE", f"{_ENROLMENT_KEYS}/{{id}}/devices", "revoke_devices",
-        "Revoke this key and every device that enrolled with it.",
-        OPERATOR, "collector", _revoke_devices, answer=DevicesRevoked, problems=(404,),
-    ),
-    Route(
-        "DELETE", "/v1/operator/devices/{id}", "revoke_device",
-        "Take nothing more of this device; reports that were taken stay.",
-        OPERATOR, "collector", _revoke_device, problems=(404,),
-    ),
-    Route(
-        "POST", _TOKENS, "make_token", "Make an analyst's or operator's token; it is shown this once.",
-        OPERATOR, "coordinator", _make_token, body=NewToken, answer=TokenMade, status=201, problems=(400,),
-    ),
-    Route(
-        "GET", _TOKENS, "list_tokens", "All tokens, without their secrets.",
-        OPERATOR, "coordinator", _tokens, answer=TokenList,
-    ),
-    Route(
-        "DELETE", f"{_TOKENS}/{{id}}", "revoke_token", "This token opens nothing any more.",
-        OPERATOR, "coordinator", _revoke_token, problems=(404,),
-    ),
-    Route(
-        "GET", _KEYS, "show_key", "The key that new rounds are sealed to; devices can pin it.",
-        OPERATOR, "aggregator", _key, answer=AggregatorKey,
-    ),
-    Route(
-        "POST", f"{_KEYS}/rotate", "rotate_key", "A new key for the rounds to come; open rounds keep theirs.",
-        OPERATOR, "aggregator", _rotate, answer=AggregatorKey, problems=(400,),
-    ),
-)  # fmt: skip
+ROUTES = (*_COLLECTOR, *_COORDINATOR, *_AGGREGATOR)

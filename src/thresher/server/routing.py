@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from inspect import isclass
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 from msgspec import convert
 from starlette.types import Receive, Scope, Send
@@ -27,6 +29,7 @@ from thresher.server.shared_calls import Alone
 if TYPE_CHECKING:
     from thresher.server.services import Services
 
+H = TypeVar("H", bound=Callable[[Any], Any])
 ServerRole = Literal["collector", "aggregator", "coordinator"]
 
 JSON = "application/json"
@@ -84,6 +87,30 @@ class Route:
     """The handler neither waits nor computes: it needs no thread."""
     problems: tuple[int, ...] = ()
     also: tuple[str, ...] = ()
+
+
+class Routes(list[Route]):
+    """The routes of one role that the same kinds of token open."""
+
+    def __init__(self, role: ServerRole | None, opens: tuple[str, ...]) -> None:
+        super().__init__()
+        self._role = role
+        self._opens = opens
+
+    def add(self, method: str, path: str, **settings: Any) -> Callable[[H], H]:
+        """A decorator for the handler of a route; `settings` are further fields of `Route`.
+
+        The handler's name, docstring and return type are the name, the summary and the answer of the route.
+        """
+
+        def adding(handler: H) -> H:
+            answer = get_type_hints(handler)["return"]
+            described = {"answer": answer if isclass(answer) and answer is not NoneType else None} | settings
+            summary = (handler.__doc__ or "").partition("\n")[0]
+            self.append(Route(method, path, handler.__name__, summary, self._opens, self._role, handler, **described))
+            return handler
+
+        return adding
 
 
 class Endpoint:

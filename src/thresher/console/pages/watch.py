@@ -19,7 +19,7 @@ from thresher.errors import ThresherError, Unauthorised
 from thresher.protocol.messages import QueryStatus
 from thresher.roles.coordinator.outlines import columns
 from thresher.roles.tokens import token_hash
-from thresher.server.event_streams import RUNNING, EventStream, query_events
+from thresher.server.event_streams import RUNNING, EventStream, events_of
 from thresher.server.problem import Refused
 from thresher.verbs.queries import query_from_dict
 
@@ -139,7 +139,7 @@ def _messages(office: Office, visit: Visit, request: Request) -> AsyncGenerator[
     async def write(status: QueryStatus) -> bytes:
         return await run_in_threadpool(_progress, office, status, template, visit.session.csrf)
 
-    return query_events(
+    return events_of(
         look,
         write,
         streams=office.streams,
