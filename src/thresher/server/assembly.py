@@ -1,4 +1,4 @@
-"""From settings to a server's parts: stores, roles and peers. Every secret stays with the role that needs it."""
+"""Makes a server's parts from its settings: stores, roles and peers. Each role gets only the secrets that it needs."""
 
 from __future__ import annotations
 
@@ -69,19 +69,19 @@ class Settings:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     tls_ca: Path | None = None
-    """Who signs the peers' certificates, if not one of the usual authorities."""
+    """The authority that signs the peers' certificates, if it is none of the usual ones."""
     proxies: tuple[str, ...] = ()
-    """Addresses or networks of proxies in front, whose word is taken for whether a request came over TLS."""
+    """Addresses or networks of proxies that are trusted to say whether a request came over TLS."""
     budget_epsilon: float | None = None
     budget_delta: float | None = None
     fleet: str = "fleet"
     rounds: RoundSettings = field(default_factory=RoundSettings)
     spark: str | None = None
-    """A Spark master, where the aggregator draws large rounds; by default it draws all of them itself."""
+    """A Spark master, where the aggregator draws large rounds; by default it draws all rounds itself."""
     batches: Path | None = None
     """A folder that all Spark workers can read, by default in the aggregator's directory."""
     device_policy: Policy = field(default_factory=Policy)
-    """What devices agree to, as the operator states it: analysts are warned of queries that it does not allow."""
+    """The policy that devices are shipped with: analysts are warned of queries that it does not allow."""
     come_back: float = 60.0
     store_seconds: float = 60.0
     """How long a start waits for a database that is not there yet."""
@@ -110,7 +110,7 @@ class Settings:
 
 
 def _check_network(text: str) -> None:
-    """No name and no wildcard: whoever is trusted by mistake could say that plain HTTP was TLS."""
+    """Refuse names and wildcards: a proxy that is trusted by mistake could say that plain HTTP was TLS."""
     try:
         ipaddress.ip_network(text)
     except ValueError:
@@ -123,7 +123,7 @@ def _check_network(text: str) -> None:
 def assembled(
     settings: Settings, directory: DataDirectory, clock: Clock | None = None, *, processes: bool = False
 ) -> Iterator[Services]:
-    """The parts of a server, closed again at the end. With `processes`, plans are computed beside it."""
+    """The parts of a server, closed again at the end. With `processes`, plans are computed in other processes."""
     clock = clock or SystemClock()
     with contextlib.ExitStack() as stack:
         services = Services(clock=clock, tokens=Tokens({}), limits=settings.limits, come_back=settings.come_back)
@@ -217,7 +217,7 @@ def _add_coordinator(
 
 
 def _register_secrets(services: Services, directory: DataDirectory) -> None:
-    """Let the directory's own key and tokens open this server. Last of all: a start that fails must not let them in."""
+    """Let the directory's own key and tokens open this server. This comes last: a start that fails lets nobody in."""
     if services.collector_store is not None:
         services.operations.issue("enrolment", "first", token=directory.secret("enrolment").token)
     if services.coordinator_store is not None:
@@ -244,11 +244,11 @@ class _Stores:
         return store
 
     def bind(self) -> None:
-        """Keep the data directory with the stores that are open."""
+        """Write down in the data directory which stores it is used with."""
         bind_stores(self._directory, self._settings.store, self._ids)
 
     def _waited(self, action: Callable[[], T]) -> T:
-        """Wait for a database that is not there yet, as after both machines have restarted."""
+        """Do something again until the database is there: it may still be starting, as this server is."""
         end, told = time.monotonic() + self._settings.store_seconds, False
         while True:
             try:
@@ -263,7 +263,7 @@ class _Stores:
 
 
 class _Peers:
-    """The other roles: those that run here, or the way to them."""
+    """The other roles: those of this process, or HTTP clients."""
 
     def __init__(self, settings: Settings, services: Services, stack: contextlib.ExitStack) -> None:
         self._settings = settings
@@ -336,7 +336,7 @@ def _tokens(services: Services, directory: DataDirectory) -> Tokens:
         if "-to-" in secret.kind
     }
     if store is None:
-        # Elsewhere is a store of tokens; here only this server's own operator is known.
+        # The store of tokens is the coordinator's, on another machine. Here only this server's own operator is known.
         operator = directory.secret("operator").token
         return Tokens(peers | {token_hash(operator): Identity("operator", "operator")})
 

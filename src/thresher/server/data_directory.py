@@ -59,8 +59,8 @@ class Secret:
 class DataDirectory:
     """An open data directory: locked for this process, its secrets made and read.
 
-    Guarantee: two processes never run in one directory; the lock goes with the process, however it ends.
-    Edge cases: a directory or a secret that others can read is refused and not mended, since it may have been read.
+    Guarantee: two processes never run in one directory. The lock ends with the process, however that ends.
+    Edge cases: a directory or a secret that others can read is refused and not repaired, since it may have been read.
     """
 
     def __init__(self, path: str | Path, roles: Iterable[str]) -> None:
@@ -108,7 +108,7 @@ class DataDirectory:
         return self.path / role
 
     def secret(self, kind: str) -> Secret:
-        """The secret of a kind; every kind is there for the roles that take it."""
+        """The secret of a kind, which must be one that the roles here need."""
         return next(secret for secret in self.secrets if secret.kind == kind)
 
     def was_used(self, role: str) -> bool:

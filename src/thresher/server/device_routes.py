@@ -1,7 +1,8 @@
-"""The device's three routes, kept short: most requests that a fleet's server ever sees are these.
+"""The device's three routes. Most requests to a fleet's server are for these, so they are served in a short way.
 
-They are answered before any router is asked: token → device (remembered), body → message, into the group commit, and
-back with bytes that were made once. A report is answered after the commit that holds it (docs/protocol.md, section 7).
+No router is asked. The device is found by its token (remembered), the body is decoded, a group commit stores it, and
+the answer is bytes that were made once. A report is answered after the commit that holds it (docs/protocol.md, section
+7).
 """
 
 from __future__ import annotations
@@ -77,9 +78,9 @@ def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
 
 
 class DeviceFront:
-    """Answers what devices ask.
+    """Serves the requests of devices.
 
-    Guarantee: a report is answered with 200 only after its commit; nothing is raised but what `send` raises.
+    Guarantee: a report is answered with 200 only after its commit. Nothing is raised except by `send`.
     """
 
     def __init__(self, services: Services, buckets: Mapping[str, TokenBuckets]) -> None:
@@ -100,7 +101,7 @@ class DeviceFront:
         self._reports: GroupCommit[NewReport, Outcome] = self._committing("report", self._accept)
 
     def handler(self, path: str) -> Handler | None:
-        """What answers at a path, if devices ask there."""
+        """The handler of a path, if it is one of the device's."""
         if path.endswith(_AFTER) and path.startswith(_BEFORE) and "/" not in path[len(_BEFORE) : -len(_AFTER)]:
             return self._report_handler
         if path == _CHECK_IN_PATH:
@@ -145,7 +146,7 @@ class DeviceFront:
         decode(CheckIn, await read_body(scope["headers"], receive, LARGEST, self._seconds))
         body = await self._check_ins.submit(device)
         if body is None:
-            raise unknown()  # revoked; without a proof, so that it does not enrol again
+            raise unknown()  # it was revoked; it gets no proof, so that it does not enrol again
         return 200, _json_headers(body), body
 
     async def _enrol(self, scope: Scope, receive: Receive) -> Answer:
@@ -177,7 +178,7 @@ class DeviceFront:
         )
 
     async def _device(self, headers: list[tuple[bytes, bytes]]) -> str:
-        """The device that a token belongs to; it has passed its rate limit."""
+        """The device that a token belongs to, after its rate limit was checked."""
         token = bearer(headers)
         hashed = token_hash(token)
         device = self._collector.remembered(hashed)
@@ -187,8 +188,8 @@ class DeviceFront:
         if device is None:
             device = await self._identities.submit(token)
         if device is None:
-            # Nobody has this token: the device enrolled after the backup was made that this server was restored from.
-            # With the proof it enrols again by itself, so a device that was revoked must not get one.
+            # No device has this token: it enrolled after the backup was made that this server was restored from.
+            # With the proof, the device enrols again by itself. So a device that was revoked must not get one.
             proof, error = self._collector.proof(_header(headers, _NONCE), token), unknown()
             raise Refused(
                 401, error.code, error.message, hint=error.hint, headers=[(_PROOF, proof.encode())] if proof else None
@@ -196,7 +197,7 @@ class DeviceFront:
         return device
 
     def _visits(self, devices: list[str]) -> list[bytes | None]:
-        """Check devices in, and write each its answer; most are the same. None for those that were revoked."""
+        """Check devices in; the answer for each, None for one that was revoked. Most answers are the same bytes."""
         written: dict[tuple[str, ...], bytes] = {}
         bodies: list[bytes | None] = []
         for rounds in self._collector.check_in(devices):
@@ -214,7 +215,7 @@ class DeviceFront:
         for outcome, number in Counter(outcomes).items():
             self._services.metrics.count("thresher_reports_total", number, outcome=outcome.value)
             if outcome is Outcome.ACCEPTED:
-                self._services.wake.set()  # a round may have as many as it wants
+                self._services.wake.set()  # a round may have reached its number of completions
         return outcomes
 
     def _committing(self, kind: str, function: Callable[[list[Item]], Sequence[Result]]) -> GroupCommit[Item, Result]:
@@ -228,7 +229,7 @@ class DeviceFront:
 
 
 def _refusal(outcome: Outcome) -> ThresherError:
-    """A new error each time: one that is raised again and again would keep all its tracebacks."""
+    """A new error each time, because an error that is raised again and again keeps all its tracebacks."""
     match outcome:
         case Outcome.REVOKED:
             return unknown()

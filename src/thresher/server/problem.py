@@ -4,8 +4,8 @@ Statuses stand in the table of `thresher.errors`. Those that only exist on the w
 405, 408 (a body that is too slow), 410 (a round that has closed), 413 (a body that is too large), 429 (too many
 requests) and 431 (headers that are too long).
 
-Anything that is not ours is a 500 with an opaque number; the log gets that number and the exception's type, because a
-message or a traceback could hold what a person sent.
+Any other exception is a 500 with an opaque number. The log gets that number and the exception's type, because a message
+or a traceback could hold what a person sent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger("thresher.server")
 
 MEDIA_TYPE = b"application/problem+json"
 RETRY_SECONDS = 1
-"""What `Retry-After` says when nobody knows better: the same sealed bytes can safely be sent again at any time."""
+"""The default of `Retry-After`. It may be short, since the same sealed bytes can safely be sent again at any time."""
 
 _TITLES = {
     400: "Not a valid message",
@@ -74,7 +74,7 @@ def status_of(error: ThresherError) -> int:
 
 
 def problem_of(error: BaseException) -> Problem:
-    """What the other side may know of an error.
+    """What the client may know of an error.
 
     Guarantee: of an exception that is not a `ThresherError`, nothing but an opaque number.
     """

@@ -1,7 +1,7 @@
-"""The route table's row, and the endpoint that serves one: token, rate, body, then a plain function in a thread.
+"""Routes, and the endpoint that serves them: it checks token and rate, reads the body, and calls a handler in a thread.
 
-The table is data: the OpenAPI document and the test of who may call what are made from it, so that a new route cannot
-be forgotten in either. Device routes have rows too, but are served by `device_routes` in a shorter way.
+Routes are data: the OpenAPI document and the test of who may call what are made from them, so a new route cannot be
+forgotten in either. Device routes are listed too, but `device_routes` serves them in a shorter way.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ JSON = "application/json"
 OCTETS = "application/octet-stream"
 
 _SMALL = 64 * KIB
-"""Longer bodies are read in a thread."""
+"""Longer bodies are decoded in a thread."""
 _JSON_HEADERS = [
     (b"content-type", b"application/json"),
     (b"cache-control", b"no-store"),
@@ -57,13 +57,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One row of the table.
+    """One method of one path.
 
-    `opens` are the kinds of token that open it, none for a public route; a public route may show more to those with a
-    token of the kinds `also`. `role` is the server role that serves it, None
-    for all. A handler is a plain function that may block; it runs in a thread. It returns a message, an object with the
-    attributes of `answer`, bytes that are ready to be sent, or None. With `answers=EVENTS` it returns a generator of
-    events.
+    `opens` are the kinds of token that open it, none for a public route. A public route may show more to callers with a
+    token of the kinds `also`. `role` is the server role that serves it, None for all. A handler is a plain function
+    that may block; it runs in a thread. It returns a message, an object with the attributes of `answer`, bytes that are
+    ready to be sent, or None. With `answers=EVENTS` it returns a generator of events.
     """
 
     method: str
@@ -80,11 +79,11 @@ class Route:
     status: int = 200
     largest_body: int = 64 * KIB
     reads: bool = False
-    """The handler reads its body itself: it gets the bytes."""
+    """The handler decodes the body itself."""
     alone: bool = False
-    """The handler may hang on a store or a peer, and must not keep others from a thread: it gets one of its own."""
+    """The handler may hang on a store or a peer, so it runs in a thread of its own."""
     at_once: bool = False
-    """The handler neither waits nor computes: it needs no thread."""
+    """The handler neither waits nor computes, so it runs in the event loop."""
     problems: tuple[int, ...] = ()
     also: tuple[str, ...] = ()
 
@@ -126,7 +125,7 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         method = scope["method"]
-        status = 499  # whoever asked went away; replaced by every answer
+        status = 499  # the client went away; replaced by every answer
         try:
             route = self._routes.get("GET" if method == "HEAD" else method)
             if route is None:
@@ -155,7 +154,7 @@ class Endpoint:
         if route.at_once:
             return route.handler(call)
         if route.alone:
-            # One for each kind of caller, since whoever asks may get what another was told.
+            # One for each kind of caller, since a caller may get the result that another asked for.
             kind = None if call.identity is None else call.identity.kind
             alone = self._alone.setdefault((route.method, kind), Alone())
             return await alone(route.handler, call)
@@ -163,17 +162,17 @@ class Endpoint:
             return await asyncio.to_thread(route.handler, call)
 
     async def _call(self, route: Route, scope: Scope, receive: Receive, held: contextlib.ExitStack) -> Call:
-        """The request, of one who may make it. Its body counts as theirs for as long as `held` lasts."""
+        """The request, if its caller may make it. Its body counts as the caller's until `held` is closed."""
         services = self._services
         identity, token = None, ""
         headers = scope["headers"]
         opens = route.opens
         if route.also and any(name == b"authorization" for name, _ in headers):
-            opens = route.also  # a wrong token is refused, and not taken for none
+            opens = route.also  # a wrong token is refused, and not treated as no token
         if opens:
             token = bearer(headers)
             kind = check_kind(token, opens)
-            # Before the look-up, so that one caller cannot keep a store busy.
+            # Before the token is looked up, so that one caller cannot keep a store busy.
             self._buckets["peer" if "-to-" in kind else kind].take(token_hash(token))
             identity = await asyncio.to_thread(services.tokens.identify, token, opens)
         body: Any = None

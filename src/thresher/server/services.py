@@ -1,4 +1,4 @@
-"""What a running server holds: the roles it runs, its tokens, its limits and its numbers."""
+"""The parts of a running server: the roles it runs, its tokens, its limits and its metrics."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _LOOK_SECONDS = 0.2
 
 @dataclass(slots=True, kw_only=True)
 class Services:
-    """The parts of one server process. A role that runs elsewhere is None here; `peers` are the ways to it."""
+    """The parts of one server process. A role that runs elsewhere is None; `peers` has the HTTP client for it."""
 
     clock: Clock
     tokens: Tokens
     limits: Limits = field(default_factory=Limits)
     metrics: Metrics = field(default_factory=Metrics)
     come_back: float = 60.0
-    """What devices are told at check-in: seconds until their next visit."""
+    """Seconds until a device's next visit, which it is told at check-in."""
     compute: Workers | None = None
     """Where plans are computed, if not in this process."""
     collector: Collector | None = None
@@ -47,7 +47,7 @@ class Services:
     coordinator_store: CoordinatorStore | None = None
     peers: dict[str, HttpCollector | HttpAggregator] = field(default_factory=dict)
     checks: dict[str, Callable[[], object]] = field(default_factory=dict)
-    """For each role that runs here, something that fails when its store cannot be used."""
+    """For each role that runs here, a function that raises when its store cannot be used."""
     wake: threading.Event = field(default_factory=threading.Event)
     """Set when the coordinator may have something to do."""
     description: bytes = b""
@@ -57,9 +57,9 @@ class Services:
     bodies: Bodies = field(init=False)
     """Bytes of analysts' and operators' bodies that are held now."""
     still_allowed: Shared[str, Identity] = field(init=False)
-    """Whose an analyst's token is; one look for all its event streams."""
+    """Whose an analyst's token is; all its event streams share one look-up."""
     followed: Shared[str, tuple[str, bytes]] = field(init=False)
-    """The state of a query and its status as streams send it; one look for all its event streams."""
+    """The state of a query and its status as streams send it; all its event streams share one look-up."""
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:

@@ -1,8 +1,8 @@
-"""What a store needs of its database, and how one is opened: SQLite files or PostgreSQL, by the same SQL.
+"""What a store needs of its database, and how one is opened: SQLite files or PostgreSQL, with the same SQL.
 
-SQL is written once, in the part that both understand, with two marks that the PostgreSQL side translates: `?` for a
-parameter and `WITHOUT ROWID` after a table. A batch of rows comes in as a relation named `given`, so that a thousand
-reports are a few statements and not a few thousand.
+SQL is written once, in the part that both understand. The PostgreSQL side translates two things: `?` for a parameter,
+and `WITHOUT ROWID` after a table. A batch of rows is passed as a relation named `given`, so that a thousand reports
+take a few statements and not a few thousand.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class Database(Protocol):
     """One role's tables.
 
     Guarantee: when a `transaction()` block has ended without an error, its changes survive a crash of the process, the
-    machine or the database. When it ended with an error none of them is there, except that a connection lost during
-    the commit itself leaves open which of the two it is. Every error of a driver becomes `StoreUnavailable`, and the
-    next transaction starts afresh. Threads may share a database.
+    machine or the database. When it ended with an error, none of them is there; only after a connection was lost during
+    the commit itself, it may be either. Every error of a driver becomes `StoreUnavailable`, and the next transaction is
+    not affected. Threads may share a database.
     """
 
     def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
-        """Statements that happen together or not at all; with `write=False`, a view of one moment."""
+        """Statements that happen together or not at all; with `write=False`, all read the state of one moment."""
         ...
 
     def scrub(self) -> None:
@@ -79,7 +79,7 @@ class Database(Protocol):
         ...
 
     def claim(self) -> None:
-        """Be the only one that has claimed these tables, or fail."""
+        """Claim these tables for this process, or fail if another process has claimed them."""
         ...
 
     def close(self) -> None:
@@ -89,16 +89,16 @@ class Database(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What tells a store from others."""
+    """What identifies a store."""
 
     used: bool
     """Whether there are any tables."""
     id: str | None
-    """None where there are none, and for stores from before ids were kept."""
+    """None where there are no tables, and for stores from before ids were kept."""
 
 
 def look_at(where: str | Path, role: Role) -> Mark:
-    """Whose store is at a place, without changing anything there."""
+    """Which store is at a place; nothing is changed there."""
     if str(where).startswith(_POSTGRESQL):
         from thresher.roles.database import postgresql
 
@@ -142,7 +142,7 @@ class Store:
 
     @property
     def id(self) -> str:
-        """Of this store and of every copy of it; no other store has it."""
+        """The id of this store and of every copy of it; no other store has it."""
         with self._database.transaction(write=False) as transaction:
             [(id,)] = transaction.fetch("SELECT id FROM store_id")
             return str(id)
@@ -153,10 +153,10 @@ class Store:
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can be the name of anything stored: what cannot is not looked up, so no odd text meets SQL."""
+    """Whether a text can be the name of anything stored. Other texts are not looked up, so no odd text reaches SQL."""
     return _NAME.fullmatch(text) is not None
 
 
 def unavailable(reason: str, *, hint: str = "Try again in a moment.", lasting: bool = False) -> StoreUnavailable:
-    """The error of every store; the reason is ours, because a driver's message may quote a row."""
+    """The error of every store. The reason is in our words, because a driver's message may quote a row."""
     return StoreUnavailable(f"The database {reason}.", hint=f"Nothing was acknowledged. {hint}", lasting=lasting)

@@ -65,10 +65,10 @@ class PostgreSQL:
         self._idle.keep(connection)
 
     def scrub(self) -> None:
-        """Nothing: reports are deleted by dropping their tables, and PostgreSQL removes the files of those at once."""
+        """Do nothing: reports are deleted by dropping their tables, whose files PostgreSQL removes at once."""
 
     def claim(self) -> None:
-        """See `Database`. A lock of a session: PostgreSQL gives it back when this process ends, however it ends."""
+        """See `Database`. PostgreSQL releases this lock of a session when this process ends, however it ends."""
         with self._claiming:
             if self._claim is not None:
                 try:
@@ -94,12 +94,12 @@ class PostgreSQL:
         self._idle.close()
         if self._claim is not None:
             with contextlib.suppress(self._psycopg.Error):
-                # Now, for whoever comes next: that a connection was closed, the database notices when it gets to it.
+                # So that another process can claim at once: the database notices a closed connection only later.
                 self._claim.execute("SELECT pg_advisory_unlock_all()")
             self._claim.close()
 
     def _begin(self, write: bool) -> psycopg.Connection[Row]:
-        """A connection with an open transaction. An idle one may have been lost; then a new one is made."""
+        """A connection with an open transaction. If an idle connection was lost, a new one is made."""
         begin = "BEGIN" if write else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
         while True:
             idle = self._idle.take()
@@ -126,7 +126,7 @@ class PostgreSQL:
             self._idle.keep(connection)
 
     def _connect(self) -> psycopg.Connection[Row]:
-        # Nothing is prepared: a plan made for a round's tables while they were empty would be kept while they grow.
+        # No statement is prepared: a plan made while a round's tables were empty would be used when they are large.
         settings = {"search_path": self.schema, **_SETTINGS}
         try:
             connection: psycopg.Connection[Row] = self._psycopg.connect(
@@ -154,13 +154,13 @@ class PostgreSQL:
     def _create_schema(self) -> None:
         with self.transaction() as transaction:
             transaction.lock(shared=False)
-            # Looked up first: an account may use a schema that was made for it, and not be allowed to make one.
+            # Looked up first, because an account that may use a schema may not be allowed to make one.
             if not transaction.fetch("SELECT 1 FROM pg_namespace WHERE nspname = ?", (self.schema,)):
                 transaction.execute(f'CREATE SCHEMA "{self.schema}"')
 
 
 def look_at(address: str, schema: str) -> Mark:
-    """Whose store is in a schema, which stays as it is."""
+    """Which store is in a schema; nothing is changed there."""
     with (
         contextlib.closing(PostgreSQL(address, schema, create=False)) as database,
         database.transaction(write=False) as transaction,
@@ -197,7 +197,7 @@ class PostgreSQLTransaction(Transaction):
     def lock(self, *, shared: bool) -> None:
         """See `Transaction`.
 
-        An advisory lock: a lock on a row that is shared all the time may never come free for the one who closes.
+        An advisory lock is fair. A row lock that others share all the time might never be free for closing a round.
         """
         kind = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
         self.run(f"SELECT {kind}(?)", (self._lock_number,))
@@ -214,7 +214,7 @@ class PostgreSQLTransaction(Transaction):
 
 
 def _number(name: str) -> int:
-    """Advisory locks are shared by all that use the database: a 64-bit number of our own, made of a name."""
+    """The 64-bit number of an advisory lock, made from a name: all users of a database share these numbers."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
 
 
@@ -223,8 +223,8 @@ def _translated(sql: str) -> Any:
     return sql.replace("?", "%s").replace(" WITHOUT ROWID", "")
 
 
-# What the server or the driver says when a connection cannot be made, what that means, and what to do. There is no
-# SQLSTATE then. Those that come first are found first.
+# When a connection cannot be made there is no SQLSTATE, only a message of the server or the driver: a pattern of it,
+# what it means, and what to do. The first pattern that matches counts.
 _REFUSALS: tuple[tuple[str, str, str], ...] = (
     (r"password authentication failed", "refuses this account with this password", "Check account and password."),
     (r"no password supplied", "wants a password", "Set PGPASSWORD, or write a password file or a service file."),
@@ -248,7 +248,7 @@ _AWAY: tuple[tuple[str, str], ...] = (
 
 
 def _not_connected(error: Exception) -> StoreUnavailable:
-    """Why a connection could not be made, without the driver's words: they may quote the address with its password."""
+    """Why a connection could not be made. The driver's message is left out: it may quote the address with password."""
     words = str(error)
     for pattern, reason, hint in _REFUSALS:
         if re.search(pattern, words):
@@ -262,7 +262,7 @@ def _not_connected(error: Exception) -> StoreUnavailable:
 
 
 def _reason(error: Exception) -> str:
-    """Why, without the driver's words: they may quote a row, or the address with its password."""
+    """Why a statement failed. The driver's message is left out: it may quote a row, or the address with password."""
     state = getattr(error, "sqlstate", None)
     if state is None:
         return "cannot be reached"

@@ -75,7 +75,7 @@ class SQLite:
                 raise unavailable("is in use, and what was deleted is not overwritten yet")
 
     def claim(self) -> None:
-        """Nothing: the file is in a data directory, which one process has locked."""
+        """Do nothing: the file is in a data directory, which one process has locked."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -123,11 +123,11 @@ class SQLite:
 
 
 def look_at(path: Path) -> Mark:
-    """Whose store is in a file, which stays as it is, apart from what its write-ahead log holds already."""
+    """Which store is in a file. Nothing is changed, except that SQLite may move its write-ahead log into the file."""
     try:
         if not path.is_file() or not path.stat().st_size:
             return Mark(used=False, id=None)
-        # Not read-only: such a connection would leave the companions of the file behind.
+        # Not read-only: such a connection would leave the files of the write-ahead log behind.
         with contextlib.closing(sqlite3.connect(_address(path), uri=True, timeout=_WAIT)) as connection:
             tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             found = connection.execute("SELECT id FROM store_id").fetchone() if "store_id" in tables else None
@@ -193,7 +193,7 @@ def _address(path: Path) -> str:
 
 
 def _code(error: sqlite3.Error) -> int:
-    """SQLite's code without what it adds on the circumstances; 0 if it gave none."""
+    """SQLite's primary error code; 0 if there is none."""
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF
 
