@@ -27,18 +27,13 @@ ROUTES: tuple[Route, ...] = (
 """Every route of every role."""
 
 
-def routes_of(roles: Sequence[str]) -> tuple[Route, ...]:
-    """The routes that a server of these roles has."""
-    return tuple(route for route in ROUTES if route.role is None or route.role in roles)
-
-
 class App:
     """The whole server as an ASGI application. It never raises: every error becomes a problem in the answer."""
 
     def __init__(self, services: Services, pages: Sequence[BaseRoute] = ()) -> None:
         """`pages` are further routes, such as the console's."""
         self.services = services
-        routes = routes_of(services.roles)
+        routes = [route for route in ROUTES if route.role is None or route.role in services.roles]
         services.description = document(routes)
         buckets = {kind: TokenBuckets(rate) for kind, rate in services.limits.rates.items()}
         by_path: dict[str, list[Route]] = {}

@@ -124,33 +124,26 @@ def assembled(
     settings: Settings, directory: DataDirectory, clock: Clock | None = None, *, processes: bool = False
 ) -> Iterator[Services]:
     """The parts of a server, closed again at the end. With `processes`, plans are computed in other processes."""
-    clock = clock or SystemClock()
+    limits = settings.limits
+    services = Services(clock=clock or SystemClock(), tokens=Tokens({}), limits=limits, come_back=settings.come_back)
     with contextlib.ExitStack() as stack:
-        services = Services(clock=clock, tokens=Tokens({}), limits=settings.limits, come_back=settings.come_back)
         if processes:
-            limits = settings.limits
             services.compute = Workers(
                 limits.planners, waiting=limits.plans_waiting, seconds=limits.plan_seconds, metrics=services.metrics
             )
             stack.callback(services.compute.close)
-        yield _assemble(settings, directory, services, stack)
-
-
-def _assemble(
-    settings: Settings, directory: DataDirectory, services: Services, stack: contextlib.ExitStack
-) -> Services:
-    peers = _Peers(settings, services, stack)
-    stores = _Stores(settings, directory, stack)
-    if "aggregator" in directory.roles:
-        _add_aggregator(settings, directory, services, stores, stack)
-    if "collector" in directory.roles:
-        _add_collector(settings, services, stores, peers)
-    if "coordinator" in directory.roles:
-        _add_coordinator(settings, directory, services, stores, peers)
-    _register_secrets(services, directory)
-    services.tokens = _tokens(services, directory)
-    stores.bind()
-    return services
+        peers = _Peers(settings, services, stack)
+        stores = _Stores(settings, directory, stack)
+        if "aggregator" in directory.roles:
+            _add_aggregator(settings, directory, services, stores, stack)
+        if "collector" in directory.roles:
+            _add_collector(settings, services, stores, peers)
+        if "coordinator" in directory.roles:
+            _add_coordinator(settings, directory, services, stores, peers)
+        _register_secrets(services, directory)
+        services.tokens = _tokens(services, directory)
+        stores.bind()
+        yield services
 
 
 def _add_aggregator(

@@ -8,7 +8,7 @@ the answer is bytes that were made once. A report is answered after the commit t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -71,10 +71,6 @@ _TAKEN = (200, _json_headers(_ACCEPTED), _ACCEPTED)
 
 Answer = tuple[int, Headers, bytes]
 Handler = tuple[str, Callable[[Scope, Receive], Awaitable[Answer]]]
-
-
-def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
-    return next((value.decode("latin-1") for each, value in headers if each == name), "")
 
 
 class DeviceFront:
@@ -190,7 +186,8 @@ class DeviceFront:
         if device is None:
             # No device has this token: it enrolled after the backup was made that this server was restored from.
             # With the proof, the device enrols again by itself. So a device that was revoked must not get one.
-            proof, error = self._collector.proof(_header(headers, _NONCE), token), unknown()
+            nonce = dict(headers).get(_NONCE, b"").decode("latin-1")
+            proof, error = self._collector.proof(nonce, token), unknown()
             raise Refused(
                 401, error.code, error.message, hint=error.hint, headers=[(_PROOF, proof.encode())] if proof else None
             )

@@ -31,22 +31,20 @@ class Rate:
             raise InvalidSetting("rate", "must be above 0 requests a second, with a burst of 1 or more")
 
 
-def _rates() -> dict[str, Rate]:
-    return {
-        "device": Rate(20, 200),
-        # One enrolment key serves a whole fleet on its first day.
-        "enrolment": Rate(5_000, 20_000),
-        "analyst": Rate(100, 500),
-        "operator": Rate(100, 500),
-        "peer": Rate(2_000, 10_000),
-    }
+_RATES = {
+    "device": Rate(20, 200),
+    "enrolment": Rate(5_000, 20_000),  # one enrolment key serves a whole fleet on its first day
+    "analyst": Rate(100, 500),
+    "operator": Rate(100, 500),
+    "peer": Rate(2_000, 10_000),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """All limits of a server; the defaults are meant never to be met by a well-behaved caller."""
 
-    rates: dict[str, Rate] = field(default_factory=_rates)
+    rates: dict[str, Rate] = field(default_factory=_RATES.copy)
     enrolments_per_hour: int = 100_000
     """Devices that enrol with one key in an hour; a key may have a number of its own."""
     enrolments_per_address: int = 1_000
