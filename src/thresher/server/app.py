@@ -80,6 +80,7 @@ class App:
             started = True
             await send(message)
 
+        scope["app"] = self  # with it, a route raises for a method that it does not have, and does not answer itself
         try:
             await self._router(scope, receive, sending)
         except Exception as error:
