@@ -25,7 +25,7 @@ def tree(kind: type[ThresherError] = ThresherError) -> Iterator[type[ThresherErr
 def test_every_error_of_the_tree_stands_in_the_table() -> None:
     public = [kind for kind in tree() if kind.__module__ == errors.__name__]
     assert len(public) > 10
-    assert set(errors._DOORS) == set(public)
+    assert set(errors._STATUSES) == set(public)
     for kind in public:
         drawn = kind is ThresherError or f"── {kind.__name__} " in (errors.__doc__ or "")
         assert drawn, f"{kind.__name__} is missing in the picture of the tree"
@@ -36,14 +36,14 @@ def test_errors_that_live_elsewhere_have_the_door_of_their_base() -> None:
     for module in pkgutil.walk_packages([str(SOURCE)], "thresher."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    elsewhere = [kind for kind in tree() if kind.__module__.startswith("thresher.") and kind not in errors._DOORS]
+    elsewhere = [kind for kind in tree() if kind.__module__.startswith("thresher.") and kind not in errors._STATUSES]
     assert elsewhere
-    fallen = {kind.__name__ for kind in elsewhere if errors._doors(kind) == errors._DOORS[ThresherError]}
+    fallen = {kind.__name__ for kind in elsewhere if errors._statuses(kind) == errors._STATUSES[ThresherError]}
     assert fallen == {"Refused"}
 
 
 def test_no_error_of_ours_is_an_internal_one() -> None:
-    assert [kind.__name__ for kind, (status, _) in errors._DOORS.items() if status == 500] == ["ThresherError"]
+    assert [kind.__name__ for kind, (status, _) in errors._STATUSES.items() if status == 500] == ["ThresherError"]
     raised = [path for path in SOURCE.rglob("*.py") if "raise ThresherError(" in path.read_text(encoding="utf-8")]
     assert raised == []  # whoever raises says what kind of error it is
 

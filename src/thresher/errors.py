@@ -18,8 +18,8 @@
 
     ThresherWarning               a query may give no answer; nothing was charged yet (a UserWarning)
 
-Messages name settings and columns, never a person's value. The table below says with which HTTP status and which exit
-code each leaves; the server, the console and the command read it there.
+Messages name settings and columns, never a person's value. The HTTP status and the exit code of each error stand in one
+table, which the server, the console and the command read.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _rebuild(kind: type[ThresherError], message: str, hint: str, state: dict[str
 
 
 class ThresherWarning(UserWarning):
-    """A query can be asked, and may give no answer; it is said before anything is charged."""
+    """A query may give no answer. The warning comes before anything is charged."""
 
 
 class InvalidSetting(ThresherError, ValueError):
@@ -124,7 +124,7 @@ class Conflict(ThresherError):
 class StoreUnavailable(ThresherError):
     """A role's database cannot be reached or written. Nothing was acknowledged, nothing is lost.
 
-    `lasting`: it stays so until somebody changes a password, a right or an address.
+    `lasting`: waiting does not help, because a password, a right or an address must be changed.
     """
 
     code = "store-unavailable"
@@ -156,8 +156,8 @@ class MissingExtra(ThresherError, ImportError):
     code = "missing-extra"
 
 
-# One table for every door. A class that is not here has what its base has; a test asks for every class of the tree.
-_DOORS: dict[type[ThresherError], tuple[int, int]] = {
+# A class that is not listed has the status and the code of its base; a test checks every class of the tree.
+_STATUSES: dict[type[ThresherError], tuple[int, int]] = {
     #                   HTTP  exit
     ThresherError:      (500, 1),
     InvalidSetting:     (422, 2),
@@ -178,20 +178,20 @@ _DOORS: dict[type[ThresherError], tuple[int, int]] = {
 
 
 def http_status(error: ThresherError) -> int:
-    """The HTTP status with which an error leaves a server, its console included.
+    """The HTTP status of an error, in the API and in the console.
 
-    402 and not 409 for the budget: a client can tell "ask for less" from "that name is taken" by the status alone.
+    The budget has 402 and not 409, so that a client can tell "ask for less" from "that name is taken" by the status.
     """
-    return _doors(type(error))[0]
+    return _statuses(type(error))[0]
 
 
 def exit_code(error: ThresherError) -> int:
-    """The exit code with which an error ends the command."""
-    return _doors(type(error))[1]
+    """The exit code of the command when it ends with an error."""
+    return _statuses(type(error))[1]
 
 
-def _doors(kind: type[ThresherError]) -> tuple[int, int]:
-    return next(_DOORS[base] for base in kind.__mro__ if base in _DOORS)
+def _statuses(kind: type[ThresherError]) -> tuple[int, int]:
+    return next(_STATUSES[base] for base in kind.__mro__ if base in _STATUSES)
 
 
 def require(module: str, extra: str) -> ModuleType:

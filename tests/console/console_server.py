@@ -31,7 +31,7 @@ from thresher.protocol.sealing import PublicKey
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.collector.enrolment import Overview
 from thresher.roles.coordinator.coordinator import Coordinator
-from thresher.server.app import build_app
+from thresher.server.app import App
 from thresher.server.assembly import Settings, assembled
 from thresher.server.data_directory import DataDirectory
 from thresher.simulator.simulation import POLICY
@@ -153,7 +153,7 @@ def console_server(
         )
         listener = socket.socket()
         listener.bind(("127.0.0.1", 0))
-        app = build_app(services, pages)
+        app = App(services, pages)
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", ws="none"))
         running = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         stopping = threading.Event()

@@ -42,7 +42,7 @@ class OneToken:
 def config(proxies: tuple[str, ...]) -> uvicorn.Config:
     """The shipped server's own settings, around the console's pages."""
     app = Starlette(routes=routes(OneToken(), OneToken()))
-    made = _config(uvicorn, app, Settings(data_dir=Path(), proxies=proxies))
+    made = _config(app, Settings(data_dir=Path(), proxies=proxies))
     made.load()
     return made
 
@@ -98,7 +98,7 @@ def test_a_callers_address_is_the_last_that_is_no_named_proxy(proxies, caller, f
         found.append(scope["client"][0])
         await Response()(scope, receive, send)
 
-    made = _config(uvicorn, app, Settings(data_dir=Path(), proxies=proxies))
+    made = _config(app, Settings(data_dir=Path(), proxies=proxies))
     made.load()
 
     async def asked() -> None:

@@ -10,7 +10,7 @@ import httpx
 
 import thresher as th
 from thresher.questions import Values
-from thresher.server.app import App, build_app
+from thresher.server.app import App
 from thresher.server.assembly import Settings, assembled
 from thresher.server.data_directory import ROLES, DataDirectory
 from thresher.server.services import Services
@@ -52,7 +52,7 @@ def inside(path: Path, *roles: str, pages=(), **settings):
         DataDirectory(path, roles) as directory,
         assembled(Settings(data_dir=path, roles=roles, **settings), directory) as services,
     ):
-        app = build_app(services, pages(services) if callable(pages) else pages)
+        app = App(services, pages(services) if callable(pages) else pages)
         try:
             yield Inside(app, services, directory)
         finally:

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from thresher.cli.app import app
 from thresher.errors import InvalidSetting
 from thresher.protocol.identity import _NONCE_BYTES, NONCE_HEADER, PROOF_HEADER
-from thresher.server.enrolment_limits import Addresses
 from thresher.server.limits import Limits
+from thresher.server.networks import Addresses
 from thresher.server.problem import Refused
 
 SEALED = "A" * 148 + "AA=="

@@ -39,7 +39,7 @@ from thresher.roles.collector.store import CollectorStore
 from thresher.roles.coordinator.coordinator import Coordinator
 from thresher.roles.coordinator.store import CoordinatorStore
 from thresher.roles.tokens import new_token, token_hash
-from thresher.server.analyst_routes import ANALYST, _events
+from thresher.server.analyst_routes import ANALYST, query_events
 from thresher.server.peers import HttpCollector
 from thresher.server.routing import Call
 
@@ -166,7 +166,7 @@ def test_an_event_stream_ends_when_its_token_is_revoked(tmp_path):
 
         async def watched() -> list[bytes]:
             identity = server.services.tokens.identify(token, ANALYST)
-            events = _events(Call(server.services, identity, {"query": query}, None, token))
+            events = query_events(Call(server.services, identity, {"query": query}, None, token))
             seen = [await anext(events)]
             store.revoke_token("maria", 1.0)
             async with asyncio.timeout(10):

@@ -23,7 +23,7 @@ from thresher.roles.coordinator import views
 from thresher.roles.coordinator.coordinator import Coordinator
 from thresher.roles.coordinator.outlines import LONGEST, columns, outlined
 from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
-from thresher.server.analyst_routes import _events
+from thresher.server.analyst_routes import query_events
 from thresher.server.routing import Call
 from thresher.verbs import HistogramQuery, QuantilesQuery
 
@@ -207,7 +207,7 @@ def test_streams_of_a_query_look_at_it_once_and_send_no_list_of_values(tmp_path,
         identity = services.tokens.identify(token, ("analyst",))
 
         async def watched() -> list[bytes]:
-            streams = [_events(Call(services, identity, {"query": query}, None, token)) for _ in range(20)]
+            streams = [query_events(Call(services, identity, {"query": query}, None, token)) for _ in range(20)]
             first = await asyncio.gather(*(anext(stream) for stream in streams))
             for stream in streams:
                 await stream.aclose()

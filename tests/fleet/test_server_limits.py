@@ -16,7 +16,7 @@ from server_cases import configuration_json, histogram_request, inside
 
 from thresher.console.adapter import console_pages
 from thresher.errors import InvalidSetting
-from thresher.server import analyst_routes
+from thresher.server import event_streams
 from thresher.server.app import ROUTES
 from thresher.server.limits import MIB, Bodies, Limits, Rate, Streams, TokenBuckets, read_body
 from thresher.server.problem import Refused
@@ -220,7 +220,7 @@ def test_the_number_of_running_queries_is_limited(tmp_path):
 
 def test_a_stream_whose_reader_has_gone_is_given_back_at_once(tmp_path, monkeypatch):
     """Not only with the next event, which may be long in coming: streams are limited in number."""
-    monkeypatch.setattr(analyst_routes, "_QUIET_SECONDS", math.inf)
+    monkeypatch.setattr(event_streams, "_QUIET_SECONDS", math.inf)
     with inside(tmp_path / "data", limits=Limits(streams=1)) as server:
         analyst = server.token("analyst")
         query = server.ask("POST", "/v1/queries", analyst, json=histogram_request(seconds=3600)).json()["id"]
@@ -289,10 +289,10 @@ def test_streams_are_limited_in_all_and_for_each_caller():
     with contextlib.ExitStack() as held:
         for _ in range(2):
             held.enter_context(streams.hold(b"a"))
-        with pytest.raises(Refused):
-            streams.check(b"a")
-        with streams.hold(b"b"), pytest.raises(Refused):
-            streams.check(b"c")
+        with pytest.raises(Refused), streams.hold(b"a"):
+            pass
+        with streams.hold(b"b"), pytest.raises(Refused), streams.hold(b"c"):
+            pass
         with streams.hold(b"c"):  # b has given its place back
             pass
     assert streams.open == 0

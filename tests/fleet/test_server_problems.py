@@ -111,6 +111,9 @@ def test_a_path_that_is_not_there_and_a_method_that_is_not_taken(server):
         answer = server.ask(method, path)
         assert answer.status_code == 405 and answer.headers["allow"] == allowed
         assert answer.json()["code"] == "method-not-allowed"
+    page = server.ask("DELETE", "/breaks")
+    assert page.status_code == 405 and page.json()["code"] == "method-not-allowed"
+    assert set(page.headers["allow"].split(", ")) == {"GET", "HEAD"}
     assert http_refusal(418).status == 418
 
 

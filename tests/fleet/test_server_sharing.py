@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from thresher.errors import NotFound
-from thresher.server.shared_looks import Shared
+from thresher.server.shared_calls import Shared
 
 
 def test_one_look_for_all_who_ask_within_its_time():

@@ -26,8 +26,8 @@ from thresher.protocol.messages import decode
 from thresher.roles.computing import current_caller, on_behalf_of
 from thresher.roles.tokens import token_hash
 from thresher.server import routing
-from thresher.server.own_thread import Alone
 from thresher.server.problem import Refused
+from thresher.server.shared_calls import Alone
 from thresher.server.worker import Broken
 from thresher.server.workers import Workers
 

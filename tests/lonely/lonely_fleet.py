@@ -34,7 +34,7 @@ from thresher.protocol.messages import QueryRequest, RoundSettings, encode
 from thresher.protocol.plaintext import fleet_bucket
 from thresher.questions import Below, Bins, Cells, Dates, Joint, Prefixes, Values
 from thresher.roles.aggregator import report_tally as tally
-from thresher.server.app import build_app
+from thresher.server.app import App
 from thresher.server.assembly import Settings, assembled
 from thresher.server.data_directory import ROLES, DataDirectory
 from thresher.server.services import Services
@@ -91,7 +91,7 @@ def served(directory: Path, clock: StillClock) -> Iterator[tuple[str, Services, 
     with contextlib.ExitStack() as stack:
         data = stack.enter_context(DataDirectory(directory, ROLES))
         services = stack.enter_context(assembled(settings, data, clock))
-        app = build_app(services, console_pages(services))
+        app = App(services, console_pages(services))
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         config = uvicorn.Config(
             app, log_config=None, access_log=False, lifespan="off", ws="none", interface="asgi3", date_header=False

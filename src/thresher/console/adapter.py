@@ -1,24 +1,24 @@
-"""The console in the server's process: its desk, door and levers are the server's own parts."""
+"""Embeds the console into a server: the console's desk, door and operations are the server's own parts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from thresher.console import Caller, EnrolledDevice, EnrolmentKey, SealingKey, Token, routes
-from thresher.errors import NotFound, Unauthorised
+from thresher.errors import Unauthorised
 from thresher.roles.computing import here
-from thresher.roles.tokens import new_token, token_hash
+from thresher.server.auth import ANALYST
 from thresher.server.problem import Refused
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from thresher.console.ports import CallerRole
-    from thresher.protocol.messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus
+    from thresher.protocol.messages import FleetView, LedgerView, QueryStatus
+    from thresher.protocol.sealing import PublicKey
     from thresher.server.services import Services
 
-_DAY = 86_400.0
 _MOST_DEVICES = 200
 
 
@@ -43,28 +43,13 @@ def console_pages(services: Services, attributes: Sequence[str] = ()) -> Sequenc
 
 
 class ServerDesk:
-    """What an analyst may do: the coordinator does it, and is woken when there is something new to do."""
+    """What an analyst may do: see `Desk`. The coordinator does it."""
 
     def __init__(self, services: Services) -> None:
         self._coordinator = services.the_coordinator
-        self._wake = services.wake
-        self._come_back = services.come_back
-
-    def preview(self, request: QueryRequest) -> PlanPreview:
-        """What a query would do; charges nothing."""
-        return self._coordinator.preview(request, self._come_back)
-
-    def submit(self, request: QueryRequest, by: str) -> QueryStatus:
-        """Charge and run a query."""
-        status = self._coordinator.submit(request, by)
-        self._wake.set()
-        return status
-
-    def cancel(self, query: str, by: str) -> QueryStatus:
-        """Stop a query."""
-        status = self._coordinator.cancel(query, by)
-        self._wake.set()
-        return status
+        self.preview = services.preview
+        self.submit = services.submit
+        self.cancel = services.cancel
 
     def status(self, query: str) -> QueryStatus:
         """Where a query stands."""
@@ -100,20 +85,24 @@ class ServerDoor:
     def caller(self, token: str) -> Caller | None:
         """The caller, or None for a token that opens nothing here."""
         try:
-            identity = self._services.tokens.identify(token, ("analyst", "operator"))
+            identity = self._services.tokens.identify(token, ANALYST)
         except (Unauthorised, Refused):
             return None
-        return Caller(identity.by, "operator" if identity.kind == "operator" else "analyst")
+        return Caller(identity.by, cast("CallerRole", identity.kind))
 
 
 class ServerOperations:
-    """What an operator may do."""
+    """What an operator may do: see `Operations`."""
 
     def __init__(self, services: Services) -> None:
         self._collector = services.the_collector
         self._aggregator = services.the_aggregator
-        self._tokens = services.the_coordinator_store
-        self._clock = services.clock
+        self._store = services.the_coordinator_store
+        self._operations = services.operations
+        self.revoke_enrolment_key = self._operations.revoke_enrolment_key
+        self.revoke_device = self._operations.revoke_device
+        self.revoke_token = self._operations.revoke_token
+        self.dropped_reports = self._aggregator.dropped
 
     def enrolment_keys(self) -> Sequence[EnrolmentKey]:
         """All enrolment keys."""
@@ -124,74 +113,42 @@ class ServerOperations:
 
     def make_enrolment_key(self, name: str, *, days: float | None, devices: int | None) -> str:
         """A new key."""
-        key = new_token("enrolment")
-        self._collector.add_enrolment_key(key, name, expires=self._expires(days), devices=devices)
-        return key
-
-    def revoke_enrolment_key(self, key: str) -> None:
-        """No further device enrols with it."""
-        if not self._collector.revoke_enrolment_key(key):
-            raise NotFound("There is no such enrolment key.")
+        return self._operations.issue("enrolment", name, seconds=_seconds(days), devices=devices).token
 
     def devices(self, key: str) -> tuple[int, Sequence[EnrolledDevice]]:
         """How many devices enrolled with a key, and those that did last."""
-        found = self._collector.devices_of_key(key, _MOST_DEVICES)
-        if found is None:
-            raise NotFound("There is no such enrolment key.")
-        number, devices = found
+        number, devices = self._operations.devices(key, _MOST_DEVICES)
         return number, [EnrolledDevice(each.id, each.enrolled, each.last_check_in, each.revoked) for each in devices]
-
-    def revoke_device(self, device: str) -> None:
-        """Nothing more is taken of it."""
-        if not self._collector.revoke_device(device):
-            raise NotFound("There is no such device.")
 
     def revoke_devices(self, key: str) -> None:
         """The key and every device that enrolled with it."""
-        if self._collector.revoke_devices(key) is None:
-            raise NotFound("There is no such enrolment key.")
+        self._operations.revoke_devices(key)
 
     def tokens(self) -> Sequence[Token]:
         """All tokens of analysts and operators."""
         return [
             Token(
-                token.id,
-                token.name,
-                "operator" if token.kind == "operator" else "analyst",
-                token.created,
-                token.expires,
-                token.revoked is not None,
+                each.id, each.name, cast("CallerRole", each.kind), each.created, each.expires, each.revoked is not None
             )
-            for token in self._tokens.tokens()
+            for each in self._store.tokens()
         ]
 
     def make_token(self, name: str, role: CallerRole, *, days: float | None) -> str:
         """A new token."""
-        token = new_token(role)
-        hashed = token_hash(token)
-        self._tokens.add_token(
-            hashed.hex()[:16], role, hashed, name, now=self._clock.now(), expires=self._expires(days)
-        )
-        return token
-
-    def revoke_token(self, token: str) -> None:
-        """The token opens nothing any more."""
-        if not self._tokens.revoke_token(token, self._clock.now()):
-            raise NotFound("There is no such token.")
-
-    def dropped_reports(self) -> tuple[int, int]:
-        """How many reports of all rounds were malformed, and how many came twice."""
-        return self._aggregator.dropped()
+        return self._operations.issue(role, name, seconds=_seconds(days)).token
 
     def sealing_keys(self) -> Sequence[SealingKey]:
         """The aggregator's current key."""
-        key = self._aggregator.public_key()
-        return [SealingKey(key.key_id, None, True, key.raw.hex())]
+        return [_sealing_key(self._aggregator.public_key())]
 
     def rotate_key(self) -> SealingKey:
         """A new current key."""
-        key = self._aggregator.rotate()
-        return SealingKey(key.key_id, None, True, key.raw.hex())
+        return _sealing_key(self._aggregator.rotate())
 
-    def _expires(self, days: float | None) -> float | None:
-        return None if days is None else self._clock.now() + days * _DAY
+
+def _sealing_key(key: PublicKey) -> SealingKey:
+    return SealingKey(key.key_id, None, True, key.raw.hex())
+
+
+def _seconds(days: float | None) -> float | None:
+    return None if days is None else days * 86_400.0

@@ -19,7 +19,7 @@ from thresher.protocol.messages import QueryStatus
 from thresher.roles.computing import Compute, here
 from thresher.server.limits import Bodies, Rate, Shares, Streams, TokenBuckets
 from thresher.server.problem import Refused
-from thresher.server.shared_looks import Shared
+from thresher.server.shared_calls import Shared
 
 _LOGINS, _REQUESTS = Rate(5, 200), Rate(100, 1_000)
 _FORM_BYTES, _FORM_BYTES_EACH = 64 << 20, 4 << 20

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Router
 from starlette.routing import Route as StarletteRoute
+from starlette.types import Message, Receive, Scope, Send
 
 from thresher.server import analyst_routes, device_routes, health_routes, operator_routes, peer_routes
 from thresher.server.device_routes import DeviceFront
 from thresher.server.limits import TokenBuckets
 from thresher.server.openapi import document
 from thresher.server.problem import Refused, answer_of, http_refusal
-from thresher.server.routing import Endpoint, Receive, Route, Scope, Send, respond
+from thresher.server.routing import Endpoint, Route, respond
 from thresher.server.services import Services
 
 ROUTES: tuple[Route, ...] = (
@@ -30,42 +27,42 @@ ROUTES: tuple[Route, ...] = (
 """Every route of every role."""
 
 
-def routes_of(roles: Sequence[str]) -> tuple[Route, ...]:
-    """The routes that a server of these roles has."""
-    return tuple(route for route in ROUTES if route.role is None or route.role in roles)
-
-
 class App:
-    """The whole server. Never raises: what goes wrong is a problem in the answer, and a type in the log."""
+    """The whole server as an ASGI application. It never raises: every error becomes a problem in the answer."""
 
     def __init__(self, services: Services, pages: Sequence[BaseRoute] = ()) -> None:
+        """`pages` are further routes, such as the console's."""
         self.services = services
-        routes = routes_of(services.roles)
+        routes = [route for route in ROUTES if route.role is None or route.role in services.roles]
         services.description = document(routes)
         buckets = {kind: TokenBuckets(rate) for kind, rate in services.limits.rates.items()}
-        self._rest = _router(services, routes, buckets, pages)
+        by_path: dict[str, list[Route]] = {}
+        for route in routes:
+            if route.handler is not None:
+                by_path.setdefault(route.path, []).append(route)
+        served = [StarletteRoute(path, Endpoint(services, group, buckets)) for path, group in by_path.items()]
+        self._router = Router([*served, *pages], redirect_slashes=False, default=_nowhere)
         self.devices = DeviceFront(services, buckets) if services.collector is not None else None
         self.crowded: Callable[[], bool] = lambda: False
         """Whether more connections are open than may be."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] == "http":
-            refusal = self._refusal(scope)
-            if refusal is not None:
-                status, headers, body = answer_of(refusal)
-                await respond(send, status, [*headers, (b"connection", b"close")], body)
-                return
-        if self.devices is not None and scope["type"] == "http":
-            handler = self.devices.handler(scope["path"])
-            if handler is not None:
-                await self.devices.serve(handler, scope, receive, send)
-                return
-        if scope["type"] in ("http", "websocket"):
-            await self._guarded(scope, receive, send)
+        if scope["type"] != "http":
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            status, headers, body = answer_of(refusal)
+            await respond(send, status, [*headers, (b"connection", b"close")], body)
+            return
+        handler = None if self.devices is None else self.devices.handler(scope["path"])
+        if self.devices is not None and handler is not None:
+            await self.devices.serve(handler, scope, receive, send)
+        else:
+            await self._route(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Refused | None:
-        """Why a request is turned away before any route is asked. Health is shown however crowded it is."""
+        """Why a request is refused before any route is asked. Health is shown however many connections are open."""
         if len(scope["headers"]) > self.services.limits.headers:
             return Refused(431, "headers-too-large", "The request has too many headers.")
         if self.crowded() and scope["path"] not in health_routes.PATHS:
@@ -74,20 +71,25 @@ class App:
             )
         return None
 
-    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that is not a device's. What endpoints do not answer themselves is answered here."""
         started = False
 
-        async def sending(message: Any) -> None:
+        async def sending(message: Message) -> None:
             nonlocal started
             started = True
             await send(message)
 
+        scope["app"] = self  # with it, a route raises for a method that it does not have, and does not answer itself
         try:
-            # A plain dict: the router adds to it.
-            await self._rest(dict(scope), receive, sending)
+            await self._router(scope, receive, sending)
         except Exception as error:
-            status, headers, body = answer_of(error)
-            if not started and scope["type"] == "http":
+            refusal = error
+            if isinstance(error, HTTPException):
+                refusal = http_refusal(error.status_code, (error.headers or {}).get("Allow", ""))
+                self.services.metrics.request("other", "other", error.status_code)
+            status, headers, body = answer_of(refusal)
+            if not started:
                 await respond(send, status, headers, body)
 
     def close(self) -> None:
@@ -96,31 +98,5 @@ class App:
             self.devices.close()
 
 
-def build_app(services: Services, pages: Sequence[BaseRoute] = ()) -> App:
-    """The application of a server; `pages` are further routes, such as the console's."""
-    return App(services, pages)
-
-
-def _router(
-    services: Services, routes: Sequence[Route], buckets: dict[str, TokenBuckets], pages: Sequence[BaseRoute]
-) -> Starlette:
-    by_path: dict[str, list[Route]] = {}
-    for route in routes:
-        if route.handler is not None:
-            by_path.setdefault(route.path, []).append(route)
-    mounted: list[BaseRoute] = [
-        StarletteRoute(path, Endpoint(services, group, buckets), name=group[0].name) for path, group in by_path.items()
-    ]
-
-    async def refused(request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        services.metrics.request("other", "other", status)
-        refusal = http_refusal(status, getattr(error, "headers", None)) if isinstance(error, HTTPException) else error
-        code, headers, body = answer_of(refusal)
-        response = Response(body, code)
-        response.raw_headers = headers
-        return response
-
-    app = Starlette(routes=[*mounted, *pages], exception_handlers={HTTPException: refused})
-    app.router.redirect_slashes = False
-    return app
+async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
+    raise HTTPException(404)

@@ -1,4 +1,4 @@
-"""From settings to a server's parts: stores, roles and peers. Every secret stays with the role that needs it."""
+"""Makes a server's parts from its settings: stores, roles and peers. Each role gets only the secrets that it needs."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from typing import TypeVar
 from thresher.clock import Clock, SystemClock
 from thresher.device.policy import Policy
 from thresher.errors import InvalidSetting, ServerUnavailable, StoreUnavailable
-from thresher.mechanism.response import Response
-from thresher.protocol.messages import RoundConfiguration, RoundSettings, check_name
+from thresher.protocol.messages import RoundSettings, check_name
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.round_drawing import Drawing, LocalDrawing
 from thresher.roles.aggregator.spark_drawing import SparkDrawing, check_master
 from thresher.roles.aggregator.store import AggregatorStore
-from thresher.roles.collector.collector import Collector
+from thresher.roles.collector.collector import BatchTaker, Collector
 from thresher.roles.collector.store import CollectorStore
 from thresher.roles.computing import here
 from thresher.roles.coordinator.coordinator import Coordinator
 from thresher.roles.database.database import Store
-from thresher.roles.ports import AggregatorPort, CollectorPort, PublicKeyPort
+from thresher.roles.ports import AggregatorPort, CollectorPort
 from thresher.roles.tokens import token_hash
 from thresher.server.auth import (
     COLLECTOR_TO_AGGREGATOR,
@@ -70,19 +69,19 @@ class Settings:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     tls_ca: Path | None = None
-    """Who signs the peers' certificates, if not one of the usual authorities."""
+    """The authority that signs the peers' certificates, if it is none of the usual ones."""
     proxies: tuple[str, ...] = ()
-    """Addresses or networks of proxies in front, whose word is taken for whether a request came over TLS."""
+    """Addresses or networks of proxies that are trusted to say whether a request came over TLS."""
     budget_epsilon: float | None = None
     budget_delta: float | None = None
     fleet: str = "fleet"
     rounds: RoundSettings = field(default_factory=RoundSettings)
     spark: str | None = None
-    """A Spark master, where the aggregator draws large rounds; by default it draws all of them itself."""
+    """A Spark master, where the aggregator draws large rounds; by default it draws all rounds itself."""
     batches: Path | None = None
     """A folder that all Spark workers can read, by default in the aggregator's directory."""
     device_policy: Policy = field(default_factory=Policy)
-    """What devices agree to, as the operator states it: analysts are warned of queries that it does not allow."""
+    """The policy that devices are shipped with: analysts are warned of queries that it does not allow."""
     come_back: float = 60.0
     store_seconds: float = 60.0
     """How long a start waits for a database that is not there yet."""
@@ -111,7 +110,7 @@ class Settings:
 
 
 def _check_network(text: str) -> None:
-    """No name and no wildcard: whoever is trusted by mistake could say that plain HTTP was TLS."""
+    """Refuse names and wildcards: a proxy that is trusted by mistake could say that plain HTTP was TLS."""
     try:
         ipaddress.ip_network(text)
     except ValueError:
@@ -124,34 +123,27 @@ def _check_network(text: str) -> None:
 def assembled(
     settings: Settings, directory: DataDirectory, clock: Clock | None = None, *, processes: bool = False
 ) -> Iterator[Services]:
-    """The parts of a server, closed again at the end. With `processes`, plans are computed beside it."""
-    clock = clock or SystemClock()
+    """The parts of a server, closed again at the end. With `processes`, plans are computed in other processes."""
+    limits = settings.limits
+    services = Services(clock=clock or SystemClock(), tokens=Tokens({}), limits=limits, come_back=settings.come_back)
     with contextlib.ExitStack() as stack:
-        services = Services(clock=clock, tokens=Tokens({}), limits=settings.limits, come_back=settings.come_back)
         if processes:
-            limits = settings.limits
             services.compute = Workers(
                 limits.planners, waiting=limits.plans_waiting, seconds=limits.plan_seconds, metrics=services.metrics
             )
             stack.callback(services.compute.close)
-        yield _assemble(settings, directory, services, stack)
-
-
-def _assemble(
-    settings: Settings, directory: DataDirectory, services: Services, stack: contextlib.ExitStack
-) -> Services:
-    peers = _Peers(settings, services, stack)
-    stores = _Stores(settings, directory, stack)
-    if "aggregator" in directory.roles:
-        _add_aggregator(settings, directory, services, stores, stack)
-    if "collector" in directory.roles:
-        _add_collector(settings, services, stores, peers)
-    if "coordinator" in directory.roles:
-        _add_coordinator(settings, directory, services, stores, peers)
-    _register_secrets(services, directory)
-    services.tokens = _tokens(services, directory)
-    stores.bind()
-    return services
+        peers = _Peers(settings, services, stack)
+        stores = _Stores(settings, directory, stack)
+        if "aggregator" in directory.roles:
+            _add_aggregator(settings, directory, services, stores, stack)
+        if "collector" in directory.roles:
+            _add_collector(settings, services, stores, peers)
+        if "coordinator" in directory.roles:
+            _add_coordinator(settings, directory, services, stores, peers)
+        _register_secrets(services, directory)
+        services.tokens = _tokens(services, directory)
+        stores.bind()
+        yield services
 
 
 def _add_aggregator(
@@ -169,20 +161,11 @@ def _add_aggregator(
     services.aggregator = aggregator
     services.checks["aggregator"] = store.rounds_to_delete
     gauge = services.metrics.gauge
-    totals = aggregator.totals  # what was in the reports is nobody's business but the operator's
-    gauge(
-        "thresher_malformed_reports",
-        "Malformed reports dropped since the start.",
-        lambda: totals().malformed,
-        operators=True,
-    )
-    gauge(
-        "thresher_duplicate_reports",
-        "Repeated reports dropped since the start.",
-        lambda: totals().duplicates,
-        operators=True,
-    )
-    gauge("thresher_releases", "Releases drawn since the start.", lambda: aggregator.totals().releases)
+    totals = aggregator.totals  # how many reports were malformed or repeated is for operators only
+    malformed, repeated = "Malformed reports dropped since the start.", "Repeated reports dropped since the start."
+    gauge("thresher_malformed_reports", malformed, lambda: totals().malformed, operators=True)
+    gauge("thresher_duplicate_reports", repeated, lambda: totals().duplicates, operators=True)
+    gauge("thresher_releases", "Releases drawn since the start.", lambda: totals().releases)
 
 
 def _add_collector(settings: Settings, services: Services, stores: _Stores, peers: _Peers) -> None:
@@ -190,7 +173,7 @@ def _add_collector(settings: Settings, services: Services, stores: _Stores, peer
     services.collector = Collector(
         store,
         services.clock,
-        aggregator=peers.aggregator(COLLECTOR_TO_AGGREGATOR),
+        aggregator=peers.batch_taker(),
         hourly=settings.limits.enrolments_per_hour,
     )
     services.collector.recover()
@@ -227,18 +210,12 @@ def _add_coordinator(
 
 
 def _register_secrets(services: Services, directory: DataDirectory) -> None:
-    """Let the directory's own key and tokens open this server. Last of all: a start that fails must not let them in.
-
-    All are known already on every later start, so that one that was revoked stays so.
-    """
-    now = services.clock.now()
+    """Let the directory's own key and tokens open this server. This comes last: a start that fails lets nobody in."""
     if services.collector_store is not None:
-        key = directory.secret("enrolment").token
-        services.collector_store.add_enrolment_key(_first_id(key), token_hash(key), "first", now)
+        services.operations.issue("enrolment", "first", token=directory.secret("enrolment").token)
     if services.coordinator_store is not None:
         for kind in ("analyst", "operator"):
-            token = directory.secret(kind).token
-            services.coordinator_store.add_token(_first_id(token), kind, token_hash(token), kind, now=now)
+            services.operations.issue(kind, kind, token=directory.secret(kind).token)
 
 
 class _Stores:
@@ -260,11 +237,11 @@ class _Stores:
         return store
 
     def bind(self) -> None:
-        """Keep the data directory with the stores that are open."""
+        """Write down in the data directory which stores it is used with."""
         bind_stores(self._directory, self._settings.store, self._ids)
 
     def _waited(self, action: Callable[[], T]) -> T:
-        """Wait for a database that is not there yet, as after both machines have restarted."""
+        """Do something again until the database is there: it may still be starting, as this server is."""
         end, told = time.monotonic() + self._settings.store_seconds, False
         while True:
             try:
@@ -279,7 +256,7 @@ class _Stores:
 
 
 class _Peers:
-    """The other roles: those that run here, or the way to them."""
+    """The other roles: those of this process, or HTTP clients."""
 
     def __init__(self, settings: Settings, services: Services, stack: contextlib.ExitStack) -> None:
         self._settings = settings
@@ -302,11 +279,16 @@ class _Peers:
         if self._services.aggregator is not None:
             return self._services.aggregator
         url = self._settings.aggregator
-        if url is not None:
-            return self._known("aggregator", HttpAggregator(url, self._key(kind), verify=self._verify))
-        if kind == COLLECTOR_TO_AGGREGATOR and self._settings.collector is None:
+        if url is None:
+            raise InvalidSetting("aggregator", "must be the address of the aggregator, or its role must run here")
+        return self._known("aggregator", HttpAggregator(url, self._key(kind), verify=self._verify))
+
+    def batch_taker(self) -> BatchTaker:
+        """The aggregator, for the collector, which can run without one: see `_NoAggregator`."""
+        settings = self._settings
+        if self._services.aggregator is None and settings.aggregator is None and settings.collector is None:
             return _NoAggregator()
-        raise InvalidSetting("aggregator", "must be the address of the aggregator, or its role must run here")
+        return self.aggregator(COLLECTOR_TO_AGGREGATOR)
 
     def _known(self, name: str, peer: P) -> P:
         self._stack.callback(peer.disconnect)
@@ -334,20 +316,8 @@ def _trusted(path: Path) -> ssl.SSLContext:
 class _NoAggregator:
     """For one of several collectors that share a database: another one forwards."""
 
-    def public_key(self) -> PublicKeyPort:
-        """Not here."""
-        raise ServerUnavailable("This collector knows no aggregator.")
-
     def add_batch(self, round: str, number: int, blob: bytes) -> None:
-        """Not here."""
-        raise ServerUnavailable("This collector knows no aggregator.")
-
-    def release(self, configuration: RoundConfiguration, batches: int, response: Response) -> str:
-        """Not here."""
-        raise ServerUnavailable("This collector knows no aggregator.")
-
-    def forget(self, round: str) -> None:
-        """Not here."""
+        """Refuse: no aggregator is known here."""
         raise ServerUnavailable("This collector knows no aggregator.")
 
 
@@ -359,7 +329,7 @@ def _tokens(services: Services, directory: DataDirectory) -> Tokens:
         if "-to-" in secret.kind
     }
     if store is None:
-        # Elsewhere is a store of tokens; here only this server's own operator is known.
+        # The store of tokens is the coordinator's, on another machine. Here only this server's own operator is known.
         operator = directory.secret("operator").token
         return Tokens(peers | {token_hash(operator): Identity("operator", "operator")})
 
@@ -368,7 +338,3 @@ def _tokens(services: Services, directory: DataDirectory) -> Tokens:
         return Identity(token.kind, token.name) if token is not None and token.valid(clock.now()) else None
 
     return Tokens(peers, find)
-
-
-def _first_id(token: str) -> str:
-    return f"first-{token_hash(token).hex()[:12]}"

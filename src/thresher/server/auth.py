@@ -1,8 +1,8 @@
 """Who is calling: bearer tokens, what kind each is, and which kinds open a route.
 
 A token's readable mark says its kind ("thresher-analyst-…"). A token of another kind than the route takes is refused
-with 403 without being looked up: so a collector need not know analysts to turn them away. A token of the right kind
-that is unknown, expired or revoked is refused with 401, and the three look the same.
+with 403 without being looked up, so a collector can refuse analysts that it does not know. A token of the right kind
+that is unknown, expired or revoked is refused with 401; the caller cannot tell the three apart.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def unknown() -> Unauthorised:
 class Tokens:
     """The analyst's, operator's and peers' tokens that this server takes.
 
-    `fixed` are those of the data directory; `find` looks up those that an operator made later and says whose a hash
-    is, or None when it is unknown, expired or revoked. Only hashes are compared.
+    `fixed` are those of the data directory. `find` looks up the hash of a token that an operator made later; it returns
+    None for one that is unknown, expired or revoked. Only hashes are compared.
     """
 
     def __init__(self, fixed: Mapping[bytes, Identity], find: Callable[[bytes], Identity | None] | None = None) -> None:

@@ -1,10 +1,10 @@
-"""What one connection may take, before any route is asked: bytes of a head, seconds for head, body and answer.
+"""What one connection may use before any route is asked: bytes of a head, seconds for head, body and answer.
 
 uvicorn reads requests with the class that `guarded` makes. It closes a connection
 
 - whose request line and headers are longer than `Limits.head_bytes`: the parser never sees more of them,
 - whose head takes longer than `head_seconds`, or whose body takes longer than `body_seconds`,
-- whose other side does not take the answer for `stall_seconds`,
+- whose client does not take the answer for `stall_seconds`,
 - that is one too many for its address, or for the server (`door`).
 
 It speaks HTTP/1.1 and nothing else: a request that asks for another protocol (`Upgrade`) is read as if it did not.
@@ -21,17 +21,17 @@ from thresher.server.limits import KIB
 from thresher.server.problem import Refused, answer_of
 
 _PIECE: Final = 4 * KIB
-"""While a head is read, the parser gets at most so much at a time."""
+"""While a head is read, the parser gets at most this many bytes at a time."""
 _BODY_PIECE: Final = 16 * KIB
 _DRAINED: Final = 256 * KIB
-"""What is still read of a body whose answer was sent already."""
+"""How many bytes of a body are still read after its answer was sent."""
 _GRACE_SECONDS: Final = 5.0
-"""How much longer than a route waits for a body: the route's own answer comes first."""
+"""How much longer than a route this waits for a body, so that the route's own answer comes first."""
 _BETWEEN, _HEAD, _BODY = range(3)
 
 
 class _Guarded(Guest):
-    """What both of uvicorn's classes get; `guarded` puts it in front of one of them."""
+    """What is added to both of uvicorn's classes; `guarded` puts it in front of one of them."""
 
     door: Door
     cycle: Any
@@ -67,17 +67,17 @@ class _Guarded(Guest):
             super().send_400_response(message)  # type: ignore[misc]
 
     def pause_writing(self) -> None:
-        """The other side does not take what it is sent."""
+        """The client does not take what it is sent."""
         self.stalled = self.door.now() + self.door.limits.stall_seconds
         super().pause_writing()  # type: ignore[misc]
 
     def resume_writing(self) -> None:
-        """The other side goes on."""
+        """The client goes on."""
         self.stalled = math.inf
         super().resume_writing()  # type: ignore[misc]
 
     def _awaits_head(self) -> None:
-        """Of the next request something has come: the rest must follow."""
+        """Something of the next request has come: the rest of its head must follow."""
         self.expect("head-seconds", self.door.now() + self.door.limits.head_seconds)
 
     def _awaits_body(self) -> None:
@@ -112,7 +112,8 @@ class _HttpTools(_Guarded):
         start = 0
         while start < len(data) and not self.transport.is_closing():
             before, self._completed = self._phase, False
-            piece = data[start : start + (_BODY_PIECE if before == _BODY else self._room())]
+            room = _BODY_PIECE if before == _BODY else min(_PIECE, self.door.limits.head_bytes - self._head)
+            piece = data[start : start + room]
             start += len(piece)
             super().data_received(piece)  # type: ignore[misc]
             if self.transport.is_closing():
@@ -122,17 +123,13 @@ class _HttpTools(_Guarded):
                     return
                 if self._goes_around(len(piece)):
                     return
-            # How much of a piece that also held the end of a request belongs to the next one, nobody says.
+            # Nobody says how much of a piece that held the end of a request belongs to the next one.
             elif before == _BODY or self._completed:
                 self._head = 0
             elif self._is_too_long(len(piece)):
                 return
         if self._phase == _HEAD and self.due == math.inf:
             self._awaits_head()
-
-    def _room(self) -> int:
-        """How much of a head the parser may be given next."""
-        return min(_PIECE, self.door.limits.head_bytes - self._head)
 
     def _is_too_long(self, more: int) -> bool:
         self._head += more
@@ -164,7 +161,7 @@ class _HttpTools(_Guarded):
         return True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header of the head; one that follows the body is nobody's, and must not join those that were read."""
+        """A header of the head. One that follows the body must not join those that were read."""
         if self._phase != _BODY:
             super().on_header(name, value)  # type: ignore[misc]
 
@@ -179,7 +176,7 @@ class _HttpTools(_Guarded):
         super().on_message_begin()  # type: ignore[misc]
 
     def plain_head(self) -> bytes:
-        """The head that was read last, without what asks for another protocol."""
+        """The head that was read last, without the header that asks for another protocol."""
         import httptools
 
         method = self.parser.get_method()
@@ -192,7 +189,7 @@ class _HttpTools(_Guarded):
     def on_headers_complete(self) -> None:
         """The parser has a whole head."""
         if self.parser.should_upgrade():
-            return  # it is read again without that
+            return  # the head is read again without that
         self._phase, self._head, self._drained, self._around = _BODY, 0, 0, 0
         self._awaits_body()
         super().on_headers_complete()  # type: ignore[misc]
@@ -222,7 +219,7 @@ def _parser() -> Any:
     import httptools
 
     class Parser(httptools.HttpRequestParser):
-        """Reads the head of such a request once more, without what asks for another protocol."""
+        """Reads the head of such a request once more, without the header that asks for another protocol."""
 
         def __init__(self, protocol: _HttpTools) -> None:
             super().__init__(protocol)
@@ -290,7 +287,7 @@ def configured(config: Any, door: Door) -> None:
     """Make uvicorn read requests behind a door; `config` must not be loaded yet."""
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-    config.h11_max_incomplete_event_size = door.limits.head_bytes - 1  # as many without an end are too many
+    config.h11_max_incomplete_event_size = door.limits.head_bytes - 1  # h11 refuses a head that is longer than this
     config.http = guarded(AutoHTTPProtocol, door)
     config.load()
 

@@ -1,4 +1,4 @@
-"""The coordinator's loop: a thread that steps whenever something may be due, and never more often than it helps."""
+"""The coordinator's loop: a thread that calls `step` whenever something may be due."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _RETIRE_SECONDS = 60.0
 class CoordinatorLoop(threading.Thread):
     """Calls `coordinator.step` until it is stopped.
 
-    Guarantee: looks at least once a second, so a deadline or a number of completions is met that soon even if nobody
-    wakes it; an error in a step is counted, and the next step is made all the same.
+    Guarantee: steps at least once a second, so it acts that soon on a deadline or a number of completions, even if
+    nobody wakes it. An error in a step is counted, and the next step is made all the same.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class CoordinatorLoop(threading.Thread):
                 self._guarded(self._retire)
                 self._retire_at = time.monotonic() + _RETIRE_SECONDS
             if due is None or due > _SHORTEST:
-                # Waking is for those who wait: without this pause every report of a busy round would be a step.
+                # Without this pause, every report of a busy round would cause a step.
                 self._ended.wait(_SHORTEST)
                 self._wake.wait(min(_LONGEST, due or _LONGEST))
             else:
@@ -66,7 +66,7 @@ class CoordinatorLoop(threading.Thread):
         self._wake.set()
 
     def _step(self) -> float | None:
-        self._claim()  # again and again: a database that was restarted may have another owner by now
+        self._claim()  # at every step: after a restart of the database, another server may own it
         return self._coordinator.step()
 
     def _retire(self) -> None:

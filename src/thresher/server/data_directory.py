@@ -23,7 +23,6 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from thresher.errors import InvalidSetting, StoreUnavailable
 from thresher.files import write_whole
@@ -60,8 +59,8 @@ class Secret:
 class DataDirectory:
     """An open data directory: locked for this process, its secrets made and read.
 
-    Guarantee: two processes never run in one directory; the lock goes with the process, however it ends.
-    Edge cases: a directory or a secret that others can read is refused and not mended, since it may have been read.
+    Guarantee: two processes never run in one directory. The lock ends with the process, however that ends.
+    Edge cases: a directory or a secret that others can read is refused and not repaired, since it may have been read.
     """
 
     def __init__(self, path: str | Path, roles: Iterable[str]) -> None:
@@ -109,7 +108,7 @@ class DataDirectory:
         return self.path / role
 
     def secret(self, kind: str) -> Secret:
-        """The secret of a kind; every kind is there for the roles that take it."""
+        """The secret of a kind, which must be one that the roles here need."""
         return next(secret for secret in self.secrets if secret.kind == kind)
 
     def was_used(self, role: str) -> bool:
@@ -136,9 +135,7 @@ class DataDirectory:
     def __enter__(self) -> DataDirectory:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

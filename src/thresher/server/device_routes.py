@@ -1,29 +1,31 @@
-"""The device's three routes, kept short: most requests that a fleet's server ever sees are these.
+"""The device's three routes. Most requests to a fleet's server are for these, so they are served in a short way.
 
-They are answered before any router is asked: token → device (remembered), body → message, into the group commit, and
-back with bytes that were made once. A report is answered after the commit that holds it (docs/protocol.md, section 7).
+No router is asked. The device is found by its token (remembered), the body is decoded, a group commit stores it, and
+the answer is bytes that were made once. A report is answered after the commit that holds it (docs/protocol.md, section
+7).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
+from starlette.types import Receive, Scope, Send
 
-from thresher.errors import Conflict, InvalidFormat, NotFound, ThresherError, Unauthorised
+from thresher.errors import Conflict, InvalidFormat, NotFound, ThresherError
 from thresher.protocol.identity import NONCE_HEADER, PROOF_HEADER
 from thresher.protocol.messages import Accepted, CheckedIn, CheckIn, Enrol, Enrolled, Report, decode, encode
 from thresher.roles.collector.enrolment import Entry
 from thresher.roles.collector.reports import NewReport, Outcome
 from thresher.roles.tokens import token_hash
 from thresher.server.auth import bearer, check_kind, unknown
-from thresher.server.enrolment_limits import Addresses
 from thresher.server.group_commit import GroupCommit
 from thresher.server.limits import KIB, TokenBuckets, read_body
+from thresher.server.networks import Addresses
 from thresher.server.problem import Headers, Refused, answer_of, http_refusal
-from thresher.server.routing import Receive, Route, Scope, Send, respond
+from thresher.server.routing import Route, respond
 from thresher.server.services import Services
 
 HOUR = 3600
@@ -71,23 +73,10 @@ Answer = tuple[int, Headers, bytes]
 Handler = tuple[str, Callable[[Scope, Receive], Awaitable[Answer]]]
 
 
-class _Unknown(Unauthorised):
-    """A device's token that nobody has, with the proof that its own collector says so, if it asked for one."""
-
-    def __init__(self, proof: str | None) -> None:
-        known = unknown()
-        super().__init__(known.message, hint=known.hint)
-        self.proof = proof
-
-
-def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
-    return next((value.decode("latin-1") for each, value in headers if each == name), "")
-
-
 class DeviceFront:
-    """Answers what devices ask.
+    """Serves the requests of devices.
 
-    Guarantee: a report is answered with 200 only after its commit; nothing is raised but what `send` raises.
+    Guarantee: a report is answered with 200 only after its commit. Nothing is raised except by `send`.
     """
 
     def __init__(self, services: Services, buckets: Mapping[str, TokenBuckets]) -> None:
@@ -108,7 +97,7 @@ class DeviceFront:
         self._reports: GroupCommit[NewReport, Outcome] = self._committing("report", self._accept)
 
     def handler(self, path: str) -> Handler | None:
-        """What answers at a path, if devices ask there."""
+        """The handler of a path, if it is one of the device's."""
         if path.endswith(_AFTER) and path.startswith(_BEFORE) and "/" not in path[len(_BEFORE) : -len(_AFTER)]:
             return self._report_handler
         if path == _CHECK_IN_PATH:
@@ -126,16 +115,12 @@ class DeviceFront:
         method = scope["method"]
         try:
             if method != "POST":
-                raise http_refusal(405, {"Allow": "POST"})
+                raise http_refusal(405, "POST")
             status, headers, body = await answer(scope, receive)
         except ConnectionResetError:
             return
         except Exception as error:
             status, headers, body = answer_of(error)
-            if isinstance(error, _Unknown) and error.proof:
-                headers.append((_PROOF, error.proof.encode()))
-            if status == 405:
-                headers.append((b"allow", b"POST"))
         self._services.metrics.request("POST" if method == "POST" else "other", route, status)
         await respond(send, status, headers, body)
 
@@ -157,7 +142,7 @@ class DeviceFront:
         decode(CheckIn, await read_body(scope["headers"], receive, LARGEST, self._seconds))
         body = await self._check_ins.submit(device)
         if body is None:
-            raise unknown()  # revoked; without a proof, so that it does not enrol again
+            raise unknown()  # it was revoked; it gets no proof, so that it does not enrol again
         return 200, _json_headers(body), body
 
     async def _enrol(self, scope: Scope, receive: Receive) -> Answer:
@@ -189,7 +174,7 @@ class DeviceFront:
         )
 
     async def _device(self, headers: list[tuple[bytes, bytes]]) -> str:
-        """The device that a token belongs to; it has passed its rate limit."""
+        """The device that a token belongs to, after its rate limit was checked."""
         token = bearer(headers)
         hashed = token_hash(token)
         device = self._collector.remembered(hashed)
@@ -199,13 +184,17 @@ class DeviceFront:
         if device is None:
             device = await self._identities.submit(token)
         if device is None:
-            # Nobody has this token: the device enrolled after the backup was made that this server was restored from.
-            # With the proof it enrols again by itself, so a device that was revoked must not get one.
-            raise _Unknown(self._collector.proof(_header(headers, _NONCE), token))
+            # No device has this token: it enrolled after the backup was made that this server was restored from.
+            # With the proof, the device enrols again by itself. So a device that was revoked must not get one.
+            nonce = dict(headers).get(_NONCE, b"").decode("latin-1")
+            proof, error = self._collector.proof(nonce, token), unknown()
+            raise Refused(
+                401, error.code, error.message, hint=error.hint, headers=[(_PROOF, proof.encode())] if proof else None
+            )
         return device
 
     def _visits(self, devices: list[str]) -> list[bytes | None]:
-        """Check devices in, and write each its answer; most are the same. None for those that were revoked."""
+        """Check devices in; the answer for each, None for one that was revoked. Most answers are the same bytes."""
         written: dict[tuple[str, ...], bytes] = {}
         bodies: list[bytes | None] = []
         for rounds in self._collector.check_in(devices):
@@ -223,7 +212,7 @@ class DeviceFront:
         for outcome, number in Counter(outcomes).items():
             self._services.metrics.count("thresher_reports_total", number, outcome=outcome.value)
             if outcome is Outcome.ACCEPTED:
-                self._services.wake.set()  # a round may have as many as it wants
+                self._services.wake.set()  # a round may have reached its number of completions
         return outcomes
 
     def _committing(self, kind: str, function: Callable[[list[Item]], Sequence[Result]]) -> GroupCommit[Item, Result]:
@@ -237,7 +226,7 @@ class DeviceFront:
 
 
 def _refusal(outcome: Outcome) -> ThresherError:
-    """A new error each time: one that is raised again and again would keep all its tracebacks."""
+    """A new error each time, because an error that is raised again and again keeps all its tracebacks."""
     match outcome:
         case Outcome.REVOKED:
             return unknown()

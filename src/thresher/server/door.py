@@ -1,7 +1,7 @@
-"""All connections of a server: who is in, for how long they may take, and who has to go.
+"""All connections of a server: how many may be open, how long each may take, and which are closed.
 
-One sweep a second looks at all connections: a timer for each of them would cost every request of a device more than
-what it does. Nothing here knows or logs an address: counts by address live in memory, while connections are open.
+One sweep a second looks at all connections, because a timer for each would cost a device's request more than the
+request itself. No address is logged or stored: counts by address live in memory while connections are open.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Why = Literal[
 ]
 
 _SPARE: Final = 50
-"""Connections above the limit, for whoever asks for health while all others are at work."""
+"""Connections above the limit, so that health can be asked for while all others are at work."""
 _LOG_SECONDS: Final = 60.0
 _WORDS: dict[Why, str] = {
     "address": "a connection was closed at once: its address holds as many as one address may",
@@ -41,13 +41,13 @@ _WORDS: dict[Why, str] = {
 
 
 class Guest:
-    """One connection, as the door sees it."""
+    """One connection, as far as the door knows it."""
 
     key: str | None = None
-    """Whose it is, for the limit by address; None where that is not limited."""
+    """The network that it counts for; None where connections of an address are not limited."""
     transport: Any = None
     arriving: Guest | None = None
-    """The same connection before TLS was agreed on."""
+    """The same connection before its TLS handshake was done."""
     due: float = math.inf
     why: Why = "head-seconds"
     stalled: float = math.inf
@@ -57,16 +57,16 @@ class Guest:
         return False
 
     def expect(self, why: Why, due: float) -> None:
-        """Close the connection if what is awaited has not come by then."""
+        """Have the connection closed for the reason `why` at the time `due`."""
         self.why, self.due = why, due
 
 
 class Door:
-    """All connections of a server: who is in, and who has to go.
+    """Lets connections in, and closes those that meet a limit.
 
     Guarantee: an address (for IPv6: its first 64 bits) holds at most `Limits.connections_per_address` connections,
-    unless it is a trusted proxy's. A newcomer that finds `most` open takes the place of whoever has been without a
-    whole request for the longest time, so half-sent requests cannot keep others out.
+    unless it is a trusted proxy's. Where `most` are open, a new connection takes the place of the one that has been
+    without a whole request for the longest time, so half-sent requests cannot keep others out.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Door:
         self.limits = limits
         self.most = limits.connections if most is None else min(most, limits.connections)
         self.waiting: dict[Guest, None] = {}
-        """Those without a whole request, the one that waits longest first."""
+        """Connections without a whole request, in the order in which they began to wait."""
         self.now = now
         self._metrics = metrics
         self._trusted = tuple(ipaddress.ip_network(network) for network in trusted)
@@ -118,7 +118,7 @@ class Door:
         return True
 
     def succeed(self, guest: Guest, other: Guest) -> None:
-        """Put another guest in the place of one: the same connection, with TLS from now on."""
+        """Put another guest in the place of one: the same connection after its TLS handshake."""
         if guest in self._inside:
             self._inside.remove(guest)
             self._inside.add(other)
@@ -138,13 +138,13 @@ class Door:
                     del self._by_address[guest.key]
 
     def close(self, guest: Guest, why: Why) -> None:
-        """Close a connection, and say that it was."""
+        """Close a connection, and count and log why."""
         self.leave(guest)
         self.tell(why)
         guest.transport.abort()
 
     def tell(self, why: Why) -> None:
-        """Count a limit that was met; the log has a line at once, and then at most one a minute for each limit."""
+        """Count a limit that was met. It is logged at once, and then at most once a minute for each limit."""
         self._metrics.count("thresher_connections_closed_total", reason=why)
         self._untold[why] += 1
         now = self.now()
@@ -155,7 +155,7 @@ class Door:
             log.warning("%s%s", _WORDS[why], again)
 
     def sweep(self) -> None:
-        """Close whoever is overdue."""
+        """Close the connections that are overdue."""
         now = self.now()
         for guest in tuple(self._inside):
             if now >= guest.stalled:
@@ -179,5 +179,5 @@ class Door:
     def _key(self, peer: Any) -> str | None:
         address = parsed(peer[0]) if isinstance(peer, tuple) and peer else None
         if address is None or any(address in network for network in self._trusted):
-            return None  # no network between us, as with a socket in the file system, or one that is trusted
+            return None  # a socket in the file system, or a trusted proxy
         return network_of(address)

@@ -76,7 +76,7 @@ class GroupCommit(Generic[Item, Result]):
                 results = self._function([item for item, _ in batch])
                 if len(results) != len(batch):
                     raise RuntimeError("a group commit must have one result for each item")
-            except BaseException as error:  # whatever it is, those who wait must hear of it
+            except BaseException as error:  # whatever it is, those who wait must get it
                 problem = error
             _deliver([future for _, future in batch], results, problem)
 
@@ -91,7 +91,7 @@ class GroupCommit(Generic[Item, Result]):
 def _deliver(
     futures: Sequence[asyncio.Future[Result]], results: Sequence[Result], problem: BaseException | None
 ) -> None:
-    """Hand results to the event loops that wait for them, with one wake-up a loop and not one a future."""
+    """Hand results to the event loops that wait for them, with one wake-up for each loop and not for each future."""
     loops = dict.fromkeys(future.get_loop() for future in futures)
     for loop in loops:
 
@@ -107,4 +107,4 @@ def _deliver(
         try:
             loop.call_soon_threadsafe(wake)
         except RuntimeError:
-            continue  # this loop is closed, and so is everybody who waited in it
+            continue  # this loop is closed, and nobody waits in it any more

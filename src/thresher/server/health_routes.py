@@ -7,7 +7,9 @@ from typing import Literal
 from thresher._version import __version__
 from thresher.protocol.messages import Message
 from thresher.server.metrics import CONTENT_TYPE
-from thresher.server.routing import Call, Route
+from thresher.server.routing import Call, Routes
+
+ROUTES = Routes(None, ())
 
 
 class Health(Message, frozen=True, kw_only=True):
@@ -24,34 +26,33 @@ class Readiness(Message, frozen=True, kw_only=True):
     roles: dict[str, str]
 
 
-def _health(call: Call) -> Health:
+@ROUTES.add("GET", "/healthz", at_once=True)
+def health(call: Call) -> Health:
+    """The process answers."""
     return Health()
 
 
-def _ready(call: Call) -> tuple[int, Readiness]:
+@ROUTES.add("GET", "/readyz", answer=Readiness, alone=True)
+def readiness(call: Call) -> tuple[int, Readiness]:
+    """The server can do its work."""
     services = call.services
     roles = services.health()
-    needed = roles if services.needs_peers else {role: roles[role] for role in services.roles if role in roles}
-    ready = all(state == "ready" for state in needed.values())
+    # A coordinator can do nothing without its peers. A collector takes reports all the same.
+    needed = roles if services.coordinator is not None else services.checks
+    ready = all(roles[role] == "ready" for role in needed)
     return (200 if ready else 503), Readiness(status="ready" if ready else "not ready", roles=roles)
 
 
-def _metrics(call: Call) -> bytes:
+@ROUTES.add("GET", "/metrics", answer=None, answers=CONTENT_TYPE, also=("operator",), alone=True)
+def metrics(call: Call) -> bytes:
+    """Numbers as Prometheus text; none comes from data. Operators see more."""
     return call.services.metrics.text(operator=call.identity is not None)
 
 
-def _openapi(call: Call) -> bytes:
+@ROUTES.add("GET", "/openapi.json", answer=dict, at_once=True)
+def openapi(call: Call) -> bytes:
+    """This document."""
     return call.services.description
 
-
-ROUTES = (
-    Route("GET", "/healthz", "health", "The process answers.", (), None, _health, answer=Health, at_once=True),
-    Route("GET", "/readyz", "readiness", "The server can do its work.", (), None, _ready, answer=Readiness, alone=True),
-    Route(
-        "GET", "/metrics", "metrics", "Numbers as Prometheus text; none comes from data. Operators see more.",
-        (), None, _metrics, also=("operator",), answers=CONTENT_TYPE.decode(), alone=True,
-    ),
-    Route("GET", "/openapi.json", "openapi", "This document.", (), None, _openapi, answer=dict, at_once=True),
-)  # fmt: skip
 
 PATHS = frozenset(route.path for route in ROUTES)

@@ -1,4 +1,4 @@
-"""What one caller may take: bytes a request, requests a second, rounds and queries at a time."""
+"""What one caller may use: bytes of a request, requests in a second, rounds and queries at a time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+
+from starlette.types import Receive
 
 from thresher.errors import InvalidSetting
 from thresher.server.problem import Refused
-
-Receive = Callable[[], Awaitable[Any]]
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -32,22 +31,20 @@ class Rate:
             raise InvalidSetting("rate", "must be above 0 requests a second, with a burst of 1 or more")
 
 
-def _rates() -> dict[str, Rate]:
-    return {
-        "device": Rate(20, 200),
-        # One enrolment key serves a whole fleet on its first day.
-        "enrolment": Rate(5_000, 20_000),
-        "analyst": Rate(100, 500),
-        "operator": Rate(100, 500),
-        "peer": Rate(2_000, 10_000),
-    }
+_RATES = {
+    "device": Rate(20, 200),
+    "enrolment": Rate(5_000, 20_000),  # one enrolment key serves a whole fleet on its first day
+    "analyst": Rate(100, 500),
+    "operator": Rate(100, 500),
+    "peer": Rate(2_000, 10_000),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """All limits of a server; the defaults are meant never to be met by a well-behaved caller."""
 
-    rates: dict[str, Rate] = field(default_factory=_rates)
+    rates: dict[str, Rate] = field(default_factory=_RATES.copy)
     enrolments_per_hour: int = 100_000
     """Devices that enrol with one key in an hour; a key may have a number of its own."""
     enrolments_per_address: int = 1_000
@@ -86,13 +83,9 @@ class Limits:
     """How long a connection is kept for another request."""
 
     def __post_init__(self) -> None:
-        for name in ("enrolments_per_hour", "enrolments_per_address"):
+        for name in ("enrolments_per_hour", "enrolments_per_address", "connections", "connections_per_address"):
             if not getattr(self, name) >= 1:
                 raise InvalidSetting(name.replace("_", "-"), "must be at least 1")
-        if not self.connections >= 1:
-            raise InvalidSetting("connections", "must be at least 1")
-        if not self.connections_per_address >= 1:
-            raise InvalidSetting("connections-per-address", "must be at least 1")
 
 
 class TokenBuckets:
@@ -132,13 +125,11 @@ class TokenBuckets:
 
 
 class Shares:
-    """Something of which there is so much, in all and for each caller. Used from any thread.
+    """A number of things that callers share. Used from any thread.
 
-    Guarantee: at most `most` are held at a time, and `each` by one caller; more is refused with what `refusal` makes,
-    or, where all is held, with what `full` makes.
+    Guarantee: at most `most` are held at a time, and at most `each` by one caller. More is refused with the error that
+    `refusal` makes, or that `full` makes where all are held.
     """
-
-    __slots__ = ("_by_caller", "_each", "_full", "_lock", "_most", "_refusal")
 
     def __init__(
         self, most: int, each: int, refusal: Callable[[], Refused], full: Callable[[], Refused] | None = None
@@ -158,9 +149,12 @@ class Shares:
 
     @contextlib.contextmanager
     def hold(self, caller: bytes, number: int = 1) -> Iterator[None]:
-        """So many more for as long as this lasts, or a refusal."""
+        """Hold `number` more for as long as the block lasts, or refuse."""
         with self._lock:
-            self._check(caller, number)
+            if self._by_caller[caller] + number > self._each:
+                raise self._refusal()
+            if self._by_caller.total() + number > self._most:
+                raise self._full()
             self._by_caller[caller] += number
         try:
             yield
@@ -170,52 +164,28 @@ class Shares:
                 if not self._by_caller[caller]:
                     del self._by_caller[caller]
 
-    def check(self, caller: bytes) -> None:
-        """Refuse whoever may hold no further one."""
-        with self._lock:
-            self._check(caller, 1)
-
-    def _check(self, caller: bytes, number: int) -> None:
-        if self._by_caller[caller] + number > self._each:
-            raise self._refusal()
-        if self._by_caller.total() + number > self._most:
-            raise self._full()
-
 
 class Streams(Shares):
     """Event streams that are open now."""
 
-    __slots__ = ()
-
     def __init__(self, most: int, each: int) -> None:
-        super().__init__(most, each, _too_many_streams)
-
-
-def _too_many_streams() -> Refused:
-    return Refused(429, "too-many-streams", "Too many event streams are open.", retry_after=10)
+        super().__init__(
+            most, each, lambda: Refused(429, "too-many-streams", "Too many event streams are open.", retry_after=10)
+        )
 
 
 class Bodies(Shares):
-    """Bytes of bodies that are being read or served now."""
-
-    __slots__ = ()
+    """Bytes of request bodies that are being read or served now."""
 
     def __init__(self, most: int, each: int) -> None:
-        super().__init__(most, each, _too_many_bytes, _too_many_bytes_in_all)
-
-
-def _too_many_bytes() -> Refused:
-    return Refused(
-        429,
-        "too-many-bytes",
-        "This token sends too much at a time.",
-        hint="Send one request after the other.",
-        retry_after=1,
-    )
-
-
-def _too_many_bytes_in_all() -> Refused:
-    return Refused(503, "too-many-bytes", "This server is being sent too much at a time.", retry_after=5)
+        own, whole = "This token sends too much at a time.", "This server is being sent too much at a time."
+        hint = "Send one request after the other."
+        super().__init__(
+            most,
+            each,
+            lambda: Refused(429, "too-many-bytes", own, hint=hint, retry_after=1),
+            lambda: Refused(503, "too-many-bytes", whole, retry_after=5),
+        )
 
 
 def stated_length(headers: list[tuple[bytes, bytes]], largest: int) -> int:

@@ -1,4 +1,4 @@
-"""What a process does about memory that large arrays have come and gone in."""
+"""Makes the C library give freed memory back to the system."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _HEAPS, _OWN_MAPPING, _KEPT = -8, -3, -1  # M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRI
 
 
 def bound_heaps() -> None:
-    """Keep the C library from holding on to what was freed.
+    """Limit how much freed memory glibc keeps.
 
-    Otherwise every thread may get a heap of its own, and each heap keeps up to 64 MB once large arrays, such as a
-    plan's check needs, have come and gone. Nothing to do where the C library is not glibc.
+    Otherwise every thread may get a heap of its own, and each heap keeps up to 64 MB after large arrays, such as those
+    of a plan's check, were freed. Does nothing with another C library.
     """
     with contextlib.suppress(AttributeError, OSError):
         adjust = ctypes.CDLL(None).mallopt

@@ -1,26 +1,32 @@
-"""Numbers for the operator, as Prometheus text. No label and no number comes from a value, an id or a token."""
+"""Numbers for the operator, as Prometheus text. No label and no number comes from a value, an id or a token.
+
+Why not prometheus-client: docs/decisions/017-libraries-weighed.md.
+"""
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from itertools import accumulate, groupby
 
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 """Upper edges of the group-commit histogram, in items a commit."""
 
-CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_REQUESTS = "thresher_requests_total"
 
 Label = tuple[tuple[str, str], ...]
 Reading = Callable[[], float]
 
 
 class Metrics:
-    """Counters, histograms of sizes, and gauges that are read when asked.
+    """Counters, histograms of sizes, and gauges that are read when the page is asked for.
 
-    Guarantee: labels are route templates, methods, statuses and fixed words of this package; all are given by code,
-    none by a request. Numbers that are for operators are on the page only for them.
+    Guarantee: labels are route templates, methods, statuses and fixed words of this package. The code gives all of
+    them, a request none. Numbers for operators are on no other page.
     """
 
     def __init__(self) -> None:
@@ -31,7 +37,7 @@ class Metrics:
         self._lock = threading.Lock()
 
     def request(self, method: str, route: str, status: int) -> None:
-        """One request answered. Only called in the event loop, so it needs no lock."""
+        """Count one answered request. Only called in the event loop, so it takes no lock."""
         self.requests[method, route, status] += 1
 
     def count(self, name: str, number: int = 1, **labels: str) -> None:
@@ -52,19 +58,14 @@ class Metrics:
 
     def text(self, *, operator: bool = False) -> bytes:
         """The page that everybody sees, or the one that an operator sees."""
-        lines: list[str] = []
-        lines += _head("thresher_requests_total", "counter", "Requests answered, by route and status.")
-        for (method, route, status), number in sorted(self.requests.items()):
-            lines.append(
-                _line(
-                    "thresher_requests_total", (("method", method), ("route", route), ("status", str(status))), number
-                )
-            )
         with self._lock:
-            counters = sorted(self._counters.items())
+            counters = [
+                *((_REQUESTS, (("method", method), ("route", route), ("status", str(status))), number)
+                  for (method, route, status), number in sorted(self.requests.items())),
+                *((name, labels, number) for (name, labels), number in sorted(self._counters.items())),
+            ]  # fmt: skip
             sizes = {kind: (list(buckets), total[0]) for kind, (buckets, total) in sorted(self._sizes.items())}
-        lines += _counters(counters)
-        lines += _histograms(sizes)
+        lines = [*_counters(counters), *_histograms(sizes)]
         for name, (words, reading, operators) in sorted(self._gauges.items()):
             if operators and not operator:
                 continue
@@ -76,14 +77,11 @@ class Metrics:
         return ("\n".join(lines) + "\n").encode()
 
 
-def _counters(counters: Iterable[tuple[tuple[str, Label], int]]) -> list[str]:
-    lines: list[str] = []
-    last = ""
-    for (name, labels), number in counters:
-        if name != last:
-            lines += _head(name, "counter", _WORDS.get(name, "Events."))
-            last = name
-        lines.append(_line(name, labels, number))
+def _counters(counters: list[tuple[str, Label, int]]) -> list[str]:
+    lines = []
+    for name, group in groupby(counters, key=lambda counter: counter[0]):
+        lines += _head(name, "counter", _WORDS[name])
+        lines += [_line(*counter) for counter in group]
     return lines
 
 
@@ -91,12 +89,11 @@ def _histograms(sizes: dict[str, tuple[list[int], int]]) -> list[str]:
     name = "thresher_group_commit_items"
     lines = _head(name, "histogram", "Items that shared one durable commit.") if sizes else []
     for kind, (buckets, total) in sizes.items():
-        running = 0
-        for edge, number in zip([*map(str, SIZES), "+Inf"], buckets, strict=True):
-            running += number
-            lines.append(_line(f"{name}_bucket", (("kind", kind), ("le", edge)), running))
-        lines.append(_line(f"{name}_sum", (("kind", kind),), total))
-        lines.append(_line(f"{name}_count", (("kind", kind),), running))
+        label = ("kind", kind)
+        below = [*accumulate(buckets)]
+        for edge, number in zip([*map(str, SIZES), "+Inf"], below, strict=True):
+            lines.append(_line(f"{name}_bucket", (label, ("le", edge)), number))
+        lines += [_line(f"{name}_sum", (label,), total), _line(f"{name}_count", (label,), below[-1])]
     return lines
 
 
@@ -110,6 +107,7 @@ def _line(name: str, labels: Label, number: float) -> str:
 
 
 _WORDS = {
+    _REQUESTS: "Requests answered, by route and status.",
     "thresher_reports_total": "Reports handed in, by outcome.",
     "thresher_step_errors_total": "Steps of the coordinator that ended in an error.",
     "thresher_enrolled_total": "Devices enrolled since the start.",

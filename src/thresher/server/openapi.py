@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the route table and the messages: what is served is what is described."""
+"""The OpenAPI 3.1 document, made from the routes and messages that are served."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import msgspec
 from thresher._version import __version__
 from thresher.protocol.messages import Problem
 from thresher.server.auth import KINDS
-from thresher.server.routing import EVENTS, JSON, OCTETS, Route
+from thresher.server.event_streams import EVENTS
+from thresher.server.routing import JSON, OCTETS, Route
 
 _REFERENCE = "#/components/schemas/{name}"
 _NAME = {"type": "string", "minLength": 1, "maxLength": 100, "pattern": r"^[A-Za-z0-9][A-Za-z0-9._:-]*$"}
@@ -37,7 +38,7 @@ _PROBLEMS = {
     429: "Too many requests, rounds, queries or streams; see Retry-After.",
     503: "A store or another role is not available; nothing was acknowledged. See Retry-After.",
 }
-# Empty, or bytes; a type of the message would be wrong for both.
+# Raw bytes, which no message type describes.
 _OCTETS = {"type": "string", "contentMediaType": OCTETS}
 
 
@@ -74,9 +75,9 @@ def document(routes: Iterable[Route]) -> bytes:
 
 
 def _plain(shape: Any) -> Any:
-    """A schema without `prefixItems`, which common readers of OpenAPI 3.1 still take for an error.
+    """A schema without `prefixItems`, which common readers of OpenAPI 3.1 still refuse.
 
-    A pair is then an array of two, each of which is one of the pair's kinds: looser, and true.
+    A pair becomes an array of two items, each of one of the pair's types. That is less strict, and still true.
     """
     if isinstance(shape, list):
         return [_plain(part) for part in shape]

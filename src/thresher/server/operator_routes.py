@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import secrets
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
-from msgspec import Meta
+from msgspec import Meta, convert, field
 
-from thresher.errors import NotFound
 from thresher.protocol.messages import Message, Name, Seconds
-from thresher.roles.tokens import new_token, token_hash
+from thresher.roles.collector.enrolment import EnrolmentKey
+from thresher.roles.coordinator.store import StoredToken
 from thresher.server.peer_messages import AggregatorKey
-from thresher.server.routing import Call, Route
+from thresher.server.routing import Call, Routes
 
-OPERATOR = ("operator",)
+M = TypeVar("M", bound=Message)
+
 MOST_DEVICES = 1_000
-"""Listed for a key."""
+"""How many devices of a key are listed."""
+
+_OPERATOR = ("operator",)
+_COLLECTOR = Routes("collector", _OPERATOR)
+_COORDINATOR = Routes("coordinator", _OPERATOR)
+_AGGREGATOR = Routes("aggregator", _OPERATOR)
+_KEYS = "/v1/operator/enrolment-keys"
+_TOKENS = "/v1/operator/tokens"
 
 
 class NewEnrolmentKey(Message, frozen=True, kw_only=True):
@@ -98,7 +105,7 @@ class TokenShown(Message, frozen=True, kw_only=True):
 
     id: Name
     name: str
-    role: str
+    kind: str = field(name="role")
     created: float
     expires: float | None
     revoked: bool
@@ -110,177 +117,83 @@ class TokenList(Message, frozen=True, kw_only=True):
     tokens: list[TokenShown]
 
 
-def _expires(call: Call, seconds: float | None) -> float | None:
-    return None if seconds is None else call.services.clock.now() + seconds
+def _shown(shape: type[M], stored: EnrolmentKey | StoredToken) -> M:
+    """The message with what is stored of a key or token. The message says whether it was revoked, and not when."""
+    fields = {name: getattr(stored, name) for name in shape.__struct_fields__}
+    return shape(**fields | {"revoked": stored.revoked is not None})
 
 
-def _new_id() -> str:
-    return secrets.token_hex(6)
-
-
-def _make_enrolment_key(call: Call) -> EnrolmentKeyMade:
-    message: NewEnrolmentKey = call.body
-    made = EnrolmentKeyMade(id=_new_id(), key=new_token("enrolment"))
-    call.services.the_collector_store.add_enrolment_key(
-        made.id,
-        token_hash(made.key),
-        message.name,
-        call.services.clock.now(),
-        expires=_expires(call, message.seconds),
-        devices=message.devices,
-        hourly=message.hourly,
+@_COLLECTOR.add("POST", _KEYS, body=NewEnrolmentKey, status=201, problems=(400,))
+def make_enrolment_key(call: Call) -> EnrolmentKeyMade:
+    """Make an enrolment key; it is shown this once."""
+    asked: NewEnrolmentKey = call.body
+    made = call.services.operations.issue(
+        "enrolment", asked.name, seconds=asked.seconds, devices=asked.devices, hourly=asked.hourly
     )
-    return made
+    return EnrolmentKeyMade(id=made.id, key=made.token)
 
 
-def _enrolment_keys(call: Call) -> EnrolmentKeys:
-    return EnrolmentKeys(
-        keys=[
-            EnrolmentKeyShown(
-                id=key.id,
-                name=key.name,
-                created=key.created,
-                expires=key.expires,
-                revoked=key.revoked is not None,
-                devices=key.devices,
-                hourly=key.hourly,
-                enrolled=key.enrolled,
-            )
-            for key in call.services.the_collector_store.enrolment_keys()
-        ]
-    )
+@_COLLECTOR.add("GET", _KEYS)
+def list_enrolment_keys(call: Call) -> EnrolmentKeys:
+    """All enrolment keys, without their secrets."""
+    return EnrolmentKeys(keys=[_shown(EnrolmentKeyShown, key) for key in call.services.the_collector.enrolment_keys()])
 
 
-def _revoke_enrolment_key(call: Call) -> None:
-    if not call.services.the_collector_store.revoke_enrolment_key(call.path["id"], call.services.clock.now()):
-        raise _no_such_key()
+@_COLLECTOR.add("DELETE", f"{_KEYS}/{{id}}", problems=(404,))
+def revoke_enrolment_key(call: Call) -> None:
+    """Nobody enrols with this key any more; devices that did stay."""
+    call.services.operations.revoke_enrolment_key(call.path["id"])
 
 
-def _devices(call: Call) -> DeviceList:
-    found = call.services.the_collector.devices_of_key(call.path["id"], MOST_DEVICES)
-    if found is None:
-        raise _no_such_key()
-    number, devices = found
-    return DeviceList(
-        number=number,
-        devices=[
-            DeviceShown(id=each.id, enrolled=each.enrolled, last_check_in=each.last_check_in, revoked=each.revoked)
-            for each in devices
-        ],
-    )
+@_COLLECTOR.add("GET", f"{_KEYS}/{{id}}/devices", problems=(404,))
+def list_devices(call: Call) -> DeviceList:
+    """The devices that enrolled with this key."""
+    number, devices = call.services.operations.devices(call.path["id"], MOST_DEVICES)
+    return DeviceList(number=number, devices=convert(devices, list[DeviceShown], from_attributes=True))
 
 
-def _revoke_devices(call: Call) -> DevicesRevoked:
-    revoked = call.services.the_collector.revoke_devices(call.path["id"])
-    if revoked is None:
-        raise _no_such_key()
-    return DevicesRevoked(revoked=revoked)
+@_COLLECTOR.add("DELETE", f"{_KEYS}/{{id}}/devices", problems=(404,))
+def revoke_devices(call: Call) -> DevicesRevoked:
+    """Revoke this key and every device that enrolled with it."""
+    return DevicesRevoked(revoked=call.services.operations.revoke_devices(call.path["id"]))
 
 
-def _revoke_device(call: Call) -> None:
-    if not call.services.the_collector.revoke_device(call.path["id"]):
-        raise NotFound("There is no such device.")
+@_COLLECTOR.add("DELETE", "/v1/operator/devices/{id}", problems=(404,))
+def revoke_device(call: Call) -> None:
+    """Take nothing more of this device; reports that were taken stay."""
+    call.services.operations.revoke_device(call.path["id"])
 
 
-def _no_such_key() -> NotFound:
-    return NotFound("There is no such enrolment key.")
+@_COORDINATOR.add("POST", _TOKENS, body=NewToken, status=201, problems=(400,))
+def make_token(call: Call) -> TokenMade:
+    """Make an analyst's or operator's token; it is shown this once."""
+    asked: NewToken = call.body
+    made = call.services.operations.issue(asked.role, asked.name, seconds=asked.seconds)
+    return TokenMade(id=made.id, token=made.token)
 
 
-def _make_token(call: Call) -> TokenMade:
-    message: NewToken = call.body
-    made = TokenMade(id=_new_id(), token=new_token(message.role))
-    call.services.the_coordinator_store.add_token(
-        made.id,
-        message.role,
-        token_hash(made.token),
-        message.name,
-        now=call.services.clock.now(),
-        expires=_expires(call, message.seconds),
-    )
-    return made
+@_COORDINATOR.add("GET", _TOKENS)
+def list_tokens(call: Call) -> TokenList:
+    """All tokens, without their secrets."""
+    return TokenList(tokens=[_shown(TokenShown, token) for token in call.services.the_coordinator_store.tokens()])
 
 
-def _tokens(call: Call) -> TokenList:
-    return TokenList(
-        tokens=[
-            TokenShown(
-                id=token.id,
-                name=token.name,
-                role=token.kind,
-                created=token.created,
-                expires=token.expires,
-                revoked=token.revoked is not None,
-            )
-            for token in call.services.the_coordinator_store.tokens()
-        ]
-    )
+@_COORDINATOR.add("DELETE", f"{_TOKENS}/{{id}}", problems=(404,))
+def revoke_token(call: Call) -> None:
+    """This token opens nothing any more."""
+    call.services.operations.revoke_token(call.path["id"])
 
 
-def _revoke_token(call: Call) -> None:
-    if not call.services.the_coordinator_store.revoke_token(call.path["id"], call.services.clock.now()):
-        raise NotFound("There is no such token.")
+@_AGGREGATOR.add("GET", "/v1/operator/keys")
+def show_key(call: Call) -> AggregatorKey:
+    """The key that new rounds are sealed to; devices can pin it."""
+    return AggregatorKey.of(call.services.the_aggregator.public_key())
 
 
-def _key(call: Call) -> AggregatorKey:
-    key = call.services.the_aggregator.public_key()
-    return AggregatorKey(key_id=key.key_id, public_key=key.raw.hex())
+@_AGGREGATOR.add("POST", "/v1/operator/keys/rotate", problems=(400,))
+def rotate_key(call: Call) -> AggregatorKey:
+    """A new key for the rounds to come; open rounds keep theirs."""
+    return AggregatorKey.of(call.services.the_aggregator.rotate())
 
 
-def _rotate(call: Call) -> AggregatorKey:
-    key = call.services.the_aggregator.rotate()
-    return AggregatorKey(key_id=key.key_id, public_key=key.raw.hex())
-
-
-_ENROLMENT_KEYS = "/v1/operator/enrolment-keys"
-_TOKENS = "/v1/operator/tokens"
-_KEYS = "/v1/operator/keys"
-ROUTES = (
-    Route(
-        "POST", _ENROLMENT_KEYS, "make_enrolment_key", "Make an enrolment key; it is shown this once.",
-        OPERATOR, "collector", _make_enrolment_key,
-        body=NewEnrolmentKey, answer=EnrolmentKeyMade, status=201, problems=(400,),
-    ),
-    Route(
-        "GET", _ENROLMENT_KEYS, "list_enrolment_keys", "All enrolment keys, without their secrets.",
-        OPERATOR, "collector", _enrolment_keys, answer=EnrolmentKeys,
-    ),
-    Route(
-        "DELETE", f"{_ENROLMENT_KEYS}/{{id}}", "revoke_enrolment_key",
-        "Nobody enrols with this key any more; devices that did stay.",
-        OPERATOR, "collector", _revoke_enrolment_key, problems=(404,),
-    ),
-    Route(
-        "GET", f"{_ENROLMENT_KEYS}/{{id}}/devices", "list_devices", "The devices that enrolled with this key.",
-        OPERATOR, "collector", _devices, answer=DeviceList, problems=(404,),
-    ),
-    Route(
-        "DELETE", f"{_ENROLMENT_KEYS}/{{id}}/devices", "revoke_devices",
-        "Revoke this key and every device that enrolled with it.",
-        OPERATOR, "collector", _revoke_devices, answer=DevicesRevoked, problems=(404,),
-    ),
-    Route(
-        "DELETE", "/v1/operator/devices/{id}", "revoke_device",
-        "Take nothing more of this device; reports that were taken stay.",
-        OPERATOR, "collector", _revoke_device, problems=(404,),
-    ),
-    Route(
-        "POST", _TOKENS, "make_token", "Make an analyst's or operator's token; it is shown this once.",
-        OPERATOR, "coordinator", _make_token, body=NewToken, answer=TokenMade, status=201, problems=(400,),
-    ),
-    Route(
-        "GET", _TOKENS, "list_tokens", "All tokens, without their secrets.",
-        OPERATOR, "coordinator", _tokens, answer=TokenList,
-    ),
-    Route(
-        "DELETE", f"{_TOKENS}/{{id}}", "revoke_token", "This token opens nothing any more.",
-        OPERATOR, "coordinator", _revoke_token, problems=(404,),
-    ),
-    Route(
-        "GET", _KEYS, "show_key", "The key that new rounds are sealed to; devices can pin it.",
-        OPERATOR, "aggregator", _key, answer=AggregatorKey,
-    ),
-    Route(
-        "POST", f"{_KEYS}/rotate", "rotate_key", "A new key for the rounds to come; open rounds keep theirs.",
-        OPERATOR, "aggregator", _rotate, answer=AggregatorKey, problems=(400,),
-    ),
-)  # fmt: skip
+ROUTES = (*_COLLECTOR, *_COORDINATOR, *_AGGREGATOR)

@@ -1,4 +1,4 @@
-"""What the roles say to one another over HTTP, when they run apart. See `thresher.roles.ports`."""
+"""The messages between roles that run on different machines. See `thresher.roles.ports`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from thresher.protocol.messages import Count, Message, Name, RoundConfiguration
+from thresher.roles.ports import PublicKeyPort
 
 
 class OpenRound(Message, frozen=True, kw_only=True):
@@ -44,6 +45,11 @@ class AggregatorKey(Message, frozen=True, kw_only=True):
     key_id: Name
     public_key: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 
+    @classmethod
+    def of(cls, key: PublicKeyPort) -> AggregatorKey:
+        """The message with a key."""
+        return cls(key_id=key.key_id, public_key=key.raw.hex())
+
     @property
     def raw(self) -> bytes:
         """The key's 32 bytes."""
@@ -62,20 +68,12 @@ class KeysRetired(Message, frozen=True, kw_only=True):
     retired: list[Name]
 
 
-class ResponseStated(Message, frozen=True, kw_only=True):
-    """How many devices took part in a round."""
-
-    asked: Count
-    contacted: Count
-    completed: Count
-
-
 class ReleaseRound(Message, frozen=True, kw_only=True):
     """Release this round, once all its batches are there."""
 
     configuration: RoundConfiguration
     batches: Count
-    response: ResponseStated
+    response: RoundNumbers
 
 
 class Released(Message, frozen=True, kw_only=True):

@@ -1,11 +1,14 @@
-"""Routes between roles that run apart: each is one method of a port (`thresher.roles.ports`)."""
+"""Routes between roles that run on different machines. Each is one method of a port (`thresher.roles.ports`).
+
+`peers` makes its requests from the same table.
+"""
 
 from __future__ import annotations
 
 from thresher.errors import InvalidFormat
 from thresher.mechanism.response import Response
 from thresher.protocol.messages import LARGEST_CONFIGURATION
-from thresher.roles.ports import ProgressPort
+from thresher.roles.ports import OverviewPort, ProgressPort
 from thresher.server.auth import COLLECTOR_TO_AGGREGATOR, COORDINATOR_TO_AGGREGATOR, COORDINATOR_TO_COLLECTOR
 from thresher.server.limits import KIB, MIB
 from thresher.server.peer_messages import (
@@ -20,66 +23,96 @@ from thresher.server.peer_messages import (
     RoundNumbers,
 )
 from thresher.server.problem import Refused
-from thresher.server.routing import OCTETS, Call, Route
+from thresher.server.routing import OCTETS, Call, Routes
 
-LARGEST_BATCH = 32 * MIB
-_COLLECTOR = "/v1/peer/collector"
-_AGGREGATOR = "/v1/peer/aggregator"
-_COORDINATOR_ONLY = (COORDINATOR_TO_AGGREGATOR,)
+_BATCH = 32 * MIB
+_CONFIGURATION = LARGEST_CONFIGURATION + 64 * KIB
+
+_COLLECTOR = Routes("collector", (COORDINATOR_TO_COLLECTOR,))
+_AGGREGATOR = Routes("aggregator", (COORDINATOR_TO_AGGREGATOR,))
+_BATCHES = Routes("aggregator", (COLLECTOR_TO_AGGREGATOR,))
 
 
-def _open(call: Call) -> None:
-    collector = call.services.the_collector
+@_COLLECTOR.add(
+    "POST", "/v1/peer/collector/rounds", body=OpenRound, largest_body=_CONFIGURATION, problems=(400, 409, 422)
+)
+def open_round(call: Call) -> None:
+    """Show a round to devices."""
     message: OpenRound = call.body
-    rounds = call.services.open_rounds()
+    collector = call.services.the_collector
+    rounds = collector.open_rounds()
     if len(rounds) >= call.services.limits.open_rounds and message.configuration.round not in rounds:
         raise Refused(429, "too-many-rounds", "Too many rounds are open.", retry_after=5)
     collector.open(message.configuration, message.target)
 
 
-def _progress(call: Call) -> RoundNumbers:
-    return _numbers(call.services.the_collector.progress(call.path["round"]))
+@_COLLECTOR.add("GET", "/v1/peer/collector/rounds/{round}", answer=RoundNumbers, problems=(404,))
+def round_progress(call: Call) -> ProgressPort:
+    """How far a round is."""
+    return call.services.the_collector.progress(call.path["round"])
 
 
-def _close(call: Call) -> RoundNumbers:
-    return _numbers(call.services.the_collector.close(call.path["round"]))
+@_COLLECTOR.add("POST", "/v1/peer/collector/rounds/{round}/close", answer=RoundNumbers, problems=(404,))
+def close_round(call: Call) -> ProgressPort:
+    """Take no more reports."""
+    return call.services.the_collector.close(call.path["round"])
 
 
-def _numbers(progress: ProgressPort) -> RoundNumbers:
-    return RoundNumbers(asked=progress.asked, contacted=progress.contacted, completed=progress.completed)
-
-
-def _forward(call: Call) -> Forwarded:
+@_COLLECTOR.add("POST", "/v1/peer/collector/rounds/{round}/forward", problems=(404, 409))
+def forward_round(call: Call) -> Forwarded:
+    """Hand all reports to the aggregator."""
     return Forwarded(batches=call.services.the_collector.forward(call.path["round"]))
 
 
-def _forget_collected(call: Call) -> None:
+@_COLLECTOR.add("POST", "/v1/peer/collector/rounds/{round}/forget")
+def forget_collected(call: Call) -> None:
+    """Delete what is left of a round."""
     call.services.the_collector.forget(call.path["round"])
 
 
-def _overview(call: Call) -> Overview:
-    view = call.services.the_collector.overview()
-    return Overview(enrolled=view.enrolled, active=view.active, check_ins=list(view.check_ins))
+@_COLLECTOR.add("GET", "/v1/peer/collector/overview", answer=Overview)
+def collector_overview(call: Call) -> OverviewPort:
+    """Devices enrolled and active."""
+    return call.services.the_collector.overview()
 
 
-def _key(call: Call) -> AggregatorKey:
-    key = call.services.the_aggregator.public_key()
-    return AggregatorKey(key_id=key.key_id, public_key=key.raw.hex())
+@_AGGREGATOR.add("GET", "/v1/peer/aggregator/key")
+def aggregator_key(call: Call) -> AggregatorKey:
+    """The key that new rounds are sealed to."""
+    return AggregatorKey.of(call.services.the_aggregator.public_key())
 
 
-def _retire(call: Call) -> KeysRetired:
+@_AGGREGATOR.add("POST", "/v1/peer/aggregator/keys/retire", body=RetireKeys, problems=(400,))
+def retire_keys(call: Call) -> KeysRetired:
+    """Delete the private halves that no round needs."""
     message: RetireKeys = call.body
     return KeysRetired(retired=call.services.the_aggregator.retire_keys(frozenset(message.in_use)))
 
 
-def _add_batch(call: Call) -> None:
+@_BATCHES.add(
+    "PUT",
+    "/v1/peer/aggregator/rounds/{round}/batches/{number}",
+    takes=OCTETS,
+    largest_body=_BATCH,
+    problems=(400, 409, 422),
+)
+def add_batch(call: Call) -> None:
+    """Store one batch of sealed reports."""
     number = call.path["number"]
     if not (number.isascii() and number.isdigit() and len(number) <= 12):
         raise InvalidFormat("A batch has a whole number.")
     call.services.the_aggregator.add_batch(call.path["round"], int(number), call.body)
 
 
-def _release(call: Call) -> Released:
+@_AGGREGATOR.add(
+    "POST",
+    "/v1/peer/aggregator/rounds/{round}/release",
+    body=ReleaseRound,
+    largest_body=_CONFIGURATION,
+    problems=(400, 404, 409, 422),
+)
+def release_round(call: Call) -> Released:
+    """Open, count, threshold and release; once."""
     message: ReleaseRound = call.body
     if message.configuration.round != call.path["round"]:
         raise InvalidFormat("The configuration is that of another round.")
@@ -89,56 +122,10 @@ def _release(call: Call) -> Released:
     return Released(release=aggregator.release(message.configuration, message.batches, response))
 
 
-def _forget_aggregated(call: Call) -> None:
+@_AGGREGATOR.add("POST", "/v1/peer/aggregator/rounds/{round}/forget")
+def forget_aggregated(call: Call) -> None:
+    """Delete what is left of a round."""
     call.services.the_aggregator.forget(call.path["round"])
 
 
-ROUTES = (
-    Route(
-        "POST", f"{_COLLECTOR}/rounds", "open_round", "Show a round to devices.",
-        (COORDINATOR_TO_COLLECTOR,), "collector", _open,
-        body=OpenRound, largest_body=LARGEST_CONFIGURATION + 64 * KIB, problems=(400, 409, 422),
-    ),
-    Route(
-        "GET", f"{_COLLECTOR}/rounds/{{round}}", "round_progress", "How far a round is.",
-        (COORDINATOR_TO_COLLECTOR,), "collector", _progress, answer=RoundNumbers, problems=(404,),
-    ),
-    Route(
-        "POST", f"{_COLLECTOR}/rounds/{{round}}/close", "close_round", "Take no more reports.",
-        (COORDINATOR_TO_COLLECTOR,), "collector", _close, answer=RoundNumbers, problems=(404,),
-    ),
-    Route(
-        "POST", f"{_COLLECTOR}/rounds/{{round}}/forward", "forward_round", "Hand all reports to the aggregator.",
-        (COORDINATOR_TO_COLLECTOR,), "collector", _forward, answer=Forwarded, problems=(404, 409),
-    ),
-    Route(
-        "POST", f"{_COLLECTOR}/rounds/{{round}}/forget", "forget_collected", "Delete what is left of a round.",
-        (COORDINATOR_TO_COLLECTOR,), "collector", _forget_collected,
-    ),
-    Route(
-        "GET", f"{_COLLECTOR}/overview", "collector_overview", "Devices enrolled and active.",
-        (COORDINATOR_TO_COLLECTOR,), "collector", _overview, answer=Overview,
-    ),
-    Route(
-        "GET", f"{_AGGREGATOR}/key", "aggregator_key", "The key that new rounds are sealed to.",
-        _COORDINATOR_ONLY, "aggregator", _key, answer=AggregatorKey,
-    ),
-    Route(
-        "POST", f"{_AGGREGATOR}/keys/retire", "retire_keys", "Delete the private halves that no round needs.",
-        _COORDINATOR_ONLY, "aggregator", _retire, body=RetireKeys, answer=KeysRetired, problems=(400,),
-    ),
-    Route(
-        "PUT", f"{_AGGREGATOR}/rounds/{{round}}/batches/{{number}}", "add_batch", "Store one batch of sealed reports.",
-        (COLLECTOR_TO_AGGREGATOR,), "aggregator", _add_batch,
-        takes=OCTETS, largest_body=LARGEST_BATCH, problems=(400, 409, 422),
-    ),
-    Route(
-        "POST", f"{_AGGREGATOR}/rounds/{{round}}/release", "release_round", "Open, count, threshold and release; once.",
-        _COORDINATOR_ONLY, "aggregator", _release, body=ReleaseRound, answer=Released,
-        largest_body=LARGEST_CONFIGURATION + 64 * KIB, problems=(400, 404, 409, 422),
-    ),
-    Route(
-        "POST", f"{_AGGREGATOR}/rounds/{{round}}/forget", "forget_aggregated", "Delete what is left of a round.",
-        _COORDINATOR_ONLY, "aggregator", _forget_aggregated,
-    ),
-)  # fmt: skip
+ROUTES = (*_COLLECTOR, *_AGGREGATOR, *_BATCHES)

@@ -1,4 +1,4 @@
-"""The other roles, when they run elsewhere: the ports of `thresher.roles.ports` over HTTP.
+"""The ports of `thresher.roles.ports` over HTTP, for roles that run on other machines.
 
 Guarantee: whatever goes wrong on the way, a refused key included, is `ServerUnavailable`: the caller keeps its state
 and tries again. Only the peer's own verdicts on the request (`NotFound`, `Conflict`, `InvalidFormat`) come through;
@@ -15,12 +15,15 @@ from typing import TypeVar
 from urllib.parse import quote
 
 import httpx
+from msgspec import convert
 
 from thresher.addresses import checked_address
 from thresher.errors import Conflict, InvalidFormat, NotFound, ServerUnavailable, ThresherError
 from thresher.mechanism.response import Response
 from thresher.protocol.messages import Message, Problem, RoundConfiguration, decode, encode
 from thresher.server import peer_messages as messages
+from thresher.server.peer_routes import ROUTES
+from thresher.server.routing import JSON
 from thresher.unreachable import Failure, failure_of
 
 log = logging.getLogger("thresher.server")
@@ -28,9 +31,11 @@ log = logging.getLogger("thresher.server")
 M = TypeVar("M", bound=Message)
 
 _VERDICTS: dict[int, type[ThresherError]] = {400: InvalidFormat, 404: NotFound, 409: Conflict, 422: InvalidFormat}
-# Opening millions of reports takes minutes, and asking again meanwhile would only open them twice.
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0, read=30.0)
 _LONG = httpx.Timeout(30.0, connect=5.0, read=3600.0)
+# Opening millions of reports takes minutes, and asking again meanwhile would only open them twice.
+_LONG_ROUTES = ("forward_round", "release_round")
+_ROUTES = {route.name: route for route in ROUTES}
 
 
 class _Peer:
@@ -54,11 +59,9 @@ class _Peer:
 
     def ping(self) -> None:
         """Nothing if the peer is ready, `ServerUnavailable` otherwise."""
-        self._send("GET", "/readyz")
+        self._send("GET", "/readyz", b"", JSON)
 
-    def _send(
-        self, method: str, path: str, body: bytes = b"", media: str = "application/json", *, long: bool = False
-    ) -> bytes:
+    def _send(self, method: str, path: str, body: bytes, media: str, *, long: bool = False) -> bytes:
         try:
             answer = self._client.request(
                 method,
@@ -84,14 +87,22 @@ class _Peer:
         raise kind(problem.detail, hint=problem.hint)
 
     def _unreachable(self, failure: Failure) -> ServerUnavailable:
-        """The error, and a line in the log when the reason is a new one: whoever calls does not hear of it."""
+        """The error; a reason that differs from the last one is also logged, because callers only try again."""
         if failure != self._said:
             self._said = failure
             log.warning("another role cannot be reached: %s %s", failure.words, failure.hint)
         return failure.error()
 
-    def _ask(self, kind: type[M], method: str, path: str, body: Message | None = None, *, long: bool = False) -> M:
-        content = self._send(method, path, b"" if body is None else encode(body), long=long)
+    def _tell(self, name: str, body: Message | bytes = b"", **path: object) -> bytes:
+        """Send the request of a route of the table; the body of the answer."""
+        route = _ROUTES[name]
+        filled = route.path.format(**{key: quote(str(value), safe="") for key, value in path.items()})
+        content = body if isinstance(body, bytes) else encode(body)
+        return self._send(route.method, filled, content, route.takes, long=name in _LONG_ROUTES)
+
+    def _ask(self, kind: type[M], name: str, body: Message | bytes = b"", **path: object) -> M:
+        """Send the request of a route of the table; the message in the answer."""
+        content = self._tell(name, body, **path)
         try:
             return decode(kind, content)
         except InvalidFormat:
@@ -99,69 +110,54 @@ class _Peer:
 
 
 class HttpCollector(_Peer):
-    """A collector elsewhere, as the coordinator sees it."""
+    """A collector on another machine, for the coordinator: see `CollectorPort`."""
 
     def open(self, configuration: RoundConfiguration, target: int | None = None) -> None:
-        """Show a round to devices from now until its deadline."""
-        message = messages.OpenRound(configuration=configuration, target=target)
-        self._send("POST", "/v1/peer/collector/rounds", encode(message))
+        """See `CollectorPort`."""
+        self._tell("open_round", messages.OpenRound(configuration=configuration, target=target))
 
     def progress(self, round: str) -> messages.RoundNumbers:
-        """How far a round is."""
-        return self._ask(messages.RoundNumbers, "GET", self._path(round))
+        """See `CollectorPort`."""
+        return self._ask(messages.RoundNumbers, "round_progress", round=round)
 
     def close(self, round: str) -> messages.RoundNumbers:
-        """Take no more reports."""
-        return self._ask(messages.RoundNumbers, "POST", f"{self._path(round)}/close")
+        """See `CollectorPort`."""
+        return self._ask(messages.RoundNumbers, "close_round", round=round)
 
     def forward(self, round: str) -> int:
-        """Hand all reports of a closed round to the aggregator; how many batches there are."""
-        return self._ask(messages.Forwarded, "POST", f"{self._path(round)}/forward", long=True).batches
+        """See `CollectorPort`."""
+        return self._ask(messages.Forwarded, "forward_round", round=round).batches
 
     def forget(self, round: str) -> None:
-        """Delete all that is left of a round's reports."""
-        self._send("POST", f"{self._path(round)}/forget")
+        """See `CollectorPort`."""
+        self._tell("forget_collected", round=round)
 
     def overview(self) -> messages.Overview:
-        """Devices enrolled and active."""
-        return self._ask(messages.Overview, "GET", "/v1/peer/collector/overview")
-
-    @staticmethod
-    def _path(round: str) -> str:
-        return f"/v1/peer/collector/rounds/{quote(round, safe='')}"
+        """See `CollectorPort`."""
+        return self._ask(messages.Overview, "collector_overview")
 
 
 class HttpAggregator(_Peer):
-    """An aggregator elsewhere, as coordinator and collector see it."""
+    """An aggregator on another machine, for coordinator and collector: see `AggregatorPort`."""
 
     def public_key(self) -> messages.AggregatorKey:
-        """The key that new rounds are sealed to."""
-        return self._ask(messages.AggregatorKey, "GET", "/v1/peer/aggregator/key")
+        """See `AggregatorPort`."""
+        return self._ask(messages.AggregatorKey, "aggregator_key")
 
     def retire_keys(self, in_use: Collection[str]) -> list[str]:
         """Delete the private halves of old keys that no round needs; returns their ids."""
-        message = messages.RetireKeys(in_use=sorted(in_use))
-        return self._ask(messages.KeysRetired, "POST", "/v1/peer/aggregator/keys/retire", message).retired
+        return self._ask(messages.KeysRetired, "retire_keys", messages.RetireKeys(in_use=sorted(in_use))).retired
 
     def add_batch(self, round: str, number: int, blob: bytes) -> None:
-        """Store one batch durably."""
-        self._send("PUT", f"{self._path(round)}/batches/{number}", blob, "application/octet-stream")
+        """See `AggregatorPort`."""
+        self._tell("add_batch", blob, round=round, number=number)
 
     def release(self, configuration: RoundConfiguration, batches: int, response: Response) -> str:
-        """Open, count, thin, threshold; the release as `Release.to_json` writes it."""
-        stated = messages.ResponseStated(
-            asked=response.asked,
-            contacted=response.contacted,
-            completed=response.completed,
-        )
-        message = messages.ReleaseRound(configuration=configuration, batches=batches, response=stated)
-        path = f"{self._path(configuration.round)}/release"
-        return self._ask(messages.Released, "POST", path, message, long=True).release
+        """See `AggregatorPort`."""
+        numbers = convert(response, messages.RoundNumbers, from_attributes=True)
+        message = messages.ReleaseRound(configuration=configuration, batches=batches, response=numbers)
+        return self._ask(messages.Released, "release_round", message, round=configuration.round).release
 
     def forget(self, round: str) -> None:
-        """Delete all that is left of a round's reports."""
-        self._send("POST", f"{self._path(round)}/forget")
-
-    @staticmethod
-    def _path(round: str) -> str:
-        return f"/v1/peer/aggregator/rounds/{quote(round, safe='')}"
+        """See `AggregatorPort`."""
+        self._tell("forget_aggregated", round=round)

@@ -4,8 +4,8 @@ Statuses stand in the table of `thresher.errors`. Those that only exist on the w
 405, 408 (a body that is too slow), 410 (a round that has closed), 413 (a body that is too large), 429 (too many
 requests) and 431 (headers that are too long).
 
-Anything that is not ours is a 500 with an opaque number; the log gets that number and the exception's type, because a
-message or a traceback could hold what a person sent.
+Any other exception is a 500 with an opaque number. The log gets that number and the exception's type, because a message
+or a traceback could hold what a person sent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import math
 import secrets
-from collections.abc import Mapping
 
 from thresher.errors import LedgerUnavailable, ServerUnavailable, StoreUnavailable, ThresherError, http_status
 from thresher.protocol.messages import Problem, encode
@@ -22,7 +21,7 @@ log = logging.getLogger("thresher.server")
 
 MEDIA_TYPE = b"application/problem+json"
 RETRY_SECONDS = 1
-"""What `Retry-After` says when nobody knows better: the same sealed bytes can safely be sent again at any time."""
+"""The default of `Retry-After`. It may be short, since the same sealed bytes can safely be sent again at any time."""
 
 _TITLES = {
     400: "Not a valid message",
@@ -53,12 +52,20 @@ class Refused(ThresherError):
     """A request is refused for a reason that only exists on the wire: its size, its rate, its token's role."""
 
     def __init__(
-        self, status: int, code: str, message: str, *, hint: str = "", retry_after: float | None = None
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        hint: str = "",
+        retry_after: float | None = None,
+        headers: Headers | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.status = status
         self.code = code  # one class for all: the code belongs to the instance
         self.retry_after = retry_after
+        self.headers = headers or []
 
 
 def status_of(error: ThresherError) -> int:
@@ -67,7 +74,7 @@ def status_of(error: ThresherError) -> int:
 
 
 def problem_of(error: BaseException) -> Problem:
-    """What the other side may know of an error.
+    """What the client may know of an error.
 
     Guarantee: of an exception that is not a `ThresherError`, nothing but an opaque number.
     """
@@ -89,6 +96,8 @@ def answer_of(error: BaseException) -> tuple[int, Headers, bytes]:
         headers.append((b"www-authenticate", b"Bearer"))
     if problem.status in (429, 503):
         headers.append((b"retry-after", str(retry_seconds(error)).encode()))
+    if isinstance(error, Refused):
+        headers += error.headers
     body = encode(problem)
     headers.append((b"content-length", str(len(body)).encode()))
     return problem.status, headers, body
@@ -113,11 +122,11 @@ def _problem(status: int, code: str, detail: str, hint: str) -> Problem:
     )
 
 
-def http_refusal(status: int, headers: Mapping[str, str] | None = None) -> Refused:
-    """What the router itself refuses: an unknown path, a method the path does not have."""
+def http_refusal(status: int, allowed: str = "") -> Refused:
+    """The refusal of an unknown path, or of a method that the path does not have; `allowed` names those it has."""
     if status == 404:
         return Refused(404, "not-found", "There is nothing at this path.", hint="See /openapi.json.")
     if status == 405:
-        allowed = (headers or {}).get("Allow", "another method")
-        return Refused(405, "method-not-allowed", f"This path takes {allowed}.")
+        message = f"This path takes {allowed}."
+        return Refused(405, "method-not-allowed", message, headers=[(b"allow", allowed.encode())])
     return Refused(status, "refused", "This request cannot be answered.")

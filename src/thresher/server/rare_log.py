@@ -1,4 +1,4 @@
-"""Log lines that anybody can cause must not fill a disk."""
+"""Limits log lines that anybody can cause, so that they cannot fill a disk."""
 
 from __future__ import annotations
 

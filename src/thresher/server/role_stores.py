@@ -1,11 +1,11 @@
-"""Keeps a data directory with its stores.
+"""Makes sure that a data directory is always used with the same stores.
 
-A data directory holds a role's secrets and its ledger; the store may be elsewhere, in PostgreSQL. A start that names
-another store, or forgets to name one, would run with an empty store: no device is enrolled there and no query is known.
-So the first start that succeeds writes each store's id into the directory, and every later one must find that id.
+A data directory holds a role's secrets and its ledger; the store may be in PostgreSQL. A start that names another
+store, or forgets to name one, would run with an empty store, where no device is enrolled and no query is known. So the
+first start that succeeds writes each store's id into the directory, and every later start must find that id.
 
-Stores are looked at before anything is opened, because opening makes and migrates tables: a start that is refused
-leaves the directory and whatever store it was given as they were.
+Stores are looked at before any is opened, because opening makes and migrates tables. So a start that is refused changes
+neither the directory nor the store that it was given.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def check_stores(directory: DataDirectory, address: str | None) -> None:
 
 
 def bind_stores(directory: DataDirectory, address: str | None, ids: Mapping[str, str]) -> None:
-    """Write down which stores this directory is used with, where that is not known already."""
+    """Write the ids of the stores into this directory, where they are not written already."""
     for role, id in ids.items():
         note = _note(directory, role)
         wanted = f"{_kind(address)} {id}\n"

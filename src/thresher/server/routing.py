@@ -1,40 +1,42 @@
-"""The route table's row, and the endpoint that serves one: token, rate, body, then a plain function in a thread.
+"""Routes, and the endpoint that serves them: it checks token and rate, reads the body, and calls a handler in a thread.
 
-The table is data: the OpenAPI document and the test of who may call what are made from it, so that a new route cannot
-be forgotten in either. Device routes have rows too, but are served by `device_routes` in a shorter way.
+Routes are data: the OpenAPI document and the test of who may call what are made from them, so a new route cannot be
+forgotten in either. Device routes are listed too, but `device_routes` serves them in a shorter way.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from inspect import isclass
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
+
+from msgspec import convert
+from starlette.types import Receive, Scope, Send
 
 from thresher.protocol.messages import Message, decode, encode
 from thresher.roles.computing import on_behalf_of
 from thresher.roles.tokens import token_hash
 from thresher.server.auth import ANALYST, Identity, bearer, check_kind
+from thresher.server.event_streams import EVENTS, EventStream
 from thresher.server.limits import KIB, TokenBuckets, read_body, stated_length
-from thresher.server.own_thread import Alone
 from thresher.server.problem import Refused, answer_of, http_refusal
+from thresher.server.shared_calls import Alone
 
 if TYPE_CHECKING:
     from thresher.server.services import Services
 
-Scope = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+H = TypeVar("H", bound=Callable[[Any], Any])
 ServerRole = Literal["collector", "aggregator", "coordinator"]
 
 JSON = "application/json"
 OCTETS = "application/octet-stream"
-EVENTS = "text/event-stream"
-TEXT = "text/plain"
 
 _SMALL = 64 * KIB
-"""Longer bodies are read in a thread."""
+"""Longer bodies are decoded in a thread."""
 _JSON_HEADERS = [
     (b"content-type", b"application/json"),
     (b"cache-control", b"no-store"),
@@ -55,12 +57,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One row of the table.
+    """One method of one path.
 
-    `opens` are the kinds of token that open it, none for a public route; a public route may show more to those with a
-    token of the kinds `also`. `role` is the server role that serves it, None
-    for all. A handler is a plain function that may block; it runs in a thread. With `answers=EVENTS` it is an
-    asynchronous generator of events instead.
+    `opens` are the kinds of token that open it, none for a public route. A public route may show more to callers with a
+    token of the kinds `also`. `role` is the server role that serves it, None for all. A handler is a plain function
+    that may block; it runs in a thread. It returns a message, an object with the attributes of `answer`, bytes that are
+    ready to be sent, or None. With `answers=EVENTS` it returns a generator of events.
     """
 
     method: str
@@ -77,13 +79,37 @@ class Route:
     status: int = 200
     largest_body: int = 64 * KIB
     reads: bool = False
-    """The handler reads its body itself: it gets the bytes."""
+    """The handler decodes the body itself."""
     alone: bool = False
-    """The handler may hang on a store or a peer, and must not keep others from a thread: it gets one of its own."""
+    """The handler may hang on a store or a peer, so it runs in a thread of its own."""
     at_once: bool = False
-    """The handler neither waits nor computes: it needs no thread."""
+    """The handler neither waits nor computes, so it runs in the event loop."""
     problems: tuple[int, ...] = ()
     also: tuple[str, ...] = ()
+
+
+class Routes(list[Route]):
+    """The routes of one role that the same kinds of token open."""
+
+    def __init__(self, role: ServerRole | None, opens: tuple[str, ...]) -> None:
+        super().__init__()
+        self._role = role
+        self._opens = opens
+
+    def add(self, method: str, path: str, **settings: Any) -> Callable[[H], H]:
+        """A decorator for the handler of a route; `settings` are further fields of `Route`.
+
+        The handler's name, docstring and return type are the name, the summary and the answer of the route.
+        """
+
+        def adding(handler: H) -> H:
+            answer = get_type_hints(handler)["return"]
+            described = {"answer": answer if isclass(answer) and answer is not NoneType else None} | settings
+            summary = (handler.__doc__ or "").partition("\n")[0]
+            self.append(Route(method, path, handler.__name__, summary, self._opens, self._role, handler, **described))
+            return handler
+
+        return adding
 
 
 class Endpoint:
@@ -99,17 +125,18 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         method = scope["method"]
-        status = 499  # whoever asked went away; replaced by every answer
+        status = 499  # the client went away; replaced by every answer
         try:
             route = self._routes.get("GET" if method == "HEAD" else method)
             if route is None:
-                raise http_refusal(405, {"Allow": ", ".join(sorted(self._routes))})
+                raise http_refusal(405, ", ".join(sorted(self._routes)))
             with contextlib.ExitStack() as held:
                 call = await self._call(route, scope, receive, held)
                 if route.answers == EVENTS:
-                    status = 200
                     assert route.handler is not None
-                    await self._stream(route.handler(call), receive, send)
+                    stream = await EventStream.begin(route.handler(call))
+                    status = 200
+                    await stream(scope, receive, send)
                     return
                 result = await self._result(route, call)
             status, headers, body = _answer(route, result)
@@ -117,8 +144,6 @@ class Endpoint:
             return
         except Exception as error:
             status, headers, body = answer_of(error)
-            if status == 405:
-                headers.append((b"allow", ", ".join(sorted(self._routes)).encode()))
         finally:
             known = method if method in ("HEAD", *self._routes) else "other"
             self._services.metrics.request(known, self._path, status)
@@ -129,7 +154,7 @@ class Endpoint:
         if route.at_once:
             return route.handler(call)
         if route.alone:
-            # One for each kind of caller, since whoever asks may get what another was told.
+            # One for each kind of caller, since a caller may get the result that another asked for.
             kind = None if call.identity is None else call.identity.kind
             alone = self._alone.setdefault((route.method, kind), Alone())
             return await alone(route.handler, call)
@@ -137,17 +162,17 @@ class Endpoint:
             return await asyncio.to_thread(route.handler, call)
 
     async def _call(self, route: Route, scope: Scope, receive: Receive, held: contextlib.ExitStack) -> Call:
-        """The request, of one who may make it. Its body counts as theirs for as long as `held` lasts."""
+        """The request, if its caller may make it. Its body counts as the caller's until `held` is closed."""
         services = self._services
         identity, token = None, ""
         headers = scope["headers"]
         opens = route.opens
         if route.also and any(name == b"authorization" for name, _ in headers):
-            opens = route.also  # a wrong token is refused, and not taken for none
+            opens = route.also  # a wrong token is refused, and not treated as no token
         if opens:
             token = bearer(headers)
             kind = check_kind(token, opens)
-            # Before the look-up, so that one caller cannot keep a store busy.
+            # Before the token is looked up, so that one caller cannot keep a store busy.
             self._buckets["peer" if "-to-" in kind else kind].take(token_hash(token))
             identity = await asyncio.to_thread(services.tokens.identify, token, opens)
         body: Any = None
@@ -162,44 +187,6 @@ class Endpoint:
                 raise Refused(400, "invalid-format", "This request takes no body.")
         return Call(services, identity, scope.get("path_params", {}), body, token)
 
-    async def _stream(self, events: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
-        """Send events until they end or the other side goes; the first is fetched before the answer starts.
-
-        Guarantee: whoever goes is noticed at once, also while there is nothing to send: streams are limited in number.
-        """
-        first = await anext(events, None)
-        headers = [(b"content-type", EVENTS.encode()), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
-        gone = asyncio.ensure_future(_disconnected(receive))
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            event = first
-            while event is not None and not gone.done():
-                await send({"type": "http.response.body", "body": event, "more_body": True})
-                event = await _unless(gone, events)
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except OSError:
-            return
-        finally:
-            gone.cancel()
-            await events.aclose()  # type: ignore[attr-defined]
-
-
-async def _unless(gone: asyncio.Future[None], events: AsyncIterator[bytes]) -> bytes | None:
-    """The next event; None if there is none, or once the other side has gone."""
-    coming = asyncio.ensure_future(anext(events, None))
-    try:
-        await asyncio.wait((coming, gone), return_when=asyncio.FIRST_COMPLETED)
-        return coming.result() if coming.done() else None
-    finally:
-        if not coming.done():
-            coming.cancel()
-            await asyncio.wait((coming,))  # what it holds is given back before the events are closed
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
 
 async def respond(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
     """Send a whole answer."""
@@ -213,9 +200,10 @@ def _answer(route: Route, result: Any) -> tuple[int, list[tuple[bytes, bytes]], 
         status, result = result
     if result is None:
         return 204, [(b"cache-control", b"no-store")], b""
-    body = result if isinstance(result, bytes) else encode(result)
+    if not isinstance(result, bytes):
+        result = encode(result if isinstance(result, Message) else convert(result, route.answer, from_attributes=True))
     headers = list(_JSON_HEADERS)
     if route.answers != JSON:
         headers[0] = (b"content-type", route.answers.encode())
-    headers.append((b"content-length", str(len(body)).encode()))
-    return status, headers, body
+    headers.append((b"content-length", str(len(result)).encode()))
+    return status, headers, result

@@ -1,4 +1,4 @@
-"""The ledger of a server: made once, opened from then on, and made again from the store if it was lost."""
+"""The ledger of a server: made by the first start, opened by later ones, and rebuilt from the store if it was lost."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ def ledger_path(directory: DataDirectory) -> Path:
 def open_ledger(
     directory: DataDirectory, store: CoordinatorStore, epsilon: float | None, delta: float | None
 ) -> Ledger:
-    """The fleet's ledger: made by the first start, and from then on only opened; a different budget is an error.
+    """The fleet's ledger. The first start makes it, later ones only open it; a different budget is an error.
 
-    Edge cases: `Conflict` if there is none while the store has queries that were charged. A new one would forget them.
+    Edge cases: `Conflict` if there is no ledger while the store has queries that were charged: a new one would forget
+    their charges.
     """
     path = ledger_path(directory)
     if not path.exists():
@@ -44,7 +45,7 @@ def open_ledger(
 
 
 def _opened(path: Path, epsilon: float | None, delta: float | None) -> Ledger:
-    """Open a ledger, or make it; what is wrong with the budget is said by the options' names."""
+    """Open a ledger, or make it. An error in the budget names the command's option."""
     there = path.exists()
     try:
         return Ledger(path, epsilon, delta, unit=DEVICE)
@@ -63,7 +64,7 @@ def _opened(path: Path, epsilon: float | None, delta: float | None) -> Ledger:
 def rebuild_ledger(
     data_dir: Path, store: str | None, epsilon: float | None, delta: float | None, *, adopt_store: bool = False
 ) -> tuple[Ledger, Rebuilt]:
-    """Make the ledger of a server that does not run again from its store, or add what is missing in it.
+    """Rebuild the ledger of a stopped server from its store, or add the charges that are missing in it.
 
     Args:
         data_dir: The coordinator's data directory, in which the ledger is.
@@ -103,7 +104,7 @@ def rebuild_ledger(
 
 
 def claimed(where: str | Path) -> CoordinatorStore:
-    """The coordinator's store, for this process alone: two would run each other's queries with two ledgers."""
+    """The coordinator's store, claimed for this process: two processes would run the same queries with two ledgers."""
     store = CoordinatorStore.open(where)
     try:
         store.claim()

@@ -1,4 +1,4 @@
-"""What a running server holds: the roles it runs, its tokens, its limits and its numbers."""
+"""The parts of a running server: the roles it runs, its tokens, its limits and its metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from thresher.clock import Clock
 from thresher.errors import NotFound, StoreUnavailable, ThresherError
-from thresher.protocol.messages import encode
+from thresher.protocol.messages import PlanPreview, QueryRequest, QueryStatus, encode
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.collector.collector import Collector
 from thresher.roles.collector.store import CollectorStore
@@ -18,8 +18,9 @@ from thresher.roles.coordinator.store import CoordinatorStore
 from thresher.server.auth import ANALYST, Identity, Tokens
 from thresher.server.limits import Bodies, Limits, Streams
 from thresher.server.metrics import Metrics
+from thresher.server.operations import Operations
 from thresher.server.peers import HttpAggregator, HttpCollector
-from thresher.server.shared_looks import Shared
+from thresher.server.shared_calls import Shared
 from thresher.server.workers import Workers
 
 T = TypeVar("T")
@@ -29,14 +30,14 @@ _LOOK_SECONDS = 0.2
 
 @dataclass(slots=True, kw_only=True)
 class Services:
-    """The parts of one server process. A role that runs elsewhere is None here; `peers` are the ways to it."""
+    """The parts of one server process. A role that runs elsewhere is None; `peers` has the HTTP client for it."""
 
     clock: Clock
     tokens: Tokens
     limits: Limits = field(default_factory=Limits)
     metrics: Metrics = field(default_factory=Metrics)
     come_back: float = 60.0
-    """What devices are told at check-in: seconds until their next visit."""
+    """Seconds until a device's next visit, which it is told at check-in."""
     compute: Workers | None = None
     """Where plans are computed, if not in this process."""
     collector: Collector | None = None
@@ -46,7 +47,7 @@ class Services:
     coordinator_store: CoordinatorStore | None = None
     peers: dict[str, HttpCollector | HttpAggregator] = field(default_factory=dict)
     checks: dict[str, Callable[[], object]] = field(default_factory=dict)
-    """For each role that runs here, something that fails when its store cannot be used."""
+    """For each role that runs here, a function that raises when its store cannot be used."""
     wake: threading.Event = field(default_factory=threading.Event)
     """Set when the coordinator may have something to do."""
     description: bytes = b""
@@ -56,12 +57,10 @@ class Services:
     bodies: Bodies = field(init=False)
     """Bytes of analysts' and operators' bodies that are held now."""
     still_allowed: Shared[str, Identity] = field(init=False)
-    """Whose an analyst's token is; one look for all its event streams."""
+    """Whose an analyst's token is; all its event streams share one look-up."""
     followed: Shared[str, tuple[str, bytes]] = field(init=False)
-    """The state of a query and its status as streams send it; one look for all its event streams."""
+    """The state of a query and its status as streams send it; all its event streams share one look-up."""
     stopping: threading.Event = field(default_factory=threading.Event)
-    _looking: threading.Lock = field(default_factory=threading.Lock)
-    _seen: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.streams = Streams(self.limits.streams, self.limits.streams_per_caller)
@@ -100,32 +99,35 @@ class Services:
         """The coordinator's store, for tokens."""
         return _present(self.coordinator_store)
 
+    @property
+    def operations(self) -> Operations:
+        """What an operator may do with keys, tokens and devices."""
+        return Operations(self)
+
+    def preview(self, request: QueryRequest) -> PlanPreview:
+        """What a query would do; charges nothing."""
+        return self.the_coordinator.preview(request, self.come_back)
+
+    def submit(self, request: QueryRequest, by: str) -> QueryStatus:
+        """Charge a query, and wake the coordinator's loop, which runs it."""
+        status = self.the_coordinator.submit(request, by)
+        self.wake.set()
+        return status
+
+    def cancel(self, query: str, by: str) -> QueryStatus:
+        """Stop a query, and wake the coordinator's loop, which closes its rounds."""
+        status = self.the_coordinator.cancel(query, by)
+        self.wake.set()
+        return status
+
     def _standing(self, query: str) -> tuple[str, bytes]:
         status = self.the_coordinator.standing(query)
         return status.state, encode(status)
 
-    def open_rounds(self) -> set[str]:
-        """The rounds that are open at the collector here."""
-        return set(self.the_collector.open_rounds())
-
     def health(self) -> dict[str, str]:
-        """Each role here, and each peer that is needed: "ready", or what is wrong.
-
-        Who asks while another looks gets what was seen before: a peer that hangs holds one thread, and not all.
-        """
-        if self._looking.acquire(blocking=not self._seen):
-            try:
-                self._seen = {role: _health(check) for role, check in self.checks.items()} | {
-                    name: _health(peer.ping) for name, peer in self.peers.items()
-                }
-            finally:
-                self._looking.release()
-        return self._seen
-
-    @property
-    def needs_peers(self) -> bool:
-        """A coordinator can do nothing without the others; a collector takes reports all the same."""
-        return self.coordinator is not None
+        """Each role here, and each peer that is needed: "ready", or what is wrong."""
+        roles = {role: _health(check) for role, check in self.checks.items()}
+        return roles | {name: _health(peer.ping) for name, peer in self.peers.items()}
 
 
 def _present(part: T | None) -> T:

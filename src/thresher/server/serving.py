@@ -1,7 +1,7 @@
-"""`serve`: a server process from its first breath to its last.
+"""`serve` runs a server process from start to stop.
 
-A start needs no step by hand, whatever the last end was: the lock went with the process, stores recover by themselves,
-queries are replayed from their releases.
+A start needs no step by hand, however the last run ended: the directory's lock ends with its process, stores recover by
+themselves, and queries are replayed from their releases.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from thresher.errors import InvalidSetting, require
-from thresher.server.app import App, build_app
+import uvicorn
+
+from thresher.errors import InvalidSetting
+from thresher.server.app import App
 from thresher.server.assembly import Settings, assembled
 from thresher.server.connections import configured
 from thresher.server.coordinator_loop import CoordinatorLoop
@@ -33,7 +35,6 @@ from thresher.server.tls_listener import Acceptor
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
-    from uvicorn import Config
 
 Pages = Callable[[Services], Sequence["BaseRoute"]]
 Announce = Callable[[str], None]
@@ -58,46 +59,45 @@ def serve(
     announce: Announce = print,
     ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Run a server until it is told to stop (SIGTERM or SIGINT). `pages` gives further routes, such as the console's.
+    """Run a server until SIGTERM or SIGINT.
 
-    `ready` is called with the address once requests are answered.
+    Args:
+        settings: How the server is run.
+        pages: Makes further routes from the server's parts, such as the console's (`console.adapter.console_pages`).
+        announce: Is called with each line for the operator: where new secrets are, and the server's address.
+        ready: Is called with the address.
 
-    Guarantee: the address is announced once requests are answered. Secrets are never announced, only where they are,
-    and that only by the start that made them.
+    Guarantee: both are called once requests are answered. Secrets are never announced, only where they are, and that
+    only by the start that made them.
     """
-    uvicorn = require("uvicorn", "server")
     for path in settings.peer_key_files:
         read_key_file(path)  # before anything is made: only the start that makes the secrets says where they are
     _quiet_logs()
     open_files = _raise_open_files()
     bound_heaps()
-    # A commit waits for its turn at each of its steps; with turns ten times shorter, 10 % more reports are taken.
+    # A commit waits for the interpreter's lock at each of its steps. With shorter turns, 10 % more reports are taken.
     sys.setswitchinterval(_SWITCH_SECONDS)
     with (
         _listening(settings) as listener,
         DataDirectory(settings.data_dir, settings.roles) as directory,
         assembled(settings, directory, processes=True) as services,
     ):
-        app = build_app(services, pages(services) if pages else ())
-        url = _url(settings, listener)
-        config = _config(uvicorn, app, settings)
-        door = Door(
-            settings.limits,
-            services.metrics,
-            trusted=settings.proxies,
-            most=max(1, open_files - _OTHER_FILES),
-        )
+        door = Door(settings.limits, services.metrics, trusted=settings.proxies, most=max(1, open_files - _OTHER_FILES))
+        app = App(services, pages(services) if pages else ())
+        app.crowded = lambda: door.crowded
+        config = _config(app, settings)
         configured(config, door)
 
         def started() -> None:
+            url = _url(settings, listener)
             _announce(announce, directory, url)
             if ready is not None:
                 ready(url)
 
-        server = _server(uvicorn, config, app, settings, door, started)
+        server = _Server(config, app, settings, door, started)
         loop = _loop(services)
         gc.collect()
-        gc.freeze()  # what is here now stays: looking through it again and again would only make requests wait
+        gc.freeze()  # objects that exist now are kept for good: going through them again would only delay requests
         try:
             with _our_signals(server), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
                 runner.run(_run(server, listener))
@@ -108,12 +108,13 @@ def serve(
                 loop.join(timeout=_GRACE_SECONDS)
 
 
-async def _run(server: Any, listener: socket.socket) -> None:
+async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "request"))
     await server.serve(sockets=[listener])
 
 
 def _loop(services: Services) -> CoordinatorLoop | None:
+    """The coordinator's loop, started, where a coordinator runs."""
     if services.coordinator is None:
         return None
     aggregator = services.aggregator or services.peers["aggregator"]
@@ -128,8 +129,8 @@ def _loop(services: Services) -> CoordinatorLoop | None:
     return loop
 
 
-def _config(uvicorn: Any, app: App, settings: Settings) -> Config:
-    config: Config = uvicorn.Config(
+def _config(app: App, settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         log_config=None,
         log_level="warning",
@@ -147,44 +148,46 @@ def _config(uvicorn: Any, app: App, settings: Settings) -> Config:
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
     )
-    return config
 
 
-def _server(uvicorn: Any, config: Config, app: App, settings: Settings, door: Door, ready: Callable[[], None]) -> Any:
-    class Server(uvicorn.Server):  # type: ignore[misc]
-        """Says when it is ready, and tells open event streams when it stops."""
+class _Server(uvicorn.Server):
+    """Calls `ready` when requests are answered, and ends open event streams when the server stops."""
 
-        sweeping: asyncio.Task[None] | None = None
+    def __init__(
+        self, config: uvicorn.Config, app: App, settings: Settings, door: Door, ready: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._app = app
+        self._settings = settings
+        self._door = door
+        self._ready = ready
+        self._sweeping: asyncio.Task[None] | None = None
 
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            try:
-                if self.config.ssl is None:
-                    await super().startup(sockets)
-                else:
-                    await super().startup([])
-                    self.servers += [Acceptor(self, listener, door) for listener in sockets or ()]
-            except OSError as error:  # another process that bound the port too was the first to listen
-                raise _port_taken(settings, error) from None
-            self.sweeping = asyncio.create_task(door.keep_sweeping())
-            ready()
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            if self.config.ssl is None:
+                await super().startup(sockets)
+            else:
+                await super().startup([])
+                self.servers += [Acceptor(self, listener, self._door) for listener in sockets or ()]  # type: ignore[misc]
+        except OSError as error:  # another process that bound the port too was the first to listen
+            raise _port_taken(self._settings, error) from None
+        self._sweeping = asyncio.create_task(self._door.keep_sweeping())
+        self._ready()
 
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            app.services.stopping.set()
-            await super().shutdown(sockets)
-            if self.sweeping is not None:
-                self.sweeping.cancel()
-            await asyncio.to_thread(app.close)  # here, since whoever waits for a commit needs the event loop
-
-    server = Server(config)
-    app.crowded = lambda: door.crowded
-    return server
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.services.stopping.set()
+        await super().shutdown(sockets)
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        await asyncio.to_thread(self._app.close)  # not later: requests that wait for a commit need the event loop
 
 
 @contextlib.contextmanager
-def _our_signals(server: Any) -> Iterator[None]:
-    """Stop the server for a signal that comes before it looks for them itself.
+def _our_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Stop the server for a signal that comes before uvicorn handles signals itself.
 
-    Once it has stopped for one, it raises that signal again: here it cannot cut off what comes after.
+    After it has stopped, uvicorn raises the signal again. Handled here, it cannot end the process too early.
     """
 
     def stop(*_: object) -> None:
@@ -201,7 +204,7 @@ def _our_signals(server: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _listening(settings: Settings) -> Iterator[socket.socket]:
-    """The socket, bound before anything is made, so that a port in use changes nothing on disk."""
+    """The listening socket. It is bound before anything is made, so that a port in use changes nothing on disk."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -232,7 +235,7 @@ def _announce(announce: Announce, directory: DataDirectory, url: str) -> None:
 
 
 def how_to_use(directory: DataDirectory, url: str) -> list[str]:
-    """What the secrets that this start made are for, by their paths; those of a peer only if it runs elsewhere."""
+    """What each secret that this start made is for, with its path; a peer's key only if that peer runs elsewhere."""
     lines = [f"Made in {directory.path}, where only you can read them:"]
     for secret in directory.secrets:
         caller = secret.path.stem
@@ -245,18 +248,18 @@ def how_to_use(directory: DataDirectory, url: str) -> list[str]:
 
 
 def _quiet_logs() -> None:
-    """Warnings and errors only, on standard error; nothing that is logged here holds a token, an id or a value."""
+    """Log warnings and errors only, on standard error. No log line of ours holds a token, an id or a value."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # These would name hosts and paths of requests.
+    # These log hosts and paths of requests.
     for name in ("httpx", "httpcore", "uvicorn.access"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    # Whoever can connect may make these say something, and a traceback is long.
+    # Anybody who can connect can cause lines of these, some with long tracebacks.
     for name in ("uvicorn.error", "asyncio"):
         logging.getLogger(name).addFilter(Seldom(errors=True))
 
 
 def _raise_open_files() -> int:
-    """A connection is an open file: allow as many as the system lets us, and say how many that are."""
+    """Allow as many open files as the system lets us, since each connection is one; how many that are."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,6 +1,8 @@
-"""Connections of a TLS listener, from their first moment: whoever only begins a handshake is counted and timed too.
+"""A TLS listener that counts and times connections from their first moment.
 
-uvicorn's own listener hands a connection over once TLS is agreed on; thousands that never get there would be nobody's.
+uvicorn's own listener hands a connection over after the TLS handshake, so thousands that never finish one would be
+counted by nobody. `loop.start_tls` is no way out: what a client sends right after the handshake may reach a protocol
+before its `connection_made`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _PAUSE_SECONDS = 1.0
 
 
 class _Arriving(Guest):
-    """A connection until TLS is agreed on; to the door it is its own transport."""
+    """A connection until its TLS handshake is done. It is its own transport for the door."""
 
     def __init__(self, connection: socket.socket, address: Any) -> None:
         self._connection = connection
@@ -29,7 +31,7 @@ class _Arriving(Guest):
         self.task: asyncio.Task[None] | None = None
 
     def get_extra_info(self, name: str) -> Any:
-        """The address of the other side, in the way of a transport."""
+        """The address of the client; a transport has this method."""
         return self._address
 
     def abort(self) -> None:
@@ -41,7 +43,7 @@ class _Arriving(Guest):
 
 
 class Acceptor:
-    """Accepts at a socket, agrees on TLS, and hands connections to uvicorn; closes as uvicorn's own listeners do."""
+    """Accepts connections, does the TLS handshake, and hands them to uvicorn. Closes as uvicorn's own listeners do."""
 
     def __init__(self, server: Any, listener: socket.socket, door: Door) -> None:
         self._server = server
@@ -56,7 +58,7 @@ class Acceptor:
         self._loop.add_reader(listener, self._accept)
 
     def close(self) -> None:
-        """Accept no more, and give up on those that have not agreed on TLS."""
+        """Accept no more connections, and end the handshakes that are under way."""
         if self._open:
             self._open = False
             self._loop.remove_reader(self._listener)
@@ -64,7 +66,7 @@ class Acceptor:
                 task.cancel()
 
     async def wait_closed(self) -> None:
-        """Wait until nothing of this is left."""
+        """Wait until all handshakes have ended."""
         await asyncio.gather(*self._arriving, return_exceptions=True)
 
     def _accept(self) -> None:
@@ -102,7 +104,7 @@ class Acceptor:
                 ssl=self._context,
                 ssl_handshake_timeout=self._door.limits.head_seconds,
             )
-        except (OSError, ssl.SSLError):  # whoever it was speaks no TLS, trusts nobody here, or went away
+        except (OSError, ssl.SSLError):  # the client speaks no TLS, does not trust this server, or went away
             connection.close()
         finally:
             self._door.leave(guest)

@@ -1,4 +1,4 @@
-"""The process that `Workers` starts: reads requests from a socket, computes, answers, and ends with the server."""
+"""The process that `Workers` starts. It reads requests from a socket, computes, answers, and ends with the server."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from thresher.server.memory import bound_heaps
 
 
 class Broken(RuntimeError):
-    """Something that is not an error of ours went wrong; only its type is told."""
+    """An error that is not a `ThresherError`; only the name of its type leaves the process."""
 
 
 def work(file: int) -> None:
     """Answer requests until the server is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the server, which then ends this
     threading.Thread(target=_end_with, args=(file,), daemon=True).start()
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process: a request has used up its time
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process when a request has used up its time
     bound_heaps()
     _load()
     connection: Connection[Any, Any] = Connection(file)
@@ -38,7 +38,7 @@ def work(file: int) -> None:
 
 
 def _load() -> None:
-    """Import what requests need, so that this takes nothing of the first one's time."""
+    """Import what requests need, so that the first request does not spend its time on that."""
     from thresher.privacy.guarantee import delta
 
     delta(sampling_rate=0.25, threshold=10, epsilon=1.0, adjacency="replace", rounds=2)
@@ -54,9 +54,9 @@ def _outcome(function: Any, arguments: tuple[Any, ...]) -> tuple[bool, Any]:
 
 
 def _end_with(file: int) -> None:
-    """End as soon as nobody holds the other end, also in the middle of a computation."""
+    """End as soon as the other end is closed, also in the middle of a computation."""
     poll = select.poll()
-    poll.register(file, 0)  # nothing but that the other side has gone
+    poll.register(file, 0)  # only reports that the other end was closed
     while not poll.poll():
         pass
     os._exit(0)

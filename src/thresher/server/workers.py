@@ -1,15 +1,16 @@
-"""Work that may take seconds, in processes of its own: so much at a time, for so long, and no further.
+"""Computes plans in processes of their own, with limits for time and number.
 
-Plans are recomputed exactly before a query is taken, and a request can ask for one that takes long. In threads of the
-server such requests would keep everybody else waiting.
+A plan is recomputed exactly before a query is taken, and a request can ask for one that takes long. In threads of the
+server, such requests would keep everybody else waiting.
 
 Guarantee: at most `number` processes run, and at most `waiting` further requests wait for one; others are refused with
-429. Of both together one caller has at most `each`, and where there are two processes or more, never all of them: who
-sends many requests is refused alone, and others get their turn in the order in which they came.
+429. One caller has at most `each` of both together, and never all processes where there are two or more. So a caller
+that sends many requests is refused alone, and others get their turn in the order in which they came.
 
-A process that computes for longer than `seconds` for a request ends, and the request is refused: seconds of the
-processor, so that a busy machine refuses nothing that an idle one takes. Whatever the reason, nobody waits longer than
-`patience` for a process at work. A process that was killed is replaced. All end with the server, however that ends.
+A process that uses the processor for longer than `seconds` for one request is ended, and the request is refused.
+Processor time is counted, so that a busy machine refuses nothing that an idle one takes. Nobody waits longer than
+`patience` for a process at work. A process that was killed is replaced. All processes end with the server, however the
+server ends.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,6 +33,7 @@ from typing import Any, TypeVar
 import thresher
 from thresher.errors import InvalidSetting
 from thresher.roles.computing import current_caller
+from thresher.server.limits import Shares
 from thresher.server.metrics import Metrics
 from thresher.server.problem import Refused
 
@@ -41,8 +44,8 @@ T = TypeVar("T")
 _START_SECONDS = 120.0
 _TRIES = 2
 _OWN_SECONDS = 1.0
-"""When to come again for whoever waits for a plan of their own: most take less."""
-# Not -m and not PYTHONPATH: the directory that the server was started in must not give it modules.
+"""`Retry-After` for a caller whose own plans are being computed: most take less."""
+# Not -m and not PYTHONPATH: these would let the process import modules from the server's working directory.
 _BOOT = "import sys; sys.path.append(sys.argv[1]); from thresher.server.worker import work; work(int(sys.argv[2]))"
 _SECRETS = ("THRESHER_", "PG")
 
@@ -69,7 +72,7 @@ class _Worker:
         self._ready = False
 
     def run(self, function: Callable[..., Any], arguments: tuple[Any, ...], seconds: float, patience: float) -> Any:
-        """What a function returns or raises. `TimeoutError` if it takes longer, `_Gone` if the process ends."""
+        """What a function returns or raises. `TimeoutError` if it takes too long, `_Gone` if the process ends."""
         try:
             if not self._ready:
                 self._answer(_START_SECONDS)  # the libraries' own time is not the request's
@@ -92,19 +95,17 @@ class _Worker:
         return self._connection.recv()
 
     def end(self) -> None:
-        """Kill the process; nothing of it is worth keeping."""
+        """Kill the process."""
         self.process.kill()
         self.process.wait()
         self._connection.close()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Turn:
-    """A request that waits for a process, or has one."""
+    """A request that waits for a process."""
 
-    def __init__(self, caller: bytes) -> None:
-        self.caller = caller
-        self.came = threading.Event()
-        self.worker: _Worker | None = None
+    caller: bytes
 
 
 class Workers:
@@ -123,95 +124,82 @@ class Workers:
         self._seconds = seconds
         self._patience = patience
         self._metrics = metrics or Metrics()
-        self._most = number + waiting
-        self._each = each
+        self._places = Shares(
+            number + waiting,
+            each,
+            lambda: self._busy("caller", "Other plans of yours are being computed.", _OWN_SECONDS),
+            lambda: self._busy("busy", "This server is busy with other plans.", seconds),
+        )
         self._at_once = max(1, number - 1)  # of one caller
         self._idle: list[_Worker | None] = [None] * number
         self._waiting: list[_Turn] = []
-        self._held: Counter[bytes] = Counter()
         self._running: Counter[bytes] = Counter()
         self._alive: set[_Worker] = set()
         self._closed = False
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
 
     @property
     def processes(self) -> list[int]:
-        """The processes that run now, by their numbers."""
-        with self._lock:
+        """The ids of the processes that run now."""
+        with self._changed:
             return [worker.process.pid for worker in self._alive]
-
-    def __call__(self, function: Callable[..., T], *arguments: Any) -> T:
-        """What a function of this package returns or raises, computed elsewhere."""
-        turn = self._enter(current_caller())
-        turn.came.wait()
-        worker = turn.worker
-        try:
-            for _ in range(_TRIES):
-                worker = worker or self._start()
-                try:
-                    result: T = worker.run(function, arguments, self._seconds, self._patience)
-                except _Gone:
-                    log.warning("a process that computes plans ended and is replaced")
-                else:
-                    return result
-                self._end(worker)
-                worker = None
-            raise Refused(503, "planner-unavailable", "Plans cannot be computed now.", retry_after=self._seconds)
-        except TimeoutError:
-            if worker is not None:
-                self._end(worker)
-                worker = None
-            self._metrics.count("thresher_plans_refused_total", reason="seconds")
-            raise self._too_expensive() from None
-        finally:
-            self._leave(turn, worker)
 
     @property
     def held(self) -> int:
-        """Requests that have a process or wait for one."""
-        with self._lock:
-            return self._held.total()
+        """How many requests have a process or wait for one."""
+        return self._places.open
 
-    def _enter(self, caller: bytes) -> _Turn:
-        """A place in the queue, or a refusal."""
-        with self._lock:
-            if self._held[caller] >= self._each:
-                refused = "caller", "Other plans of yours are being computed.", _OWN_SECONDS
-            elif self._held.total() >= self._most:
-                refused = "busy", "This server is busy with other plans.", self._seconds
-            else:
-                turn = _Turn(caller)
-                self._held[caller] += 1
-                self._waiting.append(turn)
-                self._call_next()
-                return turn
-        reason, message, wait = refused
-        self._metrics.count("thresher_plans_refused_total", reason=reason)
-        raise Refused(429, "planner-busy", message, hint="Wait as long as Retry-After says.", retry_after=wait)
+    def __call__(self, function: Callable[..., T], *arguments: Any) -> T:
+        """What a function of this package returns or raises, computed in another process."""
+        caller = current_caller()
+        with self._places.hold(caller):
+            worker = self._take(caller)
+            try:
+                for _ in range(_TRIES):
+                    worker = worker or self._start()
+                    try:
+                        result: T = worker.run(function, arguments, self._seconds, self._patience)
+                        return result
+                    except (_Gone, TimeoutError) as failure:
+                        self._end(worker)
+                        worker = None
+                        if isinstance(failure, TimeoutError):
+                            self._metrics.count("thresher_plans_refused_total", reason="seconds")
+                            raise self._too_expensive() from None
+                        log.warning("a process that computes plans ended and is replaced")
+                raise Refused(503, "planner-unavailable", "Plans cannot be computed now.", retry_after=self._seconds)
+            finally:
+                self._give_back(caller, worker)
 
-    def _leave(self, turn: _Turn, worker: _Worker | None) -> None:
-        with self._lock:
+    def _take(self, caller: bytes) -> _Worker | None:
+        """Wait for a process; None if it has to be started."""
+        turn = _Turn(caller)
+        with self._changed:
+            self._waiting.append(turn)
+            self._changed.wait_for(lambda: self._idle and self._next() is turn)
+            self._waiting.remove(turn)
+            self._running[caller] += 1
+            self._changed.notify_all()  # there may be another idle process for whoever is next now
+            return self._idle.pop()  # the one that was used last, so that others need not be started
+
+    def _next(self) -> _Turn | None:
+        """Whoever has waited longest, except callers that have their share of the processes."""
+        return next((turn for turn in self._waiting if self._running[turn.caller] < self._at_once), None)
+
+    def _give_back(self, caller: bytes, worker: _Worker | None) -> None:
+        with self._changed:
             self._idle.append(worker)
-            for counter in (self._held, self._running):
-                counter[turn.caller] -= 1
-                if not counter[turn.caller]:
-                    del counter[turn.caller]
-            self._call_next()
+            self._running[caller] -= 1
+            self._running += Counter()  # forgets callers that have none
+            self._changed.notify_all()
 
-    def _call_next(self) -> None:
-        """Give idle processes to whoever has waited longest and has not its share of them; the lock is held."""
-        for turn in tuple(self._waiting):
-            if not self._idle:
-                return
-            if self._running[turn.caller] < self._at_once:
-                self._waiting.remove(turn)
-                self._running[turn.caller] += 1
-                turn.worker = self._idle.pop()  # the one that was used last, so that others need not be started
-                turn.came.set()
+    def _busy(self, reason: str, message: str, wait: float) -> Refused:
+        self._metrics.count("thresher_plans_refused_total", reason=reason)
+        return Refused(429, "planner-busy", message, hint="Wait as long as Retry-After says.", retry_after=wait)
 
     def close(self) -> None:
         """End all processes."""
-        with self._lock:
+        with self._changed:
             self._closed = True
             alive, self._alive = self._alive, set()
         for worker in alive:
@@ -223,7 +211,7 @@ class Workers:
         except OSError as error:
             log.warning("no process can be started that computes plans: %s", error.strerror)
             raise Refused(503, "planner-unavailable", "Plans cannot be computed now.", retry_after=5) from None
-        with self._lock:
+        with self._changed:
             if not self._closed:
                 self._alive.add(worker)
                 return worker
@@ -231,7 +219,7 @@ class Workers:
         raise Refused(503, "planner-unavailable", "This server is about to stop.", retry_after=5)
 
     def _end(self, worker: _Worker) -> None:
-        with self._lock:
+        with self._changed:
             self._alive.discard(worker)
         with contextlib.suppress(OSError):
             worker.end()

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from jinja2 import Template
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from thresher.console.headers import cookie_name
-from thresher.console.pages.queries import RUNNING, progress
+from thresher.console.pages.queries import progress
 from thresher.console.ports import AnalystService
 from thresher.console.requests import Endpoint, PageRequest, TurnedAway, authenticate
 from thresher.console.shared_state import Console
-from thresher.errors import ThresherError
+from thresher.errors import ThresherError, Unauthorised
 from thresher.protocol.messages import QueryStatus
 from thresher.roles.coordinator.outlines import columns
 from thresher.roles.tokens import token_hash
+from thresher.server.event_streams import RUNNING, EventStream, events_of
+from thresher.server.problem import Refused
 from thresher.verbs.asking import function_of
 from thresher.verbs.query import query_from_dict
 from thresher.verbs.settings import settings_of
 
 _EVERY = 0.5
-_HEARTBEAT = 15.0
 _LONGEST_STREAM = 3600.0
 
 
@@ -102,57 +102,46 @@ def events(console: Console) -> Endpoint:
             # An event source cannot follow a redirect to a page; a status tells it to stop.
             return Response("Sign in again.", 401, media_type="text/plain")
         try:
-            await console.standings(request.query)
+            return await EventStream.begin(_messages(console, request, http))
+        except Refused:
+            raise
         except ThresherError:
             return Response("No such query.", 404, media_type="text/plain")
-
-        caller = token_hash(request.session.token)
-        console.streams.check(caller)  # while there still can be an answer that says no
-
-        async def stream() -> AsyncIterator[str]:
-            with console.streams.hold(caller):
-                async for message in _messages(console, request, http):
-                    yield message
-
-        return StreamingResponse(stream(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     return endpoint
 
 
-async def _messages(console: Console, request: PageRequest, http: Request) -> AsyncIterator[str]:
+def _messages(console: Console, request: PageRequest, http: Request) -> AsyncGenerator[bytes, None]:
     template = console.templates.get_template("watch_body.html")
     identifier = http.cookies.get(cookie_name(http), "")
-    last: QueryStatus | None = None
-    quiet, lived = 0.0, 0.0
-    while lived < _LONGEST_STREAM and not console.stopping():
-        if console.sessions.find(identifier, touch=False) is None:
-            return
-        try:
-            # A token that was revoked ends what it opened, this stream too.
-            if await console.callers(request.session.token) is None:
-                return
-            status = await console.standings(request.query)
-        except ThresherError:
-            status = None  # a store that is away for a moment; the page keeps what it shows
-        if status is not None:
-            if status != last:
-                last, quiet = status, 0.0
-                yield await run_in_threadpool(_progress, console, status, template, request.session.csrf)
-            if status.state not in RUNNING:
-                yield _event("end", {"state": status.state})
-                return
-        if quiet >= _HEARTBEAT:
-            quiet = 0.0
-            yield ": still here\n\n"
-        await asyncio.sleep(_EVERY)
-        quiet, lived = quiet + _EVERY, lived + _EVERY
+
+    async def look() -> tuple[str, QueryStatus]:
+        live = console.sessions.find(identifier, touch=False) is not None
+        if not live or await console.callers(request.session.token) is None:
+            raise Unauthorised("This session has ended, or its token was revoked.")
+        status = await console.standings(request.query)
+        return status.state, status
+
+    async def write(status: QueryStatus) -> bytes:
+        return await run_in_threadpool(_progress, console, status, template, request.session.csrf)
+
+    return events_of(
+        look,
+        write,
+        streams=console.streams,
+        caller=token_hash(request.session.token),
+        stopping=console.stopping,
+        every=_EVERY,
+        longest=_LONGEST_STREAM,
+    )
 
 
-def _progress(console: Console, status: QueryStatus, template: Template, csrf: str) -> str:
+def _progress(console: Console, status: QueryStatus, template: Template, csrf: str) -> bytes:
     content = _content(console, status)
     html = template.render({**content, "csrf": csrf})
-    return _event("progress", {"html": html, "said": content["said"], "state": status.state})
+    events = _event("progress", {"html": html, "said": content["said"], "state": status.state})
+    return events + _event("end", {"state": status.state}) if content["ended"] else events
 
 
-def _event(name: str, content: dict[str, object]) -> str:
-    return f"event: {name}\ndata: {json.dumps(content)}\n\n"
+def _event(name: str, content: dict[str, object]) -> bytes:
+    return f"event: {name}\ndata: {json.dumps(content)}\n\n".encode()

@@ -1,14 +1,15 @@
-"""What a store needs of its database, and how one is opened: SQLite files or PostgreSQL, by the same SQL.
+"""What a store needs of its database, and how one is opened: SQLite files or PostgreSQL, with the same SQL.
 
-SQL is written once, in the part that both understand, with two marks that the PostgreSQL side translates: `?` for a
-parameter and `WITHOUT ROWID` after a table. A batch of rows comes in as a relation named `given`, so that a thousand
-reports are a few statements and not a few thousand.
+SQL is written once, in the part that both understand. The PostgreSQL side translates two things: `?` for a parameter,
+and `WITHOUT ROWID` after a table. A batch of rows is passed as a relation named `given`, so that a thousand reports
+take a few statements and not a few thousand.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,45 +26,52 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 _POSTGRESQL = ("postgresql://", "postgres://")
 
 
-class Transaction(Protocol):
+class Transaction(ABC):
     """Statements that happen together or not at all."""
 
+    @abstractmethod
     def execute(self, sql: str, parameters: Sequence[Value] = ()) -> int:
         """Run a statement; the number of rows it changed."""
-        ...
 
+    @abstractmethod
     def fetch(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
         """Run a statement that returns rows."""
-        ...
 
     def execute_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> int:
         """Run a statement that reads `rows` from the relation `given`; the number of rows it changed."""
-        ...
+        return sum(self.execute(*part) for part in self._given(sql, columns, rows))
 
     def fetch_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> list[Row]:
         """Run a statement that reads `rows` from the relation `given` and returns rows."""
-        ...
+        return [row for part in self._given(sql, columns, rows) for row in self.fetch(*part)]
 
+    @staticmethod
+    @abstractmethod
+    def _given(
+        sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]
+    ) -> Iterator[tuple[str, list[Any]]]:
+        """The statement with `rows` as the relation `given`, in as many parts as the database needs; none for none."""
+
+    @abstractmethod
     def lock(self, *, shared: bool) -> None:
         """Wait for the store's one lock, and hold it until the transaction ends.
 
-        Guarantee: whoever holds it shared sees no round open or close; waiting for it is fair. What is read after
-        this call is not older than the lock.
+        Guarantee: no round opens or closes while it is held shared; waiting for it is fair. What is read after this
+        call is not older than the lock.
         """
-        ...
 
 
 class Database(Protocol):
     """One role's tables.
 
     Guarantee: when a `transaction()` block has ended without an error, its changes survive a crash of the process, the
-    machine or the database. When it ended with an error none of them is there, except that a connection lost during
-    the commit itself leaves open which of the two it is. Every error of a driver becomes `StoreUnavailable`, and the
-    next transaction starts afresh. Threads may share a database.
+    machine or the database. When it ended with an error, none of them is there; only after a connection was lost during
+    the commit itself, it may be either. Every error of a driver becomes `StoreUnavailable`, and the next transaction is
+    not affected. Threads may share a database.
     """
 
     def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
-        """Statements that happen together or not at all; with `write=False`, a view of one moment."""
+        """Statements that happen together or not at all; with `write=False`, all read the state of one moment."""
         ...
 
     def scrub(self) -> None:
@@ -71,7 +79,7 @@ class Database(Protocol):
         ...
 
     def claim(self) -> None:
-        """Be the only one that has claimed these tables, or fail."""
+        """Claim these tables for this process, or fail if another process has claimed them."""
         ...
 
     def close(self) -> None:
@@ -81,16 +89,16 @@ class Database(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What tells a store from others."""
+    """What identifies a store."""
 
     used: bool
     """Whether there are any tables."""
     id: str | None
-    """None where there are none, and for stores from before ids were kept."""
+    """None where there are no tables, and for stores from before ids were kept."""
 
 
 def look_at(where: str | Path, role: Role) -> Mark:
-    """Whose store is at a place, without changing anything there."""
+    """Which store is at a place; nothing is changed there."""
     if str(where).startswith(_POSTGRESQL):
         from thresher.roles.database import postgresql
 
@@ -134,7 +142,7 @@ class Store:
 
     @property
     def id(self) -> str:
-        """Of this store and of every copy of it; no other store has it."""
+        """The id of this store and of every copy of it; no other store has it."""
         with self._database.transaction(write=False) as transaction:
             [(id,)] = transaction.fetch("SELECT id FROM store_id")
             return str(id)
@@ -145,10 +153,10 @@ class Store:
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can be the name of anything stored: what cannot is not looked up, so no odd text meets SQL."""
+    """Whether a text can be the name of anything stored. Other texts are not looked up, so no odd text reaches SQL."""
     return _NAME.fullmatch(text) is not None
 
 
 def unavailable(reason: str, *, hint: str = "Try again in a moment.", lasting: bool = False) -> StoreUnavailable:
-    """The error of every store; the reason is ours, because a driver's message may quote a row."""
+    """The error of every store. The reason is in our words, because a driver's message may quote a row."""
     return StoreUnavailable(f"The database {reason}.", hint=f"Nothing was acknowledged. {hint}", lasting=lasting)

@@ -1,7 +1,7 @@
 """A store's tables have a version. Opening a store brings it to the newest one, step by step, in one transaction.
 
-A store also has an id, made with its tables and kept by every copy and backup of them: it tells a store that was
-restored from another one, or from one that is new and empty.
+A store also has an id, made with its tables and kept by every copy and backup of them. By its id, a store that was
+restored from a backup is known from another store, and from a new and empty one.
 """
 
 from __future__ import annotations

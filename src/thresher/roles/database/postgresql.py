@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +11,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import StoreUnavailable, require
-from thresher.roles.database.database import Kind, Mark, Row, Value, unavailable
+from thresher.roles.database.database import Kind, Mark, Row, Transaction, Value, unavailable
+from thresher.roles.database.idle_connections import IdleConnections
 
 if TYPE_CHECKING:
     import psycopg
 
 _CONNECT_SECONDS = 10
-_MOST_IDLE = 8
 _SETTINGS = {
     "synchronous_commit": "on",
     "default_transaction_isolation": "read committed",
@@ -46,11 +45,7 @@ class PostgreSQL:
         self._lock_number = _number(f"{schema} rounds")
         self._claim: psycopg.Connection[Row] | None = None
         self._claiming = threading.Lock()
-        self._idle: list[psycopg.Connection[Row]] = []
-        self._inherited: list[psycopg.Connection[Row]] = []
-        self._guard = threading.Lock()
-        self._process = os.getpid()
-        self._closed = False
+        self._idle: IdleConnections[psycopg.Connection[Row]] = IdleConnections()
         if create:
             self._create_schema()
 
@@ -67,13 +62,13 @@ class PostgreSQL:
         except BaseException as error:
             self._end(connection, error)
             raise
-        self._keep(connection)
+        self._idle.keep(connection)
 
     def scrub(self) -> None:
-        """Nothing: reports are deleted by dropping their tables, and PostgreSQL removes the files of those at once."""
+        """Do nothing: reports are deleted by dropping their tables, whose files PostgreSQL removes at once."""
 
     def claim(self) -> None:
-        """See `Database`. A lock of a session: PostgreSQL gives it back when this process ends, however it ends."""
+        """See `Database`. PostgreSQL releases this lock of a session when this process ends, however it ends."""
         with self._claiming:
             if self._claim is not None:
                 try:
@@ -82,8 +77,7 @@ class PostgreSQL:
                 except self._psycopg.Error:  # the database was restarted, and the lock went with the connection
                     self._claim.close()
                     self._claim = None
-            if self._closed:
-                raise unavailable("is closed")
+            self._idle.check_open()
             connection = self._connect()
             transaction = PostgreSQLTransaction(connection, self._psycopg.Error, self._lock_number)
             try:
@@ -97,27 +91,27 @@ class PostgreSQL:
 
     def close(self) -> None:
         """Close all connections."""
-        self._closed = True
-        self._drop_idle()
+        self._idle.close()
         if self._claim is not None:
             with contextlib.suppress(self._psycopg.Error):
-                # Now, for whoever comes next: that a connection was closed, the database notices when it gets to it.
+                # So that another process can claim at once: the database notices a closed connection only later.
                 self._claim.execute("SELECT pg_advisory_unlock_all()")
             self._claim.close()
 
     def _begin(self, write: bool) -> psycopg.Connection[Row]:
-        """A connection with an open transaction. An idle one may have been lost; then a new one is made."""
+        """A connection with an open transaction. If an idle connection was lost, a new one is made."""
         begin = "BEGIN" if write else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
         while True:
-            connection, fresh = self._take()
+            idle = self._idle.take()
+            connection = idle or self._connect()
             try:
                 connection.execute(begin)
                 return connection
             except self._psycopg.Error as error:
                 connection.close()
-                if fresh:
+                if idle is None:
                     raise unavailable(_reason(error)) from None
-                self._drop_idle()  # what cost one connection its server has probably cost the others theirs
+                self._idle.drop()  # a server that ended this connection has probably ended the others too
 
     def _end(self, connection: psycopg.Connection[Row], error: BaseException) -> None:
         """Undo what an error has interrupted. After an error of the database the connection is not used again."""
@@ -129,34 +123,10 @@ class PostgreSQL:
         except self._psycopg.Error:
             connection.close()
         else:
-            self._keep(connection)
-
-    def _take(self) -> tuple[psycopg.Connection[Row], bool]:
-        if self._closed:
-            raise unavailable("is closed")
-        with self._guard:
-            if self._process != os.getpid():
-                # Kept from being closed: the parent still uses them.
-                self._inherited, self._idle, self._process = self._idle, [], os.getpid()
-            if self._idle:
-                return self._idle.pop(), False
-        return self._connect(), True
-
-    def _keep(self, connection: psycopg.Connection[Row]) -> None:
-        with self._guard:
-            if len(self._idle) < _MOST_IDLE and not self._closed:
-                self._idle.append(connection)
-                return
-        connection.close()
-
-    def _drop_idle(self) -> None:
-        with self._guard:
-            dropped, self._idle = self._idle, []
-        for connection in dropped:
-            connection.close()
+            self._idle.keep(connection)
 
     def _connect(self) -> psycopg.Connection[Row]:
-        # Nothing is prepared: a plan made for a round's tables while they were empty would be kept while they grow.
+        # No statement is prepared: a plan made while a round's tables were empty would be used when they are large.
         settings = {"search_path": self.schema, **_SETTINGS}
         try:
             connection: psycopg.Connection[Row] = self._psycopg.connect(
@@ -184,13 +154,13 @@ class PostgreSQL:
     def _create_schema(self) -> None:
         with self.transaction() as transaction:
             transaction.lock(shared=False)
-            # Looked up first: an account may use a schema that was made for it, and not be allowed to make one.
+            # Looked up first, because an account that may use a schema may not be allowed to make one.
             if not transaction.fetch("SELECT 1 FROM pg_namespace WHERE nspname = ?", (self.schema,)):
                 transaction.execute(f'CREATE SCHEMA "{self.schema}"')
 
 
 def look_at(address: str, schema: str) -> Mark:
-    """Whose store is in a schema, which stays as it is."""
+    """Which store is in a schema; nothing is changed there."""
     with (
         contextlib.closing(PostgreSQL(address, schema, create=False)) as database,
         database.transaction(write=False) as transaction,
@@ -201,7 +171,7 @@ def look_at(address: str, schema: str) -> Mark:
     return Mark(used=bool(tables), id=str(found[0][0]) if found else None)
 
 
-class PostgreSQLTransaction:
+class PostgreSQLTransaction(Transaction):
     """See `Transaction`."""
 
     def __init__(self, connection: psycopg.Connection[Row], errors: type[Exception], lock_number: int) -> None:
@@ -224,25 +194,27 @@ class PostgreSQLTransaction:
         """See `Transaction`."""
         return self.run(sql, parameters).fetchall()
 
-    def execute_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> int:
-        """See `Transaction`."""
-        return self.execute(*_with_rows(sql, columns, rows)) if rows else 0
-
-    def fetch_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> list[Row]:
-        """See `Transaction`."""
-        return self.fetch(*_with_rows(sql, columns, rows)) if rows else []
-
     def lock(self, *, shared: bool) -> None:
         """See `Transaction`.
 
-        An advisory lock: a lock on a row that is shared all the time may never come free for the one who closes.
+        An advisory lock is fair. A row lock that others share all the time might never be free for closing a round.
         """
         kind = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
         self.run(f"SELECT {kind}(?)", (self._lock_number,))
 
+    @staticmethod
+    def _given(
+        sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]
+    ) -> Iterator[tuple[str, list[Any]]]:
+        """See `Transaction`. The rows are one array for each column."""
+        if rows:
+            arrays = ", ".join(f"?::{kind}[]" for kind in columns.values())
+            given = f"WITH given ({', '.join(columns)}) AS (SELECT * FROM unnest({arrays}))"  # noqa: S608
+            yield f"{given} {sql}", [list(column) for column in zip(*rows, strict=True)]
+
 
 def _number(name: str) -> int:
-    """Advisory locks are shared by all that use the database: a 64-bit number of our own, made of a name."""
+    """The 64-bit number of an advisory lock, made from a name: all users of a database share these numbers."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
 
 
@@ -251,15 +223,8 @@ def _translated(sql: str) -> Any:
     return sql.replace("?", "%s").replace(" WITHOUT ROWID", "")
 
 
-def _with_rows(sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> tuple[str, list[Any]]:
-    """A statement with its rows as one array a column."""
-    arrays = ", ".join(f"?::{kind}[]" for kind in columns.values())
-    given = f"WITH given ({', '.join(columns)}) AS (SELECT * FROM unnest({arrays}))"  # noqa: S608
-    return f"{given} {sql}", [list(column) for column in zip(*rows, strict=True)]
-
-
-# What the server or the driver says when a connection cannot be made, what that means, and what to do. There is no
-# SQLSTATE then. Those that come first are found first.
+# When a connection cannot be made there is no SQLSTATE, only a message of the server or the driver: a pattern of it,
+# what it means, and what to do. The first pattern that matches counts.
 _REFUSALS: tuple[tuple[str, str, str], ...] = (
     (r"password authentication failed", "refuses this account with this password", "Check account and password."),
     (r"no password supplied", "wants a password", "Set PGPASSWORD, or write a password file or a service file."),
@@ -283,7 +248,7 @@ _AWAY: tuple[tuple[str, str], ...] = (
 
 
 def _not_connected(error: Exception) -> StoreUnavailable:
-    """Why a connection could not be made, without the driver's words: they may quote the address with its password."""
+    """Why a connection could not be made. The driver's message is left out: it may quote the address with password."""
     words = str(error)
     for pattern, reason, hint in _REFUSALS:
         if re.search(pattern, words):
@@ -297,7 +262,7 @@ def _not_connected(error: Exception) -> StoreUnavailable:
 
 
 def _reason(error: Exception) -> str:
-    """Why, without the driver's words: they may quote a row, or the address with its password."""
+    """Why a statement failed. The driver's message is left out: it may quote a row, or the address with password."""
     state = getattr(error, "sqlstate", None)
     if state is None:
         return "cannot be reached"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import threading
 import time
@@ -12,11 +11,11 @@ from pathlib import Path
 
 from thresher.errors import StoreUnavailable
 from thresher.files import create_empty
-from thresher.roles.database.database import Kind, Mark, Row, Value, unavailable
+from thresher.roles.database.database import Kind, Mark, Row, Transaction, Value, unavailable
+from thresher.roles.database.idle_connections import IdleConnections
 
 _WAIT = 30.0
 _PAUSE = 0.01
-_MOST_IDLE = 8  # readers; of writers there is never more than one
 _CACHE_KIB = {True: 65_536, False: 4_096}  # what one writer or one reader may keep of the file in memory
 _MOST_PARAMETERS = 20_000  # SQLite's own limit is 32,766
 # Full: a commit is on the disk when it returns. secure_delete: what is deleted is overwritten with zeros.
@@ -40,10 +39,11 @@ class SQLite:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._writing = threading.Lock()
-        self._idle: dict[bool, list[sqlite3.Connection]] = {True: [], False: []}  # those that write, and the others
-        self._inherited: list[sqlite3.Connection] = []
-        self._process = os.getpid()
-        self._closed = False
+        # By whether they write: writers take turns, so there is never more than one of those.
+        self._idle: dict[bool, IdleConnections[sqlite3.Connection]] = {
+            True: IdleConnections(),
+            False: IdleConnections(),
+        }
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             create_empty(path)
@@ -75,50 +75,32 @@ class SQLite:
                 raise unavailable("is in use, and what was deleted is not overwritten yet")
 
     def claim(self) -> None:
-        """Nothing: the file is in a data directory, which one process has locked."""
+        """Do nothing: the file is in a data directory, which one process has locked."""
 
     def close(self) -> None:
         """Close all connections."""
-        self._closed = True
         for idle in self._idle.values():
-            while idle:
-                idle.pop().close()
+            idle.close()
 
     @contextlib.contextmanager
     def _connection(self, write: bool) -> Iterator[sqlite3.Connection]:
-        """A connection for one transaction; after an error it is not used again."""
-        if self._closed:
-            raise unavailable("is closed")
-        if self._process != os.getpid():
-            # Kept from being closed: the parent still uses them.
-            self._inherited, self._process = [*self._idle[True], *self._idle[False]], os.getpid()
-            self._idle = {True: [], False: []}
+        """A connection for one transaction. After an error of the database it is not used again."""
         idle = self._idle[write]
-        try:
-            connection = idle.pop()
-        except IndexError:
-            connection = self._connect(write)
+        connection = idle.take() or self._connect(write)
         try:
             yield connection
         except StoreUnavailable:
             connection.close()
             raise
         except BaseException:
-            self._keep(connection, idle)
+            idle.keep(connection)
             raise
-        self._keep(connection, idle)
-
-    def _keep(self, connection: sqlite3.Connection, idle: list[sqlite3.Connection]) -> None:
-        """For the next transaction; not too many, since each has a cache."""
-        if len(idle) < _MOST_IDLE and not self._closed:
-            idle.append(connection)
-        else:
-            connection.close()
+        idle.keep(connection)
 
     def _connect(self, write: bool) -> sqlite3.Connection:
         try:
             connection = sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode=rw",
+                _address(self.path),
                 uri=True,
                 timeout=_WAIT,
                 isolation_level=None,
@@ -141,13 +123,12 @@ class SQLite:
 
 
 def look_at(path: Path) -> Mark:
-    """Whose store is in a file, which stays as it is, apart from what its write-ahead log holds already."""
+    """Which store is in a file. Nothing is changed, except that SQLite may move its write-ahead log into the file."""
     try:
         if not path.is_file() or not path.stat().st_size:
             return Mark(used=False, id=None)
-        # Not read-only: such a connection would leave the companions of the file behind.
-        address = f"{path.absolute().as_uri()}?mode=rw"
-        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=_WAIT)) as connection:
+        # Not read-only: such a connection would leave the files of the write-ahead log behind.
+        with contextlib.closing(sqlite3.connect(_address(path), uri=True, timeout=_WAIT)) as connection:
             tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             found = connection.execute("SELECT id FROM store_id").fetchone() if "store_id" in tables else None
     except sqlite3.Error as error:
@@ -157,7 +138,7 @@ def look_at(path: Path) -> Mark:
     return Mark(used=bool(tables), id=None if found is None else str(found[0]))
 
 
-class SQLiteTransaction:
+class SQLiteTransaction(Transaction):
     """See `Transaction`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -190,30 +171,29 @@ class SQLiteTransaction:
             self._failed = True
             raise unavailable(_reason(error)) from None
 
-    def execute_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> int:
-        """See `Transaction`."""
-        return sum(self.execute(*part) for part in _parts(sql, columns, rows))
-
-    def fetch_given(self, sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> list[Row]:
-        """See `Transaction`."""
-        return [row for part in _parts(sql, columns, rows) for row in self.fetch(*part)]
-
     def lock(self, *, shared: bool) -> None:
         """See `Transaction`. A transaction that writes has the file to itself from its start."""
 
+    @staticmethod
+    def _given(
+        sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]
+    ) -> Iterator[tuple[str, list[Value]]]:
+        """See `Transaction`. The rows are written out as VALUES."""
+        size = _MOST_PARAMETERS // len(columns)
+        marks = f"({', '.join('?' * len(columns))})"
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            given = f"WITH given ({', '.join(columns)}) AS (VALUES {', '.join([marks] * len(part))})"
+            yield f"{given} {sql}", [value for row in part for value in row]
 
-def _parts(sql: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[Value]]) -> Iterator[tuple[str, list[Value]]]:
-    """A statement with its rows written out as VALUES, in as many parts as SQLite's limit asks for."""
-    size = _MOST_PARAMETERS // len(columns)
-    marks = f"({', '.join('?' * len(columns))})"
-    for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        values = ", ".join([marks] * len(part))
-        yield f"WITH given ({', '.join(columns)}) AS (VALUES {values}) {sql}", [value for row in part for value in row]
+
+def _address(path: Path) -> str:
+    """Opens a file to read and write, and makes none."""
+    return f"{path.absolute().as_uri()}?mode=rw"
 
 
 def _code(error: sqlite3.Error) -> int:
-    """SQLite's code without what it adds on the circumstances; 0 if it gave none."""
+    """SQLite's primary error code; 0 if there is none."""
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF
 
