@@ -213,7 +213,7 @@ class Plan:
         """A card for people: the plan, its guarantee, what will be seen, and the paper's rule for comparison."""
         paper = self.versus_paper()
         rounds = "one round" if self.rounds == 1 else f"each of {self.rounds} rounds"
-        errors = ", ".join(f"{self.relative_error(size):.2g} of a bucket of {size:,}" for size in (1_000, 100_000))
+        errors = [f"{100 * self.relative_error(size):.2g} % for a bucket of {size:,} units" for size in (1_000, 100_000)]
         lines = [
             "Thresher plan",
             f"  sample      {self.sampling_rate:.4g} of all units, in {rounds} (exactly {self.sampling_rate!r})",
@@ -221,7 +221,7 @@ class Plan:
             f"  guarantee   {self.promise()}",
             f"  seen        with 95 % probability: buckets of {self.smallest_visible(0.95):,} units or more",
             f"              with 50 % probability: buckets of {self.smallest_visible(0.5):,}",
-            f"  error       typically {errors}",
+            f"  error       typically {errors[0]}, {errors[1]}",
             f"  the paper   for the same target: rate {paper.sampling_rate:.4g}, threshold {paper.threshold}, sees "
             f"{paper.smallest_visible:,} ({paper.best_alpha_visible:,} at best);",
             f"              this plan samples {paper.rate_factor:.2g} times as many units and sees buckets "
