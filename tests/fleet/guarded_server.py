@@ -5,10 +5,12 @@ import contextlib
 import socket
 import threading
 from dataclasses import dataclass
+from unittest import mock
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from thresher.server.connections import configured, guarded
+from thresher.server.connections import configured
 from thresher.server.door import Door
 from thresher.server.limits import Limits
 from thresher.server.metrics import Metrics
@@ -50,21 +52,19 @@ async def _hello(scope, receive, send):
 
 
 @contextlib.contextmanager
-def guarding(base: type | None = None, *, trusted=(), app=_hello, tls=None, most=None, **limits):
-    """Serve behind a door with these limits, with one of uvicorn's two classes."""
+def guarding(*, trusted=(), app=_hello, tls=None, most=None, **limits):
+    """Serve behind a door with these limits."""
     metrics, received = Metrics(), []
     door = Door(Limits(**limits), metrics, trusted=trusted, most=most)
     files = {} if tls is None else {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
     config = uvicorn.Config(app, log_config=None, lifespan="off", ws="none", **files)
     configured(config, door)
-    if base is not None:
+    feed = HttpToolsProtocol.data_received
 
-        class Feeding(base):
-            def data_received(self, data):
-                received.append(len(data))
-                super().data_received(data)
+    def feeding(self, data):
+        received.append(len(data))
+        feed(self, data)
 
-        config.http_protocol_class = guarded(Feeding, door)
     server = uvicorn.Server(config)
     ready, holder = threading.Event(), {}
 
@@ -92,7 +92,8 @@ def guarding(base: type | None = None, *, trusted=(), app=_hello, tls=None, most
     thread.start()
     try:
         assert ready.wait(60)
-        yield Guarded(holder["port"], door, metrics, holder["loop"], received)
+        with mock.patch.object(HttpToolsProtocol, "data_received", feeding):
+            yield Guarded(holder["port"], door, metrics, holder["loop"], received)
     finally:
         holder["loop"].call_soon_threadsafe(holder["stop"].set)
         thread.join(60)

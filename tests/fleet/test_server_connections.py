@@ -9,8 +9,6 @@ import threading
 import pytest
 from guarded_server import answer, guarding, until_closed
 from test_server_running import certificate
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from thresher.errors import InvalidSetting
 from thresher.server.door import Door
@@ -20,7 +18,6 @@ from thresher.server.rare_log import Seldom
 
 KIB = 1024
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-both = pytest.mark.parametrize("base", [HttpToolsProtocol, H11Protocol], ids=["httptools", "h11"])
 
 
 def send_all(connection: socket.socket, data: bytes) -> None:
@@ -47,23 +44,20 @@ def served(server, address: str = "127.0.0.1") -> bool:
     ],
     ids=["value", "url", "many", "folded", "method", "lines"],
 )
-@both
-def test_a_head_without_an_end_is_cut_off_before_the_parser_has_it(base, endless):
-    with guarding(base) as server, server.connect() as hostile:
+def test_a_head_without_an_end_is_cut_off_before_the_parser_has_it(endless):
+    with guarding() as server, server.connect() as hostile:
         send_all(hostile, endless)
         said = until_closed(hostile)
         assert not said or said.startswith((b"HTTP/1.1 431 ", b"HTTP/1.1 400 "))
-        if base is HttpToolsProtocol:
-            assert sum(server.received) <= 20 * KIB  # h11 has a limit of its own, and counts what it was given whole
+        assert sum(server.received) <= 20 * KIB
         assert served(server)
 
 
-@both
-def test_the_limit_of_a_head_is_exact(base):
+def test_the_limit_of_a_head_is_exact():
     start, end = b"GET / HTTP/1.1\r\nHost: x\r\nX: ", b"\r\n\r\n"
     for length, served_ in ((16 * KIB, True), (16 * KIB + 1, False)):
         head = start + b"a" * (length - len(start) - len(end)) + end
-        with guarding(base) as server, server.connect() as connection:
+        with guarding() as server, server.connect() as connection:
             send_all(connection, head)
             if served_:
                 assert answer(connection).startswith(b"HTTP/1.1 200")
@@ -72,7 +66,7 @@ def test_the_limit_of_a_head_is_exact(base):
 
 
 def test_a_head_in_small_pieces_is_cut_off_too():
-    with guarding(HttpToolsProtocol) as server, server.connect() as hostile:
+    with guarding() as server, server.connect() as hostile:
         hostile.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with contextlib.suppress(ConnectionError):
             hostile.sendall(b"GET / HTTP/1.1\r\nX: ")
@@ -83,11 +77,10 @@ def test_a_head_in_small_pieces_is_cut_off_too():
         assert server.closed("head-bytes") == 1
 
 
-@both
-def test_a_long_head_that_ends_in_time_is_served_again_and_again(base):
+def test_a_long_head_that_ends_in_time_is_served_again_and_again():
     """The count starts anew with every request, also where requests come in one piece."""
     long = b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * (15 * KIB) + b"\r\n\r\n"
-    with guarding(base) as server, server.connect() as connection:
+    with guarding() as server, server.connect() as connection:
         for _ in range(3):
             connection.sendall(long)
             assert answer(connection).startswith(b"HTTP/1.1 200")
@@ -98,7 +91,7 @@ def test_a_long_head_that_ends_in_time_is_served_again_and_again(base):
 
 
 def test_a_body_is_not_counted_as_a_head_nor_what_follows_it():
-    with guarding(HttpToolsProtocol) as server, server.connect() as connection:
+    with guarding() as server, server.connect() as connection:
         body = b"POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + b"b" * 100_000
         for _ in range(3):
             connection.sendall(body + GET)
@@ -116,10 +109,9 @@ def test_a_body_is_not_counted_as_a_head_nor_what_follows_it():
     ids=["extension", "trailer"],
 )
 @pytest.mark.slow
-@both
-def test_what_surrounds_chunks_has_the_bodys_time_and_no_more(base, endless, monkeypatch):
+def test_what_surrounds_chunks_has_the_bodys_time_and_no_more(endless, monkeypatch):
     monkeypatch.setattr("thresher.server.connections._GRACE_SECONDS", 0.0)
-    with guarding(base, body_seconds=0.2) as server, server.connect() as hostile:
+    with guarding(body_seconds=0.2) as server, server.connect() as hostile:
         hostile.sendall(endless)
         until_closed(hostile)
         assert server.closed("body-seconds") == 1
@@ -132,14 +124,12 @@ CHUNKED = b"POST /slow HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n
 @pytest.mark.parametrize(
     "endless", [b"1;" + b"a" * (256 * KIB), b"0\r\nX: " + b"a" * (256 * KIB)], ids=["extension", "trailer"]
 )
-@both
-def test_what_surrounds_chunks_is_no_longer_than_a_head(base, endless):
+def test_what_surrounds_chunks_is_no_longer_than_a_head(endless):
     """A parser that keeps such a line whole copies it with every piece that comes: quadratic time."""
-    with guarding(base) as server, server.connect() as hostile:
+    with guarding() as server, server.connect() as hostile:
         send_all(hostile, CHUNKED + endless)
         until_closed(hostile)
-        if base is HttpToolsProtocol:
-            assert sum(server.received) <= 64 * KIB and server.closed("around-body") == 1
+        assert sum(server.received) <= 64 * KIB and server.closed("around-body") == 1
         assert served(server)
 
 
@@ -154,8 +144,7 @@ INNER = b"GET /inner HTTP/1.1\r\nHost: x\r\n\r\n"
 @pytest.mark.parametrize("cut", [True, False], ids=["in two", "in one"])
 @pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
 @pytest.mark.parametrize("upgrade", UPGRADES, ids=["foo", "h2c", "websocket"])
-@both
-def test_a_request_that_asks_for_another_protocol_is_read_as_if_it_did_not(base, upgrade, chunked, cut, caplog):
+def test_a_request_that_asks_for_another_protocol_is_read_as_if_it_did_not(upgrade, chunked, cut, caplog):
     """Its body is its body and never the next request, and a request that follows it is answered."""
     seen = []
 
@@ -172,7 +161,7 @@ def test_a_request_that_asks_for_another_protocol_is_read_as_if_it_did_not(base,
     body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(INNER), INNER) if chunked else INNER
     head = b"POST /outer HTTP/1.1\r\nHost: x\r\n" + upgrade + length + b"\r\n"
     follows = b"GET /next HTTP/1.1\r\nHost: x\r\n" + upgrade + b"\r\n" + GET
-    with guarding(base, app=app) as server, server.connect() as connection:
+    with guarding(app=app) as server, server.connect() as connection:
         connection.sendall(head if cut else head + body + follows)
         if cut:
             while not server.received:
@@ -202,10 +191,9 @@ def test_a_request_that_asks_for_another_protocol_is_read_as_if_it_did_not(base,
         b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\nnot a number\r\n",
     ],
 )
-@both
-def test_no_request_is_an_error_of_ours(base, odd, caplog):
+def test_no_request_is_an_error_of_ours(odd, caplog):
     """Whatever it is, and whatever follows it: no traceback is written for it."""
-    with guarding(base) as server:
+    with guarding() as server:
         for more in (b"", b"A" * 1000, GET, b"\0" * 20_000):
             with server.connect() as hostile:
                 send_all(hostile, odd + more)
@@ -215,8 +203,7 @@ def test_no_request_is_an_error_of_ours(base, odd, caplog):
     assert not [record for record in caplog.records if record.levelno > logging.WARNING or record.exc_info]
 
 
-@both
-def test_a_body_that_breaks_off_in_the_middle_of_an_answer_ends_it_without_a_second_one(base, caplog):
+def test_a_body_that_breaks_off_in_the_middle_of_an_answer_ends_it_without_a_second_one(caplog):
     begun = threading.Event()
 
     async def app(scope, receive, send):
@@ -226,7 +213,7 @@ def test_a_body_that_breaks_off_in_the_middle_of_an_answer_ends_it_without_a_sec
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    with guarding(base, app=app) as server, server.connect() as hostile:
+    with guarding(app=app) as server, server.connect() as hostile:
         hostile.sendall(CHUNKED)
         assert begun.wait(60)
         hostile.sendall(b"not a number\r\n")
@@ -247,31 +234,25 @@ def test_many_chunks_with_extensions_are_one_body_and_trailers_are_no_headers():
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
         await send({"type": "http.response.body", "body": b"hello"})
 
-    with guarding(HttpToolsProtocol, app=app) as server, server.connect() as connection:
+    with guarding(app=app) as server, server.connect() as connection:
         chunk = b"a;" + b"e" * (3 * KIB) + b"\r\n" + b"0123456789" + b"\r\n"
         connection.sendall(CHUNKED + chunk * 40 + b"0\r\nAuthorization: Bearer later\r\n\r\n")
         assert answer(connection).startswith(b"HTTP/1.1 200")
     assert seen == [(400, [b"host", b"transfer-encoding"])]
 
 
-@both
 @pytest.mark.parametrize("sent", [b"", b"\r\n", b"GET / HTTP/1.1\r\nX: "], ids=["nothing", "line", "half"])
 @pytest.mark.slow
-def test_a_head_that_does_not_come_is_not_waited_for(base, sent):
-    with guarding(base, head_seconds=0.2) as server, server.connect() as slow:
+def test_a_head_that_does_not_come_is_not_waited_for(sent):
+    with guarding(head_seconds=0.2) as server, server.connect() as slow:
         slow.sendall(sent)
-        said = until_closed(slow)  # a timeout of the socket if it stays open
-        if base is H11Protocol and sent == b"\r\n":
-            assert said.startswith(b"HTTP/1.1 400")  # that parser takes no empty line before a request
-        else:
-            assert said == b"" and server.closed("head-seconds") == 1
+        assert until_closed(slow) == b"" and server.closed("head-seconds") == 1  # a timeout if it stays open
         assert served(server)
 
 
 @pytest.mark.slow
-@both
-def test_a_second_head_that_does_not_come_is_not_waited_for(base):
-    with guarding(base, head_seconds=0.2) as server, server.connect() as slow:
+def test_a_second_head_that_does_not_come_is_not_waited_for():
+    with guarding(head_seconds=0.2) as server, server.connect() as slow:
         slow.sendall(GET)
         answer(slow)
         slow.sendall(b"GET / HTTP/1.1\r\nX: ")
@@ -280,10 +261,9 @@ def test_a_second_head_that_does_not_come_is_not_waited_for(base):
 
 
 @pytest.mark.slow
-@both
-def test_a_body_that_does_not_come_is_not_waited_for(base, monkeypatch):
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
     monkeypatch.setattr("thresher.server.connections._GRACE_SECONDS", 0.0)
-    with guarding(base, body_seconds=0.2) as server, server.connect() as slow:
+    with guarding(body_seconds=0.2) as server, server.connect() as slow:
         slow.sendall(b"POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
         assert until_closed(slow) == b""
         assert server.closed("body-seconds") == 1
@@ -291,7 +271,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(base, monkeypatch):
 
 
 def test_a_refused_body_that_goes_on_is_not_read_for_ever():
-    with guarding(HttpToolsProtocol) as server, server.connect() as hostile:
+    with guarding() as server, server.connect() as hostile:
         hostile.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n")
         assert answer(hostile).startswith(b"HTTP/1.1 200")  # sent before the body has come
         with pytest.raises(ConnectionError):
@@ -303,7 +283,7 @@ def test_a_refused_body_that_goes_on_is_not_read_for_ever():
 
 @pytest.mark.slow
 def test_an_answer_that_nobody_takes_is_given_up():
-    with guarding(HttpToolsProtocol, stall_seconds=0.2) as server:
+    with guarding(stall_seconds=0.2) as server:
         hostile = socket.socket()
         hostile.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         with hostile:
@@ -316,7 +296,7 @@ def test_an_answer_that_nobody_takes_is_given_up():
 
 
 def test_an_address_holds_so_many_connections_and_others_are_served():
-    with guarding(HttpToolsProtocol, connections_per_address=5) as server, contextlib.ExitStack() as held:
+    with guarding(connections_per_address=5) as server, contextlib.ExitStack() as held:
         for _ in range(5):
             half = held.enter_context(server.connect("127.0.0.2"))
             half.sendall(b"GET / HTTP/1.1\r\nX: ")

@@ -213,7 +213,9 @@ class Plan:
         """A card for people: the plan, its guarantee, what will be seen, and the paper's rule for comparison."""
         paper = self.versus_paper()
         rounds = "one round" if self.rounds == 1 else f"each of {self.rounds} rounds"
-        errors = [f"{100 * self.relative_error(size):.2g} % for a bucket of {size:,} units" for size in (1_000, 100_000)]
+        errors = [
+            f"{100 * self.relative_error(size):.2g} % for a bucket of {size:,} units" for size in (1_000, 100_000)
+        ]
         lines = [
             "Thresher plan",
             f"  sample      {self.sampling_rate:.4g} of all units, in {rounds} (exactly {self.sampling_rate!r})",

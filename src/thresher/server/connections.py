@@ -1,6 +1,6 @@
 """What one connection may use before any route is asked: bytes of a head, seconds for head, body and answer.
 
-uvicorn reads requests with the class that `guarded` makes. It closes a connection
+uvicorn reads requests with the class of this module, which closes a connection
 
 - whose request line and headers are longer than `Limits.head_bytes`: the parser never sees more of them,
 - whose head takes longer than `head_seconds`, or whose body takes longer than `body_seconds`,
@@ -16,6 +16,10 @@ import functools
 import math
 from typing import Any, Final
 
+import httptools
+from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
 from thresher.server.door import Door, Guest
 from thresher.server.limits import KIB
 from thresher.server.problem import Refused, answer_of
@@ -30,11 +34,20 @@ _GRACE_SECONDS: Final = 5.0
 _BETWEEN, _HEAD, _BODY = range(3)
 
 
-class _Guarded(Guest):
-    """What is added to both of uvicorn's classes; `guarded` puts it in front of one of them."""
+class GuardedProtocol(Guest, HttpToolsProtocol):
+    """One connection, behind the door. httptools' parser itself has no limit for a head."""
 
-    door: Door
     cycle: Any
+    """The request that is answered now or was answered last; None before the first."""
+
+    def __init__(self, door: Door, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.door = door
+        self.parser = _Parser(self)
+        self._phase = _BETWEEN
+        self._completed = False
+        # Bytes: of the head that is read now, of a body after its answer, and around the content of a body.
+        self._head = self._drained = self._around = 0
 
     def at_work(self) -> bool:
         """Whether a request is being answered."""
@@ -46,17 +59,17 @@ class _Guarded(Guest):
             self.door.succeed(self.arriving, self)
             self.arriving = None
         if self.door.enter(self, transport):
-            super().connection_made(transport)  # type: ignore[misc]
+            super().connection_made(transport)
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
         self.door.leave(self)
-        if self.cycle is not None or getattr(self, "flow", None) is not None:  # uvicorn had it
-            super().connection_lost(error)  # type: ignore[misc]
+        if self.cycle is not None or self.flow is not None:  # uvicorn had it
+            super().connection_lost(exc)
 
-    def send_400_response(self, message: str) -> None:
+    def send_400_response(self, msg: str) -> None:
         """Say that a request cannot be read, unless an answer is on its way; then close the connection."""
-        answering = bool(getattr(self, "pipeline", None))
+        answering = bool(self.pipeline)
         if self.at_work():
             answering = answering or self.cycle.response_started
             self.cycle.disconnected = True  # what its route still sends goes nowhere
@@ -64,58 +77,29 @@ class _Guarded(Guest):
         if answering:
             self.transport.close()
         else:
-            super().send_400_response(message)  # type: ignore[misc]
+            super().send_400_response(msg)
 
     def pause_writing(self) -> None:
         """The client does not take what it is sent."""
         self.stalled = self.door.now() + self.door.limits.stall_seconds
-        super().pause_writing()  # type: ignore[misc]
+        super().pause_writing()
 
     def resume_writing(self) -> None:
         """The client goes on."""
         self.stalled = math.inf
-        super().resume_writing()  # type: ignore[misc]
-
-    def _awaits_head(self) -> None:
-        """Something of the next request has come: the rest of its head must follow."""
-        self.expect("head-seconds", self.door.now() + self.door.limits.head_seconds)
-
-    def _awaits_body(self) -> None:
-        self.door.waiting.pop(self, None)
-        self.expect("body-seconds", self.door.now() + self.door.limits.body_seconds + _GRACE_SECONDS)
-
-    def _has_all(self) -> None:
-        self.door.waiting.pop(self, None)
-        self.due = math.inf
-
-
-class _HttpTools(_Guarded):
-    """In front of uvicorn's class on httptools, whose parser itself has no limit for a head."""
-
-    _phase = _BETWEEN
-    _head = 0
-    _drained = 0
-    _around = 0
-    _completed = False
-    parser: Any
-    headers: Any
-    url: bytes
-
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        self.parser = _parser()(self)
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, a little at a time while it reads a head."""
         if self._phase == _BETWEEN and self.due == math.inf:
-            self._awaits_head()
+            self._await_head()
         start = 0
         while start < len(data) and not self.transport.is_closing():
             before, self._completed = self._phase, False
             room = _BODY_PIECE if before == _BODY else min(_PIECE, self.door.limits.head_bytes - self._head)
             piece = data[start : start + room]
             start += len(piece)
-            super().data_received(piece)  # type: ignore[misc]
+            super().data_received(piece)
             if self.transport.is_closing():
                 return  # it was refused, and there may be no request
             if self._phase == _BODY:
@@ -129,7 +113,11 @@ class _HttpTools(_Guarded):
             elif self._is_too_long(len(piece)):
                 return
         if self._phase == _HEAD and self.due == math.inf:
-            self._awaits_head()
+            self._await_head()
+
+    def _await_head(self) -> None:
+        """Something of the next request has come: the rest of its head must follow."""
+        self.expect("head-seconds", self.door.now() + self.door.limits.head_seconds)
 
     def _is_too_long(self, more: int) -> bool:
         self._head += more
@@ -163,22 +151,20 @@ class _HttpTools(_Guarded):
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header of the head. One that follows the body must not join those that were read."""
         if self._phase != _BODY:
-            super().on_header(name, value)  # type: ignore[misc]
+            super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
         """Some of a body's content."""
         self._around = 0
-        super().on_body(body)  # type: ignore[misc]
+        super().on_body(body)
 
     def on_message_begin(self) -> None:
         """The parser has seen the first byte of a request."""
         self._phase = _HEAD
-        super().on_message_begin()  # type: ignore[misc]
+        super().on_message_begin()
 
     def plain_head(self) -> bytes:
         """The head that was read last, without the header that asks for another protocol."""
-        import httptools
-
         method = self.parser.get_method()
         if method == b"CONNECT":
             raise httptools.HttpParserError("CONNECT")
@@ -191,108 +177,51 @@ class _HttpTools(_Guarded):
         if self.parser.should_upgrade():
             return  # the head is read again without that
         self._phase, self._head, self._drained, self._around = _BODY, 0, 0, 0
-        self._awaits_body()
-        super().on_headers_complete()  # type: ignore[misc]
+        self.door.waiting.pop(self, None)
+        self.expect("body-seconds", self.door.now() + self.door.limits.body_seconds + _GRACE_SECONDS)
+        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """The parser has a whole request."""
         if self.parser.should_upgrade():
             return
         self._phase, self._completed = _BETWEEN, True
-        self._has_all()
-        super().on_message_complete()  # type: ignore[misc]
+        self.door.waiting.pop(self, None)
+        self.due = math.inf
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """The answer is sent; uvicorn closes the connection if no other request comes in time."""
-        super().on_response_complete()  # type: ignore[misc]
+        super().on_response_complete()
         if self._phase != _BODY and not self.at_work():
             self.door.waiting[self] = None
 
 
-@functools.cache
-def _parser() -> Any:
+class _Parser(httptools.HttpRequestParser):
     """httptools' parser for a server that speaks HTTP/1.1 alone.
 
     By itself it takes a request that asks for another protocol to have no body, whatever its length says, and what
-    follows for that protocol. uvicorn goes on to read HTTP: bytes of a body would be the next request.
+    follows for that protocol. uvicorn goes on to read HTTP: bytes of a body would be the next request. So the head of
+    such a request is read once more, without the header that asks for another protocol.
     """
-    import httptools
 
-    class Parser(httptools.HttpRequestParser):
-        """Reads the head of such a request once more, without the header that asks for another protocol."""
+    def __init__(self, protocol: GuardedProtocol) -> None:
+        super().__init__(protocol)
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+        self._protocol = protocol
 
-        def __init__(self, protocol: _HttpTools) -> None:
-            super().__init__(protocol)
-            self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
-            self._protocol = protocol
-
-        def feed_data(self, data: Any) -> None:
-            """Parse."""
-            while True:
-                try:
-                    super().feed_data(data)
-                except httptools.HttpParserUpgrade as upgrade:
-                    data = self._protocol.plain_head() + data[upgrade.args[0] :]
-                else:
-                    return
-
-    return Parser
+    def feed_data(self, data: Any) -> None:
+        """Parse."""
+        while True:
+            try:
+                super().feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._protocol.plain_head() + data[upgrade.args[0] :]
+            else:
+                return
 
 
-class _H11(_Guarded):
-    """In front of uvicorn's class on h11, whose parser has a limit for a head; see `configured`."""
-
-    conn: Any
-    scope: Any
-
-    def data_received(self, data: bytes) -> None:
-        """Feed the parser."""
-        import h11
-
-        if self.due == math.inf and not self.at_work():
-            self._awaits_head()
-        while data and not self.transport.is_closing():
-            reads_head = self.conn.their_state is h11.IDLE
-            room = self.door.limits.head_bytes - len(self.conn.trailing_data[0]) if reads_head else len(data)
-            piece, data = data[: max(1, room)], data[max(1, room) :]
-            super().data_received(piece)  # type: ignore[misc]
-        self._look()
-
-    def _should_upgrade(self) -> bool:
-        """Whether a request is for no HTTP server; one that asks for another protocol is read like any other."""
-        return bool(self.scope["method"] == "CONNECT")
-
-    def handle_websocket_upgrade(self, event: Any) -> None:
-        """Refuse such a request."""
-        self.send_400_response("Invalid HTTP request received.")
-
-    def on_response_complete(self) -> None:
-        """The answer is sent; uvicorn closes the connection if no other request comes in time."""
-        super().on_response_complete()  # type: ignore[misc]
-        self._look()
-        if not self.at_work() and self.due == math.inf:
-            self.door.waiting[self] = None
-
-    def _look(self) -> None:
-        import h11
-
-        if self.conn.their_state is h11.SEND_BODY:
-            if self.why != "body-seconds" or self.due == math.inf:
-                self._awaits_body()
-        elif self.conn.their_state is not h11.IDLE or self.why == "body-seconds":
-            self._has_all()
-
-
-def configured(config: Any, door: Door) -> None:
+def configured(config: Config, door: Door) -> None:
     """Make uvicorn read requests behind a door; `config` must not be loaded yet."""
-    from uvicorn.protocols.http.auto import AutoHTTPProtocol
-
-    config.h11_max_incomplete_event_size = door.limits.head_bytes - 1  # h11 refuses a head that is longer than this
-    config.http = guarded(AutoHTTPProtocol, door)
     config.load()
-
-
-def guarded(base: type, door: Door) -> Any:
-    """One of uvicorn's two classes for HTTP, behind a door."""
-    mixed = _HttpTools if hasattr(base, "on_headers_complete") else _H11
-    return type(f"Guarded{base.__name__}", (mixed, base), {"door": door})
+    config.http_protocol_class = functools.partial(GuardedProtocol, door)  # type: ignore[assignment]
