@@ -18,6 +18,7 @@ from server_cases import inside
 
 import thresher as th
 from thresher.cli import fleet as commands
+from thresher.cli import fleet_options
 from thresher.client.fleet import Fleet
 from thresher.console import ask_form as asking
 from thresher.console.adapter import console_pages
@@ -88,7 +89,7 @@ class Doors:
         mark = CSRF.search(self._run(self.http.get("/login")).text)[1]
         self._run(self.http.post("/login", data={"csrf": mark, "token": server.token("analyst")}))
         self.csrf = CSRF.search(self._run(self.http.get("/")).text)[1]
-        monkeypatch.setattr(commands, "connected", lambda *given: self._fleet())
+        monkeypatch.setattr(fleet_options, "connected", lambda *given: self._fleet())
         for module in (verbs, asking):
             monkeypatch.setattr(module, "make_plan", planned)
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import thresher as th
 from thresher.cli import fleet as fleet_commands
+from thresher.cli import fleet_options
 from thresher.cli.app import app
 from thresher.console import ask_form
 from thresher.console.python_line import python_line
@@ -136,7 +137,7 @@ def on_a_command_line(verb, settings, tmp_path):
                 arguments += [option, str(each)]
     taker = Taker()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fleet_commands, "connected", lambda *given: taker)
+        patch.setattr(fleet_options, "connected", lambda *given: taker)
         result = CliRunner().invoke(fleet_commands.app, arguments)
     if isinstance(result.exception, InvalidSetting):
         raise result.exception

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import thresher as th
 from thresher.cli import fleet as commands
+from thresher.cli import fleet_options
 from thresher.client.fleet import Fleet
 from thresher.console import ask_form as asking
 from thresher.console.adapter import ServerDesk, console_pages
@@ -144,7 +145,7 @@ def server(tmp_path, monkeypatch):
     policy = Policy(attributes=frozenset({"country"}))
     with inside(tmp_path / "data", pages=console_pages, device_policy=policy, budget_epsilon=50.0) as running:
         running.services.collector.overview = lambda: Overview(60, 51, [])
-        monkeypatch.setattr(commands, "connected", lambda *given: fleet_of(running))
+        monkeypatch.setattr(fleet_options, "connected", lambda *given: fleet_of(running))
         yield running
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json as json_module
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from thresher.cli import fleet_options as given
 from thresher.cli import options
+from thresher.cli.command_making import command, parameters_of
 from thresher.cli.output import console, print_json
 from thresher.client import credentials
 from thresher.client.connection import Connection
@@ -32,11 +34,26 @@ KeyFile = Annotated[
 _KEYS = "/v1/operator/enrolment-keys"
 
 
-def enrolment_keys(
-    server: given.Server, key_file: KeyFile = None, ca_file: given.CaFile = None, json: options.Json = False
-) -> None:
+def _at_collector(function: Callable[..., None]) -> Callable[..., None]:
+    """A command of a function whose first argument is an operator's connection to the collector."""
+
+    def run(server: given.Server, key_file: KeyFile = None, ca_file: given.CaFile = None, **own: Any) -> None:
+        token = credentials.secret("key", None, key_file, credentials.KEY)
+        if not token:
+            raise InvalidSetting(
+                "key-file", "is missing", hint="Name operator.token of the collector's data directory."
+            )
+        with contextlib.closing(Connection(server, token, ca_file=ca_file)) as connection:
+            function(connection, **own)
+
+    _, *own = parameters_of(function)
+    return command(function.__name__, function.__doc__ or "", [*own, *parameters_of(run)], run)
+
+
+@_at_collector
+def enrolment_keys(connection: Connection, json: options.Json = False) -> None:
     """The keys that devices enrol with, without their secrets."""
-    found = _asked(server, key_file, ca_file, "GET", _KEYS)
+    found = json_module.loads(connection.get(_KEYS))
     if json:
         print_json(found)
         return
@@ -46,15 +63,10 @@ def enrolment_keys(
     _table(("id", "name", "state", "devices"), rows)
 
 
-def devices(
-    key_id: KeyId,
-    server: given.Server,
-    key_file: KeyFile = None,
-    ca_file: given.CaFile = None,
-    json: options.Json = False,
-) -> None:
+@_at_collector
+def devices(connection: Connection, key_id: KeyId, json: options.Json = False) -> None:
     """The devices that enrolled with a key, the last first: when they did and were last here, to the day."""
-    found = _asked(server, key_file, ca_file, "GET", f"{_KEYS}/{_id(key_id)}/devices")
+    found = json_module.loads(connection.get(f"{_KEYS}/{_id(key_id)}/devices"))
     if json:
         print_json(found)
         return
@@ -67,27 +79,17 @@ def devices(
         console.print(f"The last {len(rows):,} of {found['number']:,}.", style="dim")
 
 
-def revoke_device(
-    device: DeviceId,
-    server: given.Server,
-    key_file: KeyFile = None,
-    ca_file: given.CaFile = None,
-    json: options.Json = False,
-) -> None:
+@_at_collector
+def revoke_device(connection: Connection, device: DeviceId, json: options.Json = False) -> None:
     """Take nothing more of a device. Reports that were taken stay; this cannot be undone."""
-    _asked(server, key_file, ca_file, "DELETE", f"/v1/operator/devices/{_id(device)}")
+    connection.delete(f"/v1/operator/devices/{_id(device)}")
     _done(1, json)
 
 
-def revoke_devices(
-    key_id: KeyId,
-    server: given.Server,
-    key_file: KeyFile = None,
-    ca_file: given.CaFile = None,
-    json: options.Json = False,
-) -> None:
+@_at_collector
+def revoke_devices(connection: Connection, key_id: KeyId, json: options.Json = False) -> None:
     """Revoke an enrolment key and every device that enrolled with it. This cannot be undone."""
-    found = _asked(server, key_file, ca_file, "DELETE", f"{_KEYS}/{_id(key_id)}/devices")
+    found = json_module.loads(connection.delete(f"{_KEYS}/{_id(key_id)}/devices"))
     _done(found["revoked"], json)
 
 
@@ -97,18 +99,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "revoke-device": revoke_device,
     "revoke-devices": revoke_devices,
 }
-
-
-def _asked(server: str, key_file: Path | None, ca_file: Path | None, method: str, path: str) -> Any:
-    token = credentials.secret("key", None, key_file, credentials.KEY)
-    if not token:
-        raise InvalidSetting("key-file", "is missing", hint="Name operator.token of the collector's data directory.")
-    connection = Connection(server, token, ca_file=ca_file)
-    try:
-        answer = connection.get(path) if method == "GET" else connection.delete(path)
-    finally:
-        connection.close()
-    return json_module.loads(answer) if answer else None
 
 
 def _id(text: str) -> str:

@@ -18,8 +18,9 @@ from rich.text import Text
 from thresher.cli import fleet_options as given
 from thresher.cli import options
 from thresher.cli.answer_delivery import deliver
+from thresher.cli.command_making import command, parameters_of
 from thresher.cli.enrolment import COMMANDS
-from thresher.cli.fleet_options import connected
+from thresher.cli.fleet_options import on_fleet
 from thresher.cli.output import check_files, console, print_json, range_row
 from thresher.cli.verb_commands import (
     OTHER,
@@ -27,16 +28,14 @@ from thresher.cli.verb_commands import (
     Plot,
     Range,
     column_argument,
-    command,
     option,
-    parameters_of,
     parsed_ranges,
     reads_ranges,
     show_answer,
     typed,
     words_of,
 )
-from thresher.client.fleet import QueryHandle
+from thresher.client.fleet import Fleet, QueryHandle
 from thresher.client.query_progress import bars
 from thresher.errors import InvalidFormat, ServerUnavailable
 from thresher.verbs.asking import Target, function_of, functions, make
@@ -53,8 +52,9 @@ for _name, _command in COMMANDS.items():
 def _query_command(verb: str) -> Callable[..., None]:
     """`thresher fleet query VERB COLUMN … --epsilon … --delta …`."""
 
+    @on_fleet
     def query(
-        server: given.Server,
+        connection: Fleet,
         epsilon: options.Epsilon = None,
         delta: options.Delta = None,
         range_: Range = None,
@@ -76,34 +76,30 @@ def _query_command(verb: str) -> Callable[..., None]:
         ] = False,
         plot: Plot = None,
         output: Output = None,
-        key: given.Key = None,
-        key_file: given.KeyFile = None,
-        ca_file: given.CaFile = None,
         json: options.Json = False,
         **settings: Any,
     ) -> None:
         ranges = parsed_ranges(range_)
         check_files(plot, output)
         query = make(verb, Target(epsilon, delta), typed(verb, settings))
-        with connected(server, key, key_file, ca_file) as connection:
-            fleet = connection.with_rounds(
-                seconds=seconds,
-                completions=completions,
-                contact_rate=contact_rate,
-                sampled_by=cast(Any, sampled_by),
-                bucket_size=bucket_size,
-            )
-            preview = fleet.plan(query)
-            if plan:
-                _show_preview(preview, json)
-                return
-            _confirm(preview, yes)
-            name = name or f"command-{secrets.token_hex(8)}"
-            with _said_on_failure(f"It may have been taken. The same command with --name {name} does not ask twice."):
-                handle: QueryHandle = fleet.submit(query, wait=False, progress=None, name=name, warn=False)
-            with _said_on_failure(f"What it cost stays spent. thresher fleet show {handle.id} shows it."):
-                status = _watched(handle, json) if wait else handle.status()
-                _show(handle, status, json, plot=plot, output=output, ranges=ranges, must=wait)
+        fleet = connection.with_rounds(
+            seconds=seconds,
+            completions=completions,
+            contact_rate=contact_rate,
+            sampled_by=cast(Any, sampled_by),
+            bucket_size=bucket_size,
+        )
+        preview = fleet.plan(query)
+        if plan:
+            _show_preview(preview, json)
+            return
+        _confirm(preview, yes)
+        name = name or f"command-{secrets.token_hex(8)}"
+        with _said_on_failure(f"It may have been taken. The same command with --name {name} does not ask twice."):
+            handle: QueryHandle = fleet.submit(query, wait=False, progress=None, name=name, warn=False)
+        with _said_on_failure(f"What it cost stays spent. thresher fleet show {handle.id} shows it."):
+            status = _watched(handle, json) if wait else handle.status()
+            _show(handle, status, json, plot=plot, output=output, ranges=ranges, must=wait)
 
     words = "Ask a fleet, and wait for the answer. The whole cost is charged at once and is never refunded."
     own = [option(each) for each in settings_of(function_of(verb)).values() if each.name != "column"]
@@ -118,16 +114,10 @@ app.add_typer(queries, name="query")
 
 
 @app.command("list")
-def list_queries(
-    server: given.Server,
-    key: given.Key = None,
-    key_file: given.KeyFile = None,
-    ca_file: given.CaFile = None,
-    json: options.Json = False,
-) -> None:
+@on_fleet
+def list_queries(fleet: Fleet, json: options.Json = False) -> None:
     """All queries, the newest first."""
-    with connected(server, key, key_file, ca_file) as fleet:
-        queries = fleet.queries()
+    queries = fleet.queries()
     if json:
         print_json({"queries": [_plain(status) for status in queries]})
         return
@@ -144,53 +134,36 @@ def list_queries(
 
 
 @app.command("show")
+@on_fleet
 def show(
+    fleet: Fleet,
     query: given.QueryId,
-    server: given.Server,
     range_: Range = None,
     plot: Plot = None,
     output: Output = None,
-    key: given.Key = None,
-    key_file: given.KeyFile = None,
-    ca_file: given.CaFile = None,
     json: options.Json = False,
 ) -> None:
     """Where a query stands, and its answer if it has one."""
     ranges = parsed_ranges(range_)
     check_files(plot, output)
-    with connected(server, key, key_file, ca_file) as fleet:
-        handle = fleet.query(query)
-        _show(handle, handle.status(), json, plot=plot, output=output, ranges=ranges)
+    handle = fleet.query(query)
+    _show(handle, handle.status(), json, plot=plot, output=output, ranges=ranges)
 
 
 @app.command("watch")
-def watch(
-    query: given.QueryId,
-    server: given.Server,
-    key: given.Key = None,
-    key_file: given.KeyFile = None,
-    ca_file: given.CaFile = None,
-    json: options.Json = False,
-) -> None:
+@on_fleet
+def watch(fleet: Fleet, query: given.QueryId, json: options.Json = False) -> None:
     """Follow a query until it has ended, then show it."""
-    with connected(server, key, key_file, ca_file) as fleet:
-        handle = fleet.query(query)
-        _show(handle, _watched(handle, json), json)
+    handle = fleet.query(query)
+    _show(handle, _watched(handle, json), json)
 
 
 @app.command("cancel")
-def cancel(
-    query: given.QueryId,
-    server: given.Server,
-    key: given.Key = None,
-    key_file: given.KeyFile = None,
-    ca_file: given.CaFile = None,
-    json: options.Json = False,
-) -> None:
+@on_fleet
+def cancel(fleet: Fleet, query: given.QueryId, json: options.Json = False) -> None:
     """Stop a query. Reports of its open round are deleted unread; nothing is refunded."""
-    with connected(server, key, key_file, ca_file) as fleet:
-        handle = fleet.query(query)
-        _show(handle, handle.cancel(), json)
+    handle = fleet.query(query)
+    _show(handle, handle.cancel(), json)
 
 
 def _confirm(preview: PlanPreview, yes: bool) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from thresher.cli.command_making import command, parameters_of
 from thresher.client.credentials import KEY
 from thresher.client.fleet import Fleet
 
@@ -45,6 +47,17 @@ def connected(server: str, key: str | None, key_file: Path | None, ca_file: Path
     """The fleet at an address, with a token from the command line, a file or the environment."""
     warn_of_shown("key", key, KEY)
     return Fleet(server, key, key_file=key_file, ca_file=ca_file)
+
+
+def on_fleet(function: Callable[..., None]) -> Callable[..., None]:
+    """A command of a function whose first argument is a fleet: with options that say where it is and what opens it."""
+
+    def run(server: Server, key: Key = None, key_file: KeyFile = None, ca_file: CaFile = None, **own: Any) -> None:
+        with connected(server, key, key_file, ca_file) as fleet:
+            function(fleet, **own)
+
+    _, *own = parameters_of(function)
+    return command(function.__name__, function.__doc__ or "", [*own, *parameters_of(run)], run)
 
 
 def warn_of_shown(option: str, given: str | None, variable: str) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from thresher.cli import options
 from thresher.cli.answer_delivery import deliver, said_if_charged
+from thresher.cli.command_making import command, parameter, parameters_of
 from thresher.cli.output import check_files, console, range_row, rows_table
 from thresher.cli.sources import opened, progress_bar
 from thresher.errors import InvalidSetting
@@ -48,33 +49,7 @@ def option(setting: Setting, *, required: bool = True) -> inspect.Parameter:
         default = None
     kind = setting.option_type if default is inspect.Parameter.empty else setting.option_type | None
     info = typer.Option(f"--{name.replace('_', '-')}", help=setting.help + words, show_default=shown)
-    return _parameter(setting.name, Annotated[kind, info], default)
-
-
-def command(
-    name: str, words: str, parameters: Iterable[inspect.Parameter], body: Callable[..., None]
-) -> Callable[..., None]:
-    """A function with this signature, as Typer reads it; parameters without a default come first."""
-    ordered = sorted(parameters, key=lambda each: each.default is not inspect.Parameter.empty)
-
-    def run(**values: Any) -> None:
-        body(**values)
-
-    run.__name__ = name
-    run.__doc__ = words
-    run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in ordered}
-    return run
-
-
-def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a function that Typer could read itself, with their annotations resolved."""
-    hints = get_type_hints(function, include_extras=True)
-    return [
-        _parameter(name, hints[name], each.default)
-        for name, each in inspect.signature(function).parameters.items()
-        if each.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
+    return parameter(setting.name, Annotated[kind, info], default)
 
 
 def typed(verb: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,11 +176,7 @@ def column_argument(verb: str) -> inspect.Parameter:
     several = isinstance(settings_of(function_of(verb))["column"], Columns)
     words = "The attribute to ask about" + ("; several are counted together." if several else ".")
     kind = list[str] if several else str
-    return _parameter("column", Annotated[kind, typer.Argument(help=words, show_default=False)])
-
-
-def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    return parameter("column", Annotated[kind, typer.Argument(help=words, show_default=False)])
 
 
 def parsed_ranges(texts: Iterable[str] | None) -> list[tuple[float, float]]:
