@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 import thresher as th
 from thresher.errors import Conflict, NotFound
 from thresher.mechanism import Release, Response, thin, threshold
+from thresher.mechanism.response import RoundNumbers
 from thresher.privacy import DEVICE
 from thresher.protocol.messages import QueryRequest, RoundConfiguration, RoundSettings, check_configuration
 from thresher.protocol.plaintext import fleet_bucket, to_columns
@@ -34,13 +34,6 @@ class HandClock:
 
     def now(self) -> float:
         return self.time
-
-
-@dataclass(frozen=True)
-class Numbers:
-    asked: int
-    contacted: int
-    completed: int
 
 
 class Roles:
@@ -67,12 +60,12 @@ class Roles:
         if known != configuration:
             raise Conflict("Another configuration.")
 
-    def progress(self, round: str) -> Numbers:
+    def progress(self, round: str) -> RoundNumbers:
         if round not in self.configurations:
             raise NotFound("No such round.")
-        return Numbers(len(self.values), len(self.values), self.completed)
+        return RoundNumbers(len(self.values), len(self.values), self.completed)
 
-    def close(self, round: str) -> Numbers:
+    def close(self, round: str) -> RoundNumbers:
         numbers = self.progress(round)
         self.closed.add(round)
         return numbers

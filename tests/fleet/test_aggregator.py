@@ -285,7 +285,7 @@ def test_no_sealed_byte_is_left_in_the_files_after_a_release(
     assert found_in(tmp_path, kept)  # the round that is not released keeps its own
     with sqlite3.connect(tmp_path / "data" / "aggregator.db") as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert store.rounds_to_delete() == []
+    assert store.rounds_to_forget() == []
 
 
 def test_a_deletion_that_failed_is_finished_later(
@@ -298,10 +298,10 @@ def test_a_deletion_that_failed_is_finished_later(
         def unavailable(round: str) -> None:
             raise StoreUnavailable("The database is in use.")
 
-        broken.setattr(store, "delete_reports", unavailable)
+        broken.setattr(store, "forget", unavailable)
         text = run(aggregator, config, reports)
     assert found_in(tmp_path, reports)
-    assert store.rounds_to_delete() == [config.round]
+    assert store.rounds_to_forget() == [config.round]
     restarted = Aggregator(store, keys, Noon(), processes=1)
     restarted.recover()
     restarted.recover()

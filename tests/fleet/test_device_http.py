@@ -441,6 +441,7 @@ def test_a_process_that_dies_after_sending_is_followed_by_one_that_sends_the_sam
 
 
 def test_importing_thresher_brings_no_network():
-    code = "import sys, thresher, thresher.client, thresher.device; print({'httpx', 'starlette', 'uvicorn'} & set(sys.modules))"
+    code = "import sys, thresher, thresher.client, thresher.device; "
+    code += "print({'httpx', 'starlette', 'uvicorn'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert shown.stdout.strip() == "set()"

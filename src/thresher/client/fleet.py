@@ -31,13 +31,13 @@ from thresher.errors import (
     VerificationFailed,
 )
 from thresher.mechanism.release import Release
+from thresher.protocol.states import ENDED_QUERY, STOPPED_QUERY, QueryState
 from thresher.verbs import Progress, Query, QueryTaker, query_from_dict
 
 if TYPE_CHECKING:
     from thresher.protocol.messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus, RoundSettings
     from thresher.protocol.rates import SampledBy
 
-ENDED = ("done", "cancelled", "refused", "failed")
 _FIRST_LOOK = 0.1
 _SLOWEST_LOOK = 2.0
 
@@ -214,7 +214,7 @@ class QueryHandle:
             status = self.status()
             if watch is not None:
                 watch(status)
-            if status.state in ENDED or (timeout is not None and waited >= timeout):
+            if status.state in ENDED_QUERY or (timeout is not None and waited >= timeout):
                 return status
             pause = min(pause * 1.5, _SLOWEST_LOOK, timeout - waited if timeout is not None else _SLOWEST_LOOK)
             self._fleet._sleep(pause)
@@ -251,14 +251,14 @@ class QueryHandle:
     def _answer(self, status: QueryStatus) -> Any:
         from thresher.verbs.replay import Pending, replay
 
-        if status.state == "refused":
+        if status.state == QueryState.REFUSED:
             raise BudgetExceeded(status.problem or "The budget was exceeded.", hint="Nothing was charged.")
-        if status.state in ("cancelled", "failed"):
+        if status.state in STOPPED_QUERY:
             raise QueryEnded(
                 f"The query ended without an answer: it is {status.state}. {status.problem or ''}".strip(),
                 hint="What it was charged stays charged.",
             )
-        if status.state != "done":
+        if status.state != QueryState.DONE:
             raise Conflict("This query is not done yet.", hint="Wait for its last round.")
         try:
             return replay(query_from_dict(status.query), self.releases())

@@ -11,6 +11,7 @@ import re
 import threading
 import types
 from dataclasses import dataclass
+from enum import Enum
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -123,6 +124,8 @@ def limits(kind: type[Struct], field: str) -> Limits:
             metas += [each for each in get_args(part) if isinstance(each, Meta)]
         elif get_origin(part) is Literal:
             choices = tuple(map(str, get_args(part)))
+        elif isinstance(part, type) and issubclass(part, Enum):
+            choices = tuple(str(each.value) for each in part)
     meta = metas[0] if metas else Meta()
     words = meta.description or ""
     above = meta.gt is not None

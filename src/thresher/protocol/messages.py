@@ -24,6 +24,7 @@ from thresher.privacy.units import DEVICE
 from thresher.protocol import recomputation
 from thresher.protocol.checking import Checked, field_of, read_json
 from thresher.protocol.rates import SampledBy, check_bounded
+from thresher.protocol.states import QueryState, RoundState
 from thresher.questions import Question
 
 VERSION: Literal[1] = 1
@@ -273,10 +274,6 @@ class QueryRequest(Message, frozen=True, kw_only=True):
     query: dict[str, Any]
     settings: RoundSettings = RoundSettings()
     version: Version = VERSION
-
-
-QueryState = Literal["received", "running", "done", "cancelled", "refused", "failed"]
-RoundState = Literal["planned", "open", "closed", "forwarded", "released", "dropped"]
 
 
 class RoundStatus(Message, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from thresher.mechanism.response import Response
+from thresher.mechanism.response import Response, RoundNumbers
 from thresher.protocol.messages import RoundConfiguration
 
 
@@ -24,25 +24,6 @@ class PublicKeyPort(Protocol):
     @property
     def raw(self) -> bytes:
         """Its 32 bytes."""
-        ...
-
-
-class ProgressPort(Protocol):
-    """The public numbers of a round (docs/protocol.md, section 4)."""
-
-    @property
-    def asked(self) -> int:
-        """Devices that checked in while the round was open."""
-        ...
-
-    @property
-    def contacted(self) -> int:
-        """Devices that the round was shown to."""
-        ...
-
-    @property
-    def completed(self) -> int:
-        """Devices whose report was taken."""
         ...
 
 
@@ -72,11 +53,11 @@ class CollectorPort(Protocol):
         """Show a round to devices from now until its deadline. Another configuration under its name is a `Conflict`."""
         ...
 
-    def progress(self, round: str) -> ProgressPort:
-        """How far a round is; `NotFound` for one that was never opened."""
+    def progress(self, round: str) -> RoundNumbers:
+        """A round's numbers so far; `NotFound` for one that was never opened."""
         ...
 
-    def close(self, round: str) -> ProgressPort:
+    def close(self, round: str) -> RoundNumbers:
         """Take no more reports; the numbers are final. `NotFound` for a round that was never opened."""
         ...
 

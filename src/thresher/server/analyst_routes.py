@@ -8,12 +8,12 @@ from typing import Final
 
 from thresher.errors import Unauthorised
 from thresher.protocol.messages import FleetView, LedgerView, Message, PlanPreview, QueryRequest, QueryStatus, Releases
+from thresher.protocol.states import ENDED_QUERY
 from thresher.roles.tokens import token_hash
 from thresher.server.auth import ANALYST
 from thresher.server.limits import MIB
 from thresher.server.routing import EVENTS, Call, Route
 
-ENDED = ("done", "cancelled", "refused", "failed")
 _LOOK_SECONDS = 0.25
 _QUIET_SECONDS = 15.0
 
@@ -95,7 +95,7 @@ async def _events(call: Call) -> AsyncIterator[bytes]:
             if content != last:
                 last, quiet = content, 0.0
                 yield b"event: status\ndata: " + content + b"\n\n"
-            if state in ENDED:
+            if state in ENDED_QUERY:
                 return
             await asyncio.sleep(_LOOK_SECONDS)
             quiet += _LOOK_SECONDS

@@ -167,7 +167,7 @@ def _add_aggregator(
     aggregator.recover()
     aggregator.public_key()  # the first start makes a key
     services.aggregator = aggregator
-    services.checks["aggregator"] = store.rounds_to_delete
+    services.checks["aggregator"] = store.rounds_to_forget
     gauge = services.metrics.gauge
     totals = aggregator.totals  # what was in the reports is nobody's business but the operator's
     gauge(

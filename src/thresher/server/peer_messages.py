@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from thresher.mechanism.response import RoundNumbers
 from thresher.protocol.messages import Count, Message, Name, RoundConfiguration
 
 
@@ -16,12 +17,22 @@ class OpenRound(Message, frozen=True, kw_only=True):
     target: Count | None = None
 
 
-class RoundNumbers(Message, frozen=True, kw_only=True):
-    """The public numbers of a round."""
+class NumbersStated(Message, frozen=True, kw_only=True):
+    """The numbers of a round: `thresher.mechanism.response.RoundNumbers` on the wire."""
 
     asked: Count
     contacted: Count
     completed: Count
+
+    @classmethod
+    def of(cls, numbers: RoundNumbers) -> NumbersStated:
+        """The wire form."""
+        return cls(**numbers.numbers)
+
+    @property
+    def stated(self) -> RoundNumbers:
+        """The same as a value."""
+        return RoundNumbers(self.asked, self.contacted, self.completed)
 
 
 class Forwarded(Message, frozen=True, kw_only=True):
@@ -62,20 +73,12 @@ class KeysRetired(Message, frozen=True, kw_only=True):
     retired: list[Name]
 
 
-class ResponseStated(Message, frozen=True, kw_only=True):
-    """How many devices took part in a round."""
-
-    asked: Count
-    contacted: Count
-    completed: Count
-
-
 class ReleaseRound(Message, frozen=True, kw_only=True):
     """Release this round, once all its batches are there."""
 
     configuration: RoundConfiguration
     batches: Count
-    response: ResponseStated
+    response: NumbersStated
 
 
 class Released(Message, frozen=True, kw_only=True):

@@ -5,19 +5,18 @@ from __future__ import annotations
 from thresher.errors import InvalidFormat
 from thresher.mechanism.response import Response
 from thresher.protocol.messages import LARGEST_CONFIGURATION
-from thresher.roles.ports import ProgressPort
 from thresher.server.auth import COLLECTOR_TO_AGGREGATOR, COORDINATOR_TO_AGGREGATOR, COORDINATOR_TO_COLLECTOR
 from thresher.server.limits import KIB, MIB
 from thresher.server.peer_messages import (
     AggregatorKey,
     Forwarded,
     KeysRetired,
+    NumbersStated,
     OpenRound,
     Overview,
     Released,
     ReleaseRound,
     RetireKeys,
-    RoundNumbers,
 )
 from thresher.server.problem import Refused
 from thresher.server.routing import OCTETS, Call, Route
@@ -37,16 +36,12 @@ def _open(call: Call) -> None:
     collector.open(message.configuration, message.target)
 
 
-def _progress(call: Call) -> RoundNumbers:
-    return _numbers(call.services.the_collector.progress(call.path["round"]))
+def _progress(call: Call) -> NumbersStated:
+    return NumbersStated.of(call.services.the_collector.progress(call.path["round"]))
 
 
-def _close(call: Call) -> RoundNumbers:
-    return _numbers(call.services.the_collector.close(call.path["round"]))
-
-
-def _numbers(progress: ProgressPort) -> RoundNumbers:
-    return RoundNumbers(asked=progress.asked, contacted=progress.contacted, completed=progress.completed)
+def _close(call: Call) -> NumbersStated:
+    return NumbersStated.of(call.services.the_collector.close(call.path["round"]))
 
 
 def _forward(call: Call) -> Forwarded:
@@ -83,8 +78,7 @@ def _release(call: Call) -> Released:
     message: ReleaseRound = call.body
     if message.configuration.round != call.path["round"]:
         raise InvalidFormat("The configuration is that of another round.")
-    stated = message.response
-    response = Response(stated.asked, stated.contacted, stated.completed, message.configuration.rates)
+    response = Response.of(message.response.stated, message.configuration.rates)
     aggregator = call.services.the_aggregator
     return Released(release=aggregator.release(message.configuration, message.batches, response))
 
@@ -101,11 +95,11 @@ ROUTES = (
     ),
     Route(
         "GET", f"{_COLLECTOR}/rounds/{{round}}", "round_progress", "How far a round is.",
-        (COORDINATOR_TO_COLLECTOR,), "collector", _progress, answer=RoundNumbers, problems=(404,),
+        (COORDINATOR_TO_COLLECTOR,), "collector", _progress, answer=NumbersStated, problems=(404,),
     ),
     Route(
         "POST", f"{_COLLECTOR}/rounds/{{round}}/close", "close_round", "Take no more reports.",
-        (COORDINATOR_TO_COLLECTOR,), "collector", _close, answer=RoundNumbers, problems=(404,),
+        (COORDINATOR_TO_COLLECTOR,), "collector", _close, answer=NumbersStated, problems=(404,),
     ),
     Route(
         "POST", f"{_COLLECTOR}/rounds/{{round}}/forward", "forward_round", "Hand all reports to the aggregator.",

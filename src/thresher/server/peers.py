@@ -18,7 +18,7 @@ import httpx
 
 from thresher.addresses import checked_address
 from thresher.errors import Conflict, InvalidFormat, NotFound, ServerUnavailable, ThresherError
-from thresher.mechanism.response import Response
+from thresher.mechanism.response import Response, RoundNumbers
 from thresher.protocol.messages import Message, Problem, RoundConfiguration, decode, encode
 from thresher.server import peer_messages as messages
 from thresher.unreachable import Failure, failure_of
@@ -106,13 +106,13 @@ class HttpCollector(_Peer):
         message = messages.OpenRound(configuration=configuration, target=target)
         self._send("POST", "/v1/peer/collector/rounds", encode(message))
 
-    def progress(self, round: str) -> messages.RoundNumbers:
-        """How far a round is."""
-        return self._ask(messages.RoundNumbers, "GET", self._path(round))
+    def progress(self, round: str) -> RoundNumbers:
+        """A round's numbers so far."""
+        return self._ask(messages.NumbersStated, "GET", self._path(round)).stated
 
-    def close(self, round: str) -> messages.RoundNumbers:
+    def close(self, round: str) -> RoundNumbers:
         """Take no more reports."""
-        return self._ask(messages.RoundNumbers, "POST", f"{self._path(round)}/close")
+        return self._ask(messages.NumbersStated, "POST", f"{self._path(round)}/close").stated
 
     def forward(self, round: str) -> int:
         """Hand all reports of a closed round to the aggregator; how many batches there are."""
@@ -149,12 +149,8 @@ class HttpAggregator(_Peer):
 
     def release(self, configuration: RoundConfiguration, batches: int, response: Response) -> str:
         """Open, count, thin, threshold; the release as `Release.to_json` writes it."""
-        stated = messages.ResponseStated(
-            asked=response.asked,
-            contacted=response.contacted,
-            completed=response.completed,
-        )
-        message = messages.ReleaseRound(configuration=configuration, batches=batches, response=stated)
+        numbers = messages.NumbersStated.of(response)
+        message = messages.ReleaseRound(configuration=configuration, batches=batches, response=numbers)
         path = f"{self._path(configuration.round)}/release"
         return self._ask(messages.Released, "POST", path, message, long=True).release
 

@@ -39,8 +39,8 @@ class Totals:
 class Aggregator:
     """The role as a plain class; every method may be called again with the same arguments.
 
-    Guarantee: a release is drawn once. It is stored together with the mark that its reports are to be deleted, in one
-    transaction, before anybody sees it; later calls return the stored one. Then the reports are deleted.
+    Guarantee: a release is drawn once. It is stored together with the mark that its reports are to be forgotten, in one
+    transaction, before anybody sees it; later calls return the stored one. Then the reports are forgotten.
     `drawing` is where rounds are opened: by default on this machine, large ones with `processes` processes.
     """
 
@@ -103,29 +103,29 @@ class Aggregator:
             stored = self._store.release(configuration.round)
             if stored is None:
                 stored = self._draw(configuration, batches, response)
-            # The release stands, whether or not its reports can be deleted now; `recover` deletes them later.
+            # The release stands, whether or not its reports can be forgotten now; `recover` forgets them later.
             with suppress(StoreUnavailable):
-                self._delete_marked()
+                self._forget_marked()
             return stored
 
     def forget(self, round: str) -> None:
-        """Delete a round's reports, unread if it has no release; nothing to do for an unknown round."""
+        """Delete a round's reports, unread if it has no release, and overwrite their pages."""
         with self._lock:
-            self._store.delete_reports(round)
+            self._store.forget(round)
 
     def recover(self) -> None:
-        """Finish what a crash left: delete the reports of rounds that have their release. Call it at every start."""
+        """Finish what a crash left: forget the reports of rounds that have their release. Call it at every start."""
         with self._lock:
             self._drawing.recover()
-            self._delete_marked()
+            self._forget_marked()
 
     def close(self) -> None:
         """End what opens reports."""
         self._drawing.close()
 
-    def _delete_marked(self) -> None:
-        for round in self._store.rounds_to_delete():
-            self._store.delete_reports(round)
+    def _forget_marked(self) -> None:
+        for round in self._store.rounds_to_forget():
+            self._store.forget(round)
 
     def _draw(self, configuration: RoundConfiguration, batches: int, response: Response) -> str:
         key = self._keys.get(configuration.key_id)

@@ -5,18 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from thresher.errors import Conflict, NotFound
+from thresher.protocol.states import TO_FORGET, WITHOUT_REPORTS
+from thresher.protocol.states import AggregatedState as State
 from thresher.roles.database.database import Store, Transaction, is_name, open_database
 from thresher.roles.database.schema import AGGREGATED, create_round_tables, drop_round_tables, round_table
 
-_WITHOUT_REPORTS = ("emptying", "deleting", "deleted")
-_Found = tuple[int, str, bytes | None, str | None]
+_Found = tuple[int, State, bytes | None, str | None]
 
 
 class AggregatorStore(Store):
-    """Rounds go from collecting to released, emptying, deleting and deleted; without a release they are deleted unread.
+    """Rounds and their batches, through the states of `AggregatedState`.
 
     Guarantee: a batch is durable when `add_batch` returns; a release is stored at most once, together with the mark
-    that its reports are to be deleted.
+    that its reports are to be forgotten.
     """
 
     @classmethod
@@ -29,7 +30,7 @@ class AggregatorStore(Store):
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
             number, state, bound, release = _find(transaction, round) or _create(transaction, round)
-            if release is None and state in _WITHOUT_REPORTS:
+            if release is None and state in WITHOUT_REPORTS:
                 raise Conflict("The reports of this round were deleted unread.")
             if bound is None:
                 transaction.execute(
@@ -48,7 +49,7 @@ class AggregatorStore(Store):
                 if known[0][0] != digest:
                     raise Conflict("Another batch is stored under this number.")
                 return False
-            if state != "collecting":
+            if state != State.COLLECTING:
                 raise Conflict("This round takes no more batches.")
             transaction.execute("INSERT INTO batches (number, batch, digest) VALUES (?, ?, ?)", (key, number, digest))
             transaction.execute(
@@ -61,17 +62,16 @@ class AggregatorStore(Store):
         """The numbers of the batches that are stored, in order; none once they are deleted."""
         with self._database.transaction(write=False) as transaction:
             found = _find(transaction, round)
-            if found is None or found[1] in _WITHOUT_REPORTS:
+            if found is None or found[1] in WITHOUT_REPORTS:
                 return []
-            return [batch for (batch,) in transaction.fetch(
-                f"SELECT batch FROM {round_table('blobs', found[0])} ORDER BY batch"  # noqa: S608
-            )]  # fmt: skip
+            rows = transaction.fetch(f"SELECT batch FROM {round_table('blobs', found[0])} ORDER BY batch")  # noqa: S608
+        return [batch for (batch,) in rows]
 
     def batch(self, round: str, number: int) -> bytes:
         """One batch. `NotFound` if there is none, or no more."""
         with self._database.transaction(write=False) as transaction:
             found = _find(transaction, round)
-            if found is not None and found[1] not in _WITHOUT_REPORTS:
+            if found is not None and found[1] not in WITHOUT_REPORTS:
                 rows = transaction.fetch(
                     f"SELECT reports FROM {round_table('blobs', found[0])} WHERE batch = ?",  # noqa: S608
                     (number,),
@@ -82,7 +82,7 @@ class AggregatorStore(Store):
         raise NotFound("There is no such batch.")
 
     def store_release(self, round: str, release: str, *, malformed: int = 0, duplicates: int = 0) -> str:
-        """Keep a round's release, and mark its reports to be deleted; the release that is kept, which is the first.
+        """Keep a round's release, and mark its reports to be forgotten; the release that is kept, which is the first.
 
         `malformed` and `duplicates` count the reports that were dropped, for the operator.
         """
@@ -94,11 +94,11 @@ class AggregatorStore(Store):
             number, state, _, stored = found
             if stored is not None:
                 return stored
-            if state != "collecting":
+            if state != State.COLLECTING:
                 raise Conflict("The reports of this round were deleted unread.")
             transaction.execute(
-                "UPDATE rounds SET state = 'released', release = ?, malformed = ?, duplicates = ? WHERE number = ?",
-                (release, malformed, duplicates, number),
+                "UPDATE rounds SET state = ?, release = ?, malformed = ?, duplicates = ? WHERE number = ?",
+                (State.RELEASED, release, malformed, duplicates, number),
             )
             return release
 
@@ -115,28 +115,28 @@ class AggregatorStore(Store):
             malformed, duplicates = map(int, sums)
             return malformed, duplicates
 
-    def delete_reports(self, round: str) -> None:
-        """Delete a round's reports and overwrite them; if it has no release yet, it will never have one.
+    def forget(self, round: str) -> None:
+        """Delete a round's reports and overwrite their pages; if it has no release yet, it will never have one.
 
-        Guarantee: what is not finished, because of a crash or an error, is in `rounds_to_delete`. Memory does not grow
+        Guarantee: what is not finished, because of a crash or an error, is in `rounds_to_forget`. Memory does not grow
         with the number of reports.
         Edge cases: an unknown round is noted, so that a batch that comes late is refused; nothing to do for one that is
-        deleted already.
+        forgotten already.
         """
         if not is_name(round):
             return
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
             number, state, _, _ = _find(transaction, round) or _create(transaction, round)
-            if state == "deleted":
+            if state == State.FORGOTTEN:
                 return
-            if state != "deleting":
-                _set_state(transaction, number, "emptying")
-        if state != "deleting":
+            if state != State.FORGETTING:
+                _set_state(transaction, number, State.EMPTYING)
+        if state != State.FORGETTING:
             self._empty(number)
         self._database.scrub()
         with self._database.transaction() as transaction:
-            _set_state(transaction, number, "deleted")
+            _set_state(transaction, number, State.FORGOTTEN)
 
     def _empty(self, number: int) -> None:
         """Delete the blobs in parts, since a table that is dropped whole is held in memory whole; then drop it."""
@@ -151,14 +151,13 @@ class AggregatorStore(Store):
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
             drop_round_tables(transaction, AGGREGATED, number)
-            _set_state(transaction, number, "deleting")
+            _set_state(transaction, number, State.FORGETTING)
 
-    def rounds_to_delete(self) -> list[str]:
+    def rounds_to_forget(self) -> list[str]:
         """Rounds that have their release, or were given up, and whose reports are not known to be overwritten."""
         with self._database.transaction(write=False) as transaction:
-            return [round for (round,) in transaction.fetch(
-                "SELECT round FROM rounds WHERE state IN ('released', 'emptying', 'deleting') ORDER BY number"
-            )]  # fmt: skip
+            rows = transaction.fetch("SELECT round FROM rounds WHERE state IN (?, ?, ?) ORDER BY number", TO_FORGET)
+        return [round for (round,) in rows]
 
 
 def _find(transaction: Transaction, round: str) -> _Found | None:
@@ -173,12 +172,12 @@ def _create(transaction: Transaction, round: str) -> _Found:
         raise NotFound("There is no such round.")
     [(number,)] = transaction.fetch("SELECT COALESCE(MAX(number), 0) + 1 FROM rounds")
     transaction.execute(
-        "INSERT INTO rounds (round, number, state, malformed, duplicates) VALUES (?, ?, 'collecting', 0, 0)",
-        (round, number),
+        "INSERT INTO rounds (round, number, state, malformed, duplicates) VALUES (?, ?, ?, 0, 0)",
+        (round, number, State.COLLECTING),
     )
     create_round_tables(transaction, AGGREGATED, number)
-    return number, "collecting", None, None
+    return number, State.COLLECTING, None, None
 
 
-def _set_state(transaction: Transaction, number: int, state: str) -> None:
+def _set_state(transaction: Transaction, number: int, state: State) -> None:
     transaction.execute("UPDATE rounds SET state = ? WHERE number = ?", (state, number))

@@ -8,12 +8,11 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
 
+from thresher.protocol.states import CollectedState
 from thresher.roles.database.database import Transaction
 from thresher.roles.database.schema import round_table
 
-CollectedState = Literal["open", "closed", "forwarded", "forgetting", "forgotten"]
 Toss = Callable[[int, int], Sequence[bool]]
 """So many coins, each true with probability numerator ÷ 2^32: `toss(numerator, number)`."""
 
@@ -97,9 +96,9 @@ def accept_reports(
     reports: Sequence[NewReport],
 ) -> tuple[list[Outcome], int]:
     """Take the reports of one round; what became of each, and how many were taken."""
-    if state in ("forgetting", "forgotten"):
+    if state in (CollectedState.FORGETTING, CollectedState.FORGOTTEN):
         return [Outcome.CLOSED] * len(reports), 0
-    open_now = state == "open" and in_time
+    open_now = state == CollectedState.OPEN and in_time
     digests = [hashlib.sha256(report.sealed).digest()[:_DIGEST_BYTES] for report in reports]
     taken = _take(transaction, number, sealed_size, reports, digests) if open_now else {}
     known: dict[str, tuple[bool, bytes | None]] = {device: (True, digests[place]) for device, place in taken.items()}

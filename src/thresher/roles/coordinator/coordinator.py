@@ -10,6 +10,7 @@ next `step`, because each thing it does may be done again (docs/protocol.md, sec
 
 from __future__ import annotations
 
+import functools
 import logging
 import secrets
 import threading
@@ -37,12 +38,12 @@ from thresher.protocol.messages import (
     LedgerView,
     PlanPreview,
     QueryRequest,
-    QueryState,
     QueryStatus,
     RoundSettings,
     canonical,
     check_name,
 )
+from thresher.protocol.states import ACTIVE_QUERY, STOPPED_QUERY, QueryState
 from thresher.roles.computing import Compute, here
 from thresher.roles.coordinator import previews, views
 from thresher.roles.coordinator.admission import DEFAULTS, Admitted, admit, filled
@@ -55,15 +56,12 @@ from thresher.verbs.replay import Pending
 
 _log = logging.getLogger("thresher.coordinator")
 
-_RECEIVED: tuple[QueryState, ...] = ("received",)
-_RUNNING: tuple[QueryState, ...] = ("running",)
-_OPEN = _RECEIVED + _RUNNING
 _TRIES = 5
 """How often in a row a query may fail for another reason than a role that is down, before it is given up."""
 _REFUSED = 100
 """Refused queries that are kept, the newest: nothing was charged for them, and anybody can ask for more."""
-_REMEMBERED = 64
-"""Answers that are kept at hand."""
+_ANSWERS = 64
+"""Answers that are kept in memory."""
 
 
 def _new_id() -> str:
@@ -131,11 +129,10 @@ class Coordinator:
         # Held while a query is taken and charged, so that no charge slips between the look and the entry.
         self._charging = threading.RLock()
         self._stepping = threading.Lock()
-        self._to_drop: set[str] = set()  # stopped queries that may have a round left
+        self._to_forget: set[str] = set()  # stopped queries that may have reports left
         self._looked = False  # whether those from before the start are among them
         self._failures: dict[str, int] = {}
-        self._answers: dict[str, Any] = {}
-        self._answering = threading.Lock()
+        self._replayed = functools.lru_cache(maxsize=_ANSWERS)(self._replay)
 
     # What an analyst may do.
 
@@ -172,25 +169,25 @@ class Coordinator:
                 stored = self._create(admitted, by)
             if not views.same_request(stored, admitted.request_hash):
                 raise Conflict("Another query is stored under this name.", hint="Choose another name.")
-            if stored.state == "refused":
+            if stored.state == QueryState.REFUSED:
                 raise BudgetExceeded(stored.problem or "The budget was exceeded.", hint="Nothing was charged.")
             self._charge(stored)
         return self.standing(stored.id)
 
     def cancel(self, query: str, by: str) -> QueryStatus:
-        """Stop a query and delete its open round's reports unread; nothing is refunded.
+        """Stop a query and forget its open round's reports unread; nothing is refunded.
 
         Edge cases: a query that has ended stays as it is. `by` is whoever cancels, not necessarily who asked.
         """
         _found(self._store.outline(query))
         with self._charging:  # not between a charge and the mark that it was made
-            stopped = self._store.set_state(query, "cancelled", expected=_OPEN, ended=self._clock.now())
+            stopped = self._end(query, QueryState.CANCELLED)
         if stopped:
-            self._to_drop.add(query)
+            self._to_forget.add(query)
             # A step that is at work finishes it; otherwise it is done here and now.
             if self._stepping.acquire(blocking=False):
                 try:
-                    self._drop_rounds()
+                    self._forget_stopped()
                 finally:
                     self._stepping.release()
         return self.standing(query)
@@ -220,22 +217,17 @@ class Coordinator:
     def answer(self, query: str) -> Any:
         """The answer of a query that is done, replayed from its stored releases."""
         stored = _found(self._store.outline(query))
-        if stored.state in _OPEN:
+        if stored.state in ACTIVE_QUERY:
             raise Conflict("This query is not done yet.", hint="Wait for its last round.")
-        if stored.state != "done":
+        if stored.state != QueryState.DONE:
             raise QueryEnded(f"This query ended without an answer: it is {stored.state}.")
-        known = self._answers.get(query)
-        if known is None:
-            try:
-                answer = self._runner.replay(self._find(query))
-            except (CannotGoOn, Pending):
-                raise VerificationFailed("The stored releases do not give this query's answer.") from None
-            with self._answering:
-                while len(self._answers) >= _REMEMBERED:
-                    del self._answers[next(iter(self._answers))]
-                self._answers[query] = answer
-            return answer
-        return known
+        return self._replayed(query)
+
+    def _replay(self, query: str) -> Any:
+        try:
+            return self._runner.replay(self._find(query))
+        except (CannotGoOn, Pending):
+            raise VerificationFailed("The stored releases do not give this query's answer.") from None
 
     def ledger_view(self) -> LedgerView:
         """The budget and every charge."""
@@ -266,8 +258,8 @@ class Coordinator:
         """
         with self._stepping:
             try:
-                waits = [self._guarded(query) for query in self._store.queries(_OPEN)]
-                waits.append(self._drop_rounds())
+                waits = [self._guarded(query) for query in self._store.queries(ACTIVE_QUERY)]
+                waits.append(self._forget_stopped())
             except UNAVAILABLE:
                 return RETRY_SECONDS
         return min((wait for wait in waits if wait is not None), default=None)
@@ -275,7 +267,7 @@ class Coordinator:
     def _guarded(self, query: StoredQuery) -> float | None:
         """One query's part of a step; whatever goes wrong in it stays with it."""
         try:
-            wait = self._take_up(query) if query.state == "received" else self._advance(query)
+            wait = self._take_up(query) if query.state == QueryState.RECEIVED else self._advance(query)
         except UNAVAILABLE:
             return RETRY_SECONDS
         except CannotGoOn as error:
@@ -291,12 +283,14 @@ class Coordinator:
         return wait
 
     def _fail(self, query: str, code: str) -> float | None:
-        self._store.set_state(
-            query, "failed", expected=_OPEN, ended=self._clock.now(), problem=f"The query could not go on ({code})."
-        )
+        self._end(query, QueryState.FAILED, f"The query could not go on ({code}).")
         self._failures.pop(query, None)
-        self._to_drop.add(query)
+        self._to_forget.add(query)
         return None
+
+    def _end(self, query: str, state: QueryState, problem: str | None = None) -> bool:
+        """Give a query its last state, unless it has ended already; whether it had not."""
+        return self._store.set_state(query, state, expected=ACTIVE_QUERY, ended=self._clock.now(), problem=problem)
 
     def _take_up(self, query: StoredQuery) -> float | None:
         """Charge a query that was stored and not charged, or not marked as charged, before a crash."""
@@ -314,30 +308,30 @@ class Coordinator:
     def _advance(self, query: StoredQuery) -> float | None:
         wait = self._runner.advance(query)
         if wait is None:
-            self._store.set_state(query.id, "done", expected=_RUNNING, ended=self._clock.now())
+            self._end(query.id, QueryState.DONE)
         return wait
 
-    def _drop_rounds(self) -> float | None:
-        """Delete what stopped queries have left behind; after a start, look at all of them once."""
+    def _forget_stopped(self) -> float | None:
+        """Forget the reports of stopped queries; the first call after a start looks at all stopped queries."""
         if not self._looked:
-            self._to_drop |= {query.id for query in self._store.queries(("cancelled", "failed"))}
+            self._to_forget |= {query.id for query in self._store.queries(STOPPED_QUERY)}
             self._looked = True
         wait = None
-        for query in tuple(self._to_drop):
+        for query in tuple(self._to_forget):
             try:
-                self._runner.drop(query)
+                self._runner.forget(query)
             except Exception as error:  # nobody waits for it, so it is tried until it is done
                 _log.warning("what query %s left cannot be deleted yet: %s", query, type(error).__name__)
                 wait = RETRY_SECONDS
             else:
-                self._to_drop.discard(query)
+                self._to_forget.discard(query)
         return wait
 
     def _find(self, query: str) -> StoredQuery:
         return _found(self._store.query(query))
 
     def _check_room(self) -> None:
-        open_now = self._store.count(_OPEN)
+        open_now = self._store.count(ACTIVE_QUERY)
         if open_now >= self._most_open:
             raise Conflict(
                 f"{open_now} queries are running, which is as many as this server takes.",
@@ -356,7 +350,7 @@ class Coordinator:
                 query=canonical(admitted.query.to_dict()).decode(),
                 settings=canonical(admitted.settings).decode(),
                 prepared=canonical(fixed).decode(),
-                state="received",
+                state=QueryState.RECEIVED,
                 created=self._clock.now(),
             )
         )
@@ -367,7 +361,7 @@ class Coordinator:
 
         Guarantee: after a crash anywhere in here, calling it again charges nothing twice.
         """
-        if query.state != "received":
+        if query.state != QueryState.RECEIVED:
             return
         try:
             plan = views.plan_of(query)
@@ -376,7 +370,7 @@ class Coordinator:
         try:
             charge_plan(self._ledger, plan, query.what, DEVICE, reference=query.id)
         except BudgetExceeded as error:
-            self._store.refuse(query.id, ended=self._clock.now(), problem=error.message)
-            self._store.forget_refused(_REFUSED)
+            self._end(query.id, QueryState.REFUSED, error.message)
+            self._store.delete_refused(_REFUSED)
             raise
-        self._store.set_state(query.id, "running", expected=_RECEIVED)
+        self._store.set_state(query.id, QueryState.RUNNING, expected=[QueryState.RECEIVED])

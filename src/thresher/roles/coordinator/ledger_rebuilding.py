@@ -10,11 +10,12 @@ from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.ledger import Ledger
 from thresher.privacy.plans import Plan
 from thresher.privacy.units import DEVICE
+from thresher.protocol.states import QueryState
 from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
 
 COMMAND = "thresher ledger rebuild"
 
-_NOT_CHARGED = ("received", "refused")
+_NOT_CHARGED = (QueryState.RECEIVED, QueryState.REFUSED)
 """A refused query was not charged. One that was only received is charged when it is taken up, if it is not yet."""
 
 

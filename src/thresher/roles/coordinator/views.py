@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
 from thresher.ledger import Ledger
+from thresher.mechanism.response import RoundNumbers
 from thresher.privacy.plans import Plan
 from thresher.protocol.messages import (
     Charge,
@@ -19,15 +20,15 @@ from thresher.protocol.messages import (
     GuaranteesStated,
     LedgerView,
     Message,
-    QueryState,
     QueryStatus,
     RoundSettings,
     RoundStatus,
     decode,
     encode,
 )
+from thresher.protocol.states import QueryState, RoundState
 from thresher.roles.coordinator.admission import rates_of
-from thresher.roles.ports import AggregatorPort, CollectorPort, ProgressPort
+from thresher.roles.ports import AggregatorPort, CollectorPort
 from thresher.verbs import Query, query_from_dict
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def guarantees_of(query: StoredQuery) -> Guarantees:
     return Guarantees(analyst=stated.analyst, contact_list=stated.contact_list, injected=stated.injected)
 
 
-def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str, ProgressPort]) -> QueryStatus:
+def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str, RoundNumbers]) -> QueryStatus:
     """Where a query stands; of one in short, without its lists of values. `live` has newer numbers of open rounds.
 
     Guarantee: never fails for what the store holds. Parts that cannot be read, because another version wrote them or
@@ -96,10 +97,10 @@ def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str,
         for round in rounds
         if (found := _read(lost, "rounds", partial(_round_status, round, live.get(round.round)))) is not None
     ]
-    state: QueryState = query.state
-    if state not in get_args(QueryState):
+    state = query.state
+    if state not in tuple(QueryState):
         lost.append("state")
-        state = "failed"
+        state = QueryState.FAILED
     said = [] if query.problem is None else [query.problem]
     if lost:
         said.append(f"What is stored of this query cannot be read: its {' and '.join(dict.fromkeys(lost))}.")
@@ -177,15 +178,13 @@ def _described(query: StoredQuery) -> dict[str, Any]:
     return content
 
 
-def _round_status(round: StoredRound, live: ProgressPort | None) -> RoundStatus:
-    numbers: ProgressPort | StoredRound = live if live is not None and round.state == "open" else round
+def _round_status(round: StoredRound, live: RoundNumbers | None) -> RoundStatus:
+    newest = live if live is not None and round.state == RoundState.OPEN else round
     return RoundStatus(
         round=round.round,
         index=round.index,
         state=round.state,
-        asked=numbers.asked,
-        contacted=numbers.contacted,
-        completed=numbers.completed,
+        **newest.numbers,
         target=round.target,
         opened=round.opened,
         deadline=round.deadline,
