@@ -26,8 +26,10 @@ from thresher.console.adapter import ServerDesk, ServerDoor, ServerOperations
 from thresher.device.policy import Policy
 from thresher.mechanism import Release, Response, thin, threshold
 from thresher.mechanism.response import RoundNumbers
-from thresher.protocol.messages import RoundConfiguration, RoundSettings, check_configuration
+from thresher.protocol.analyst_messages import RoundSettings
+from thresher.protocol.messages import RoundConfiguration
 from thresher.protocol.plaintext import fleet_bucket, to_columns
+from thresher.protocol.recomputation import check_configuration
 from thresher.protocol.sealing import PublicKey
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.collector.enrolment import Overview

@@ -13,8 +13,10 @@ from thresher.errors import Conflict, NotFound
 from thresher.mechanism import Release, Response, thin, threshold
 from thresher.mechanism.response import RoundNumbers
 from thresher.privacy import DEVICE
-from thresher.protocol.messages import QueryRequest, RoundConfiguration, RoundSettings, check_configuration
+from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
+from thresher.protocol.messages import RoundConfiguration
 from thresher.protocol.plaintext import fleet_bucket, to_columns
+from thresher.protocol.recomputation import check_configuration
 from thresher.protocol.sealing import PublicKey
 from thresher.questions import Values
 from thresher.roles.collector.enrolment import Overview

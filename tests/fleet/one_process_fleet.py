@@ -19,7 +19,7 @@ from thresher.errors import ServerUnavailable
 from thresher.ledger import Ledger
 from thresher.mechanism import Release
 from thresher.privacy.plans import Plan
-from thresher.protocol.messages import QueryRequest, RoundSettings
+from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.questions import Values
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing

@@ -21,18 +21,10 @@ from thresher.device.core import DeviceCore
 from thresher.device.device import Device
 from thresher.errors import Conflict, InvalidFormat, InvalidSetting, NotFound, ServerUnavailable, Unauthorised
 from thresher.ledger import Ledger
-from thresher.protocol.messages import (
-    LARGEST_ANSWER,
-    Accepted,
-    CheckedIn,
-    Enrolled,
-    Problem,
-    QueryRequest,
-    check_configuration,
-    decode,
-    encode,
-)
+from thresher.protocol.analyst_messages import QueryRequest
+from thresher.protocol.messages import LARGEST_ANSWER, Accepted, CheckedIn, Enrolled, Problem, decode, encode
 from thresher.protocol.plaintext import encode_bucket, fleet_bucket
+from thresher.protocol.recomputation import check_configuration
 from thresher.questions import Bins, Cells, Joint, Prefixes, Values, from_dict, to_dict
 from thresher.roles.collector.collector import Collector
 from thresher.roles.collector.store import CollectorStore

@@ -29,7 +29,7 @@ from thresher.verbs import QueryTaker
 from thresher.verbs.asking import BRANCHING
 
 if TYPE_CHECKING:
-    from thresher.protocol.messages import PlanPreview, QueryStatus
+    from thresher.protocol.analyst_messages import PlanPreview, QueryStatus
 
 OTHER = "everything below the threshold is left out; how much that is, is not known"
 

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from thresher.client import credentials
 from thresher.client.connection import Connection
@@ -31,12 +31,19 @@ from thresher.errors import (
     VerificationFailed,
 )
 from thresher.mechanism.release import Release
+from thresher.protocol.analyst_messages import (
+    FleetView,
+    LedgerView,
+    PlanPreview,
+    QueryRequest,
+    QueryStatus,
+    Releases,
+    RoundSettings,
+)
+from thresher.protocol.messages import decode, encode
+from thresher.protocol.rates import SampledBy
 from thresher.protocol.states import ENDED_QUERY, STOPPED_QUERY, QueryState
 from thresher.verbs import Progress, Query, QueryTaker, query_from_dict
-
-if TYPE_CHECKING:
-    from thresher.protocol.messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus, RoundSettings
-    from thresher.protocol.rates import SampledBy
 
 _FIRST_LOOK = 0.1
 _SLOWEST_LOOK = 2.0
@@ -122,7 +129,6 @@ class Fleet(QueryTaker):
         Guarantee: what does not fit the budget, or cannot be asked, raises and costs nothing.
         Edge cases: interrupting the wait does not stop the query; `queries` finds it again.
         """
-        from thresher.protocol.messages import QueryStatus, decode, encode
 
         request = self._request(query, name or f"python-{secrets.token_hex(8)}")
         for caution in self.plan(query).warnings if warn else ():
@@ -137,14 +143,10 @@ class Fleet(QueryTaker):
 
     def plan(self, query: Query) -> PlanPreview:
         """What a query would cost, guarantee and see; charges nothing."""
-        from thresher.protocol.messages import PlanPreview, decode, encode
-
         return decode(PlanPreview, self._connection.post("/v1/plans", encode(self._request(query, "preview"))))
 
     def queries(self) -> list[QueryStatus]:
         """All queries, the newest first."""
-        from thresher.protocol.messages import QueryStatus, decode
-
         return decode(dict[str, list[QueryStatus]], self._connection.get("/v1/queries"))["queries"]
 
     def query(self, id: str) -> QueryHandle:
@@ -153,14 +155,10 @@ class Fleet(QueryTaker):
 
     def ledger(self) -> LedgerView:
         """The fleet's budget and every charge."""
-        from thresher.protocol.messages import LedgerView, decode
-
         return decode(LedgerView, self._connection.get("/v1/ledger"))
 
     def overview(self) -> FleetView:
         """Devices enrolled and active, and the health of the roles."""
-        from thresher.protocol.messages import FleetView, decode
-
         return decode(FleetView, self._connection.get("/v1/fleet"))
 
     def close(self) -> None:
@@ -180,15 +178,12 @@ class Fleet(QueryTaker):
         return f"<Fleet {self._connection.url}{settings}>"
 
     def _request(self, query: Query, name: str) -> QueryRequest:
-        from thresher.protocol.messages import QueryRequest
 
         _ = query.first_question  # every check of the verb, before anything is sent
         return QueryRequest(name=name, query=query.to_dict(), settings=self._round_settings())
 
     def _round_settings(self) -> RoundSettings:
         """The settings, checked as the server will check them."""
-        from thresher.protocol.messages import RoundSettings
-
         return RoundSettings(**self._settings)
 
 
@@ -203,8 +198,6 @@ class QueryHandle:
 
     def status(self) -> QueryStatus:
         """Where the query stands."""
-        from thresher.protocol.messages import QueryStatus, decode
-
         return decode(QueryStatus, self._fleet._connection.get(f"/v1/queries/{self.id}"))
 
     def wait(self, timeout: float | None = None, *, watch: Callable[[QueryStatus], None] | None = None) -> QueryStatus:
@@ -234,15 +227,12 @@ class QueryHandle:
 
     def releases(self) -> list[Release]:
         """The releases so far, in order, each with its plan and certificate."""
-        from thresher.protocol.messages import Releases, decode
 
         answer = decode(Releases, self._fleet._connection.get(f"/v1/queries/{self.id}/releases"))
         return [Release.from_json(text) for text in answer.releases]
 
     def cancel(self) -> QueryStatus:
         """Stop the query; reports of its open round are deleted unread, and nothing is refunded."""
-        from thresher.protocol.messages import QueryStatus, decode
-
         return decode(QueryStatus, self._fleet._connection.post(f"/v1/queries/{self.id}/cancel"))
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from thresher.verbs import Progress
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from thresher.protocol.messages import QueryStatus, RoundStatus
+    from thresher.protocol.analyst_messages import QueryStatus, RoundStatus
 
 Watch = Callable[["QueryStatus"], None]
 

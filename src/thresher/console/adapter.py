@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from thresher.console.ports import CallerRole
-    from thresher.protocol.messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus
+    from thresher.protocol.analyst_messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus
     from thresher.server.services import Services
 
 _DAY = 86_400.0

@@ -19,8 +19,8 @@ from weakref import WeakValueDictionary
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.privacy import plan as make_plan
 from thresher.privacy.plans import Plan
-from thresher.protocol.checking import limits
-from thresher.protocol.messages import QueryRequest, RoundSettings
+from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
+from thresher.protocol.limits import limits
 from thresher.protocol.rates import MOST_ROUNDS, SAMPLED_BY, SampledBy
 from thresher.questions import MOST_BINS, Bins, Dates, Every, Values
 from thresher.roles.computing import Compute, here

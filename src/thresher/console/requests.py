@@ -23,7 +23,7 @@ from thresher.console.ports import Caller, Desk, Doorkeeper, Operations
 from thresher.console.rendering import environment
 from thresher.console.sessions import LoginForms, Session, Sessions
 from thresher.errors import NotFound, ThresherError
-from thresher.protocol.messages import QueryStatus
+from thresher.protocol.analyst_messages import QueryStatus
 from thresher.roles.computing import Compute, here, on_behalf_of
 from thresher.roles.tokens import token_hash
 from thresher.server.limits import Bodies, Rate, Shares, Streams, TokenBuckets, read_body, stated_length

@@ -21,7 +21,7 @@ from thresher.device.effort import Effort
 from thresher.device.held_values import Attributes, Visit
 from thresher.device.policy import Policy, Spend, Terms, is_cheap, query_key, read_terms, verified
 from thresher.device.state import DeviceState, MemoryState, Record, State
-from thresher.errors import InvalidFormat, NotFound, Unauthorised
+from thresher.errors import NotFound, Unauthorised
 from thresher.mechanism.coins import coin
 from thresher.mechanism.randomness import Randomness, SecureRandomness
 from thresher.privacy.rates import ONE
@@ -210,9 +210,8 @@ class DeviceCore:
         What costs nothing is checked first: a server must not be able to make devices compute for rounds that they
         would not answer anyway.
         """
-        try:
-            terms = read_terms(configuration)
-        except InvalidFormat:
+        terms = read_terms(configuration)
+        if terms is None:
             return _INCONSISTENT
         if reason := self.policy.refusal(terms, spends, now):
             return reason
@@ -230,7 +229,7 @@ class DeviceCore:
         choice = _choice(randomness)
         real = held.plaintext(terms.question, size, choice)
         instead = plaintext.decoy(size)
-        return sealing.seal(real if heads and real is not None else instead, terms.public, terms.info)
+        return sealing.seal(real if heads and real is not None else instead, terms.public, configuration.hash)
 
     # Keeping
 

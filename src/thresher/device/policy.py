@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import functools
 import math
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeVar, get_args
+from typing import Literal, get_args
 
 import msgspec
 
@@ -23,7 +22,8 @@ from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE, Guarantees, Rates
 from thresher.privacy.settings import check_delta, check_epsilon, check_threshold
 from thresher.protocol import recomputation, sealing
-from thresher.protocol.messages import RoundConfiguration, configuration_hash, read_configuration
+from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.recomputation import read_configuration
 from thresher.protocol.sealing import PublicKey
 from thresher.questions import Question
 
@@ -31,8 +31,6 @@ Coins = Literal["any", "aggregator"]
 _DAY = 86_400.0
 LONGEST_ROUND = 400 * _DAY
 """A server opens rounds for a year at most; what a device has sealed it keeps until the deadline."""
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,6 @@ class Terms:
     """A round's configuration as it was read. What it states is believed only once `verified` says so."""
 
     configuration: RoundConfiguration
-    info: bytes
     question: Question
     plan: Plan
     rates: Rates
@@ -205,56 +202,32 @@ def terms_key(terms: Terms) -> tuple[float, int, int, int, int, int]:
 
 
 _AT_HAND = 64
-_by_object: OrderedDict[int, tuple[RoundConfiguration, Terms | None]] = OrderedDict()
-_by_hash: OrderedDict[bytes, tuple[Terms | None]] = OrderedDict()
 
 
-def terms_of(configuration: RoundConfiguration) -> Terms:
-    """Read a configuration and recompute what it states; `InvalidFormat` if it does not hold together."""
-    terms = read_terms(configuration)
-    if not verified(terms):
-        raise InvalidFormat("This round's configuration does not hold together.")
-    return terms
-
-
-def read_terms(configuration: RoundConfiguration) -> Terms:
-    """Read a configuration, without recomputing anything; `InvalidFormat` if its parts do not fit together.
+@functools.lru_cache(maxsize=_AT_HAND)
+def read_terms(configuration: RoundConfiguration) -> Terms | None:
+    """Read a configuration, without recomputing anything; None if its parts do not fit together.
 
     Many devices in one process do this once for each configuration, good or bad.
     """
-    seen = _by_object.get(id(configuration))
-    if seen is not None and seen[0] is configuration:
-        terms = seen[1]
-    else:
-        info = configuration_hash(configuration)
-        known = _by_hash.get(info)  # in one step: another thread may be forgetting it
-        terms = known[0] if known else _remember(_by_hash, info, (_read(configuration, info),))[0]
-        # The object is kept with its id, so that the id cannot come to mean another.
-        _remember(_by_object, id(configuration), (configuration, terms))
-    if terms is None:
-        raise InvalidFormat("This round's configuration does not hold together.")
-    return terms
-
-
-def is_cheap(terms: Terms) -> bool:
-    """Whether `verified` has its answer already."""
-    return recomputation.known(terms.plan, terms.rates, terms.configuration.guarantees.beyond_the_plan) is not None
-
-
-def verified(terms: Terms) -> bool:
-    """Whether the guarantees that the round states are true, and its key can be sealed for."""
-    stated = terms.configuration.guarantees.beyond_the_plan
-    return recomputation.holds(terms.plan, terms.rates, stated) and _can_be_sealed_for(terms.public)
-
-
-def _read(configuration: RoundConfiguration, info: bytes) -> Terms | None:
     public = PublicKey(configuration.key_id, bytes.fromhex(configuration.public_key))
     try:
         question, plan, rates = read_configuration(configuration)
     except InvalidFormat:
         return None
     stated = configuration.guarantees.values
-    return None if stated is None else Terms(configuration, info, question, plan, rates, stated, public)
+    return None if stated is None else Terms(configuration, question, plan, rates, stated, public)
+
+
+def is_cheap(terms: Terms) -> bool:
+    """Whether `verified` has its answer already."""
+    return recomputation.known(terms.plan, terms.rates, terms.configuration.guarantees) is not None
+
+
+def verified(terms: Terms) -> bool:
+    """Whether the guarantees that the round states are true, and its key can be sealed for."""
+    true = recomputation.holds(terms.plan, terms.rates, terms.configuration.guarantees)
+    return true and _can_be_sealed_for(terms.public)
 
 
 @functools.lru_cache(maxsize=_AT_HAND)
@@ -264,10 +237,3 @@ def _can_be_sealed_for(public: PublicKey) -> bool:
     except InvalidFormat:
         return False
     return True
-
-
-def _remember(store: OrderedDict[K, V], key: K, value: V) -> V:
-    store[key] = value
-    while len(store) > _AT_HAND:
-        store.popitem(last=False)
-    return value

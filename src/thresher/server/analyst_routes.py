@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from thresher.errors import Unauthorised
-from thresher.protocol.messages import FleetView, LedgerView, Message, PlanPreview, QueryRequest, QueryStatus, Releases
+from thresher.protocol.analyst_messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus, Releases
+from thresher.protocol.messages import Message
 from thresher.protocol.states import ENDED_QUERY
 from thresher.roles.tokens import token_hash
 from thresher.server.auth import ANALYST

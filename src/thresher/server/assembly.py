@@ -16,7 +16,8 @@ from thresher.clock import Clock, SystemClock
 from thresher.device.policy import Policy
 from thresher.errors import InvalidSetting, ServerUnavailable, StoreUnavailable
 from thresher.mechanism.response import Response
-from thresher.protocol.messages import RoundConfiguration, RoundSettings, check_name
+from thresher.protocol.analyst_messages import RoundSettings
+from thresher.protocol.messages import RoundConfiguration, check_name
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.round_drawing import Drawing, LocalDrawing

@@ -10,7 +10,7 @@ from thresher.console import ask_form as asking
 from thresher.console import pictures
 from thresher.console.requests import Visit, is_fragment
 from thresher.errors import Conflict, ThresherError
-from thresher.protocol.messages import PlanPreview
+from thresher.protocol.analyst_messages import PlanPreview
 from thresher.roles.coordinator.outlines import columns
 from thresher.roles.tokens import token_hash
 from thresher.server.problem import Refused, problem_of

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from thresher.console import pictures
 from thresher.console.requests import Visit
-from thresher.protocol.messages import QueryStatus
+from thresher.protocol.analyst_messages import QueryStatus
 
 _RECENT = 12
 

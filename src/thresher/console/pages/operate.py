@@ -13,7 +13,7 @@ from thresher.console import pictures
 from thresher.console.ports import CallerRole, Operations, SealingKey
 from thresher.console.requests import Visit
 from thresher.errors import InvalidSetting, NotFound, ThresherError
-from thresher.protocol.messages import QueryStatus
+from thresher.protocol.analyst_messages import QueryStatus
 
 _ROUNDS = 10
 

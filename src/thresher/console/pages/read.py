@@ -18,7 +18,7 @@ from thresher.console.pages.queries import page_number
 from thresher.console.python_line import python_line
 from thresher.console.requests import Visit, is_fragment
 from thresher.errors import InvalidSetting, ThresherError
-from thresher.protocol.messages import QueryStatus
+from thresher.protocol.analyst_messages import QueryStatus
 from thresher.verbs.heavy_hitters import HeavyHitters
 from thresher.verbs.histogram import Histogram
 from thresher.verbs.quantiles import Quantiles

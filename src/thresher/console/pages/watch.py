@@ -17,7 +17,7 @@ from thresher.console.pages.home import progress
 from thresher.console.rendering import METHODS, amount
 from thresher.console.requests import Endpoint, Office, Visit, cookie_name, dressed, enter
 from thresher.errors import ThresherError
-from thresher.protocol.messages import QueryStatus
+from thresher.protocol.analyst_messages import QueryStatus
 from thresher.roles.coordinator.outlines import columns
 from thresher.roles.tokens import token_hash
 from thresher.verbs.queries import query_from_dict

@@ -22,7 +22,7 @@ from thresher.lab.audit.paths import Observed, require_only_rows
 from thresher.mechanism import Release, Response
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Rates
-from thresher.protocol.messages import CheckedIn, Enrolled, Report, RoundConfiguration, configuration_hash, decode
+from thresher.protocol.messages import CheckedIn, Enrolled, Report, RoundConfiguration, decode
 from thresher.protocol.plaintext import encode_bucket
 from thresher.protocol.rates import SampledBy, share
 from thresher.protocol.sealing import PublicKey, seal
@@ -125,4 +125,4 @@ def _of_the_attacker(held: str, number: int, configuration: RoundConfiguration) 
     plain = encode_bucket(_QUESTION, held, _BUCKET_SIZE)
     assert plain is not None, "the names of buckets are short"
     public = PublicKey(configuration.key_id, bytes.fromhex(configuration.public_key))
-    return [seal(plain, public, configuration_hash(configuration)) for _ in range(number)]
+    return [seal(plain, public, configuration.hash) for _ in range(number)]

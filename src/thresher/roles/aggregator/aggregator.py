@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from thresher.clock import Clock
 from thresher.errors import Conflict, InvalidFormat, StoreUnavailable
 from thresher.mechanism import Response
-from thresher.protocol.messages import RoundConfiguration, check_configuration, configuration_hash
+from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.recomputation import check_configuration
 from thresher.protocol.sealing import OVERHEAD, PublicKey
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.report_tally import count_reports
@@ -99,7 +100,7 @@ class Aggregator:
         if response.rates != rates:
             raise InvalidFormat("The response states other rates than the round's configuration.")
         with self._lock:
-            self._store.open_round(configuration.round, configuration_hash(configuration))
+            self._store.open_round(configuration.round, configuration.hash)
             stored = self._store.release(configuration.round)
             if stored is None:
                 stored = self._draw(configuration, batches, response)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from thresher.errors import InvalidFormat, ServerUnavailable
-from thresher.protocol.messages import RoundConfiguration, configuration_hash
+from thresher.protocol.messages import RoundConfiguration
 from thresher.protocol.plaintext import DECOY, decode_payload, payload
 from thresher.protocol.sealing import OVERHEAD, PrivateKey, open_sealed
 from thresher.questions import Bucket, Question
@@ -47,7 +47,7 @@ class Opening:
         return cls(
             key.key_id,
             key.to_bytes(),
-            configuration_hash(configuration),
+            configuration.hash,
             configuration.asked,
             configuration.bucket_size,
         )

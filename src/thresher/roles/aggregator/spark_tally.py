@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from thresher.errors import Conflict, InvalidSetting, ServerUnavailable
 from thresher.mechanism import Randomness, Response
-from thresher.protocol.messages import RoundConfiguration, canonical, check_configuration
+from thresher.protocol.messages import RoundConfiguration, canonical
 from thresher.protocol.plaintext import decode_payload
+from thresher.protocol.recomputation import check_configuration
 from thresher.protocol.sealing import PrivateKey
 from thresher.questions import Bucket
 from thresher.roles.aggregator.report_opening import Opening, open_reports, records

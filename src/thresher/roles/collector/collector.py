@@ -23,7 +23,6 @@ from thresher.protocol.messages import (
     Enrolled,
     RoundConfiguration,
     canonical,
-    configuration_hash,
     decode,
 )
 from thresher.protocol.sealing import OVERHEAD
@@ -234,7 +233,7 @@ class Collector:
         self._store.open_round(
             configuration.round,
             canonical(configuration),
-            configuration_hash(configuration),
+            configuration.hash,
             contact_numerator=configuration.contact_rate,
             sealed_size=configuration.bucket_size + OVERHEAD,
             deadline=configuration.deadline,

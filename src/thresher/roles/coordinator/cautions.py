@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from thresher.device.policy import Policy
 from thresher.ledger import Entry
-from thresher.protocol.messages import Caution
+from thresher.protocol.analyst_messages import Caution
 from thresher.roles.coordinator.admission import Admitted
 
 _SURE, _LIKELY = 0.95, 0.5

@@ -32,17 +32,15 @@ from thresher.errors import (
 )
 from thresher.ledger import Ledger, charge_plan
 from thresher.privacy.units import DEVICE
-from thresher.protocol.messages import (
+from thresher.protocol.analyst_messages import (
     FleetView,
-    GuaranteesStated,
     LedgerView,
     PlanPreview,
     QueryRequest,
     QueryStatus,
     RoundSettings,
-    canonical,
-    check_name,
 )
+from thresher.protocol.messages import GuaranteesStated, canonical, check_name
 from thresher.protocol.states import ACTIVE_QUERY, STOPPED_QUERY, QueryState
 from thresher.roles.computing import Compute, here
 from thresher.roles.coordinator import previews, views

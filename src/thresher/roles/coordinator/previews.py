@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thresher.ledger import Ledger
 from thresher.privacy.budget import Budget, Charge
-from thresher.protocol.messages import PlanPreview, QueryRequest, RoundSettings
+from thresher.protocol.analyst_messages import PlanPreview, QueryRequest, RoundSettings
 from thresher.roles.coordinator.admission import Admitted, admit
 from thresher.roles.coordinator.cautions import Public, cautions
 

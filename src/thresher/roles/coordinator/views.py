@@ -13,19 +13,8 @@ from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
 from thresher.ledger import Ledger
 from thresher.mechanism.response import RoundNumbers
 from thresher.privacy.plans import Plan
-from thresher.protocol.messages import (
-    Charge,
-    FleetView,
-    Guarantees,
-    GuaranteesStated,
-    LedgerView,
-    Message,
-    QueryStatus,
-    RoundSettings,
-    RoundStatus,
-    decode,
-    encode,
-)
+from thresher.protocol.analyst_messages import Charge, FleetView, LedgerView, QueryStatus, RoundSettings, RoundStatus
+from thresher.protocol.messages import Guarantees, GuaranteesStated, Message, decode, encode
 from thresher.protocol.states import QueryState, RoundState
 from thresher.roles.coordinator.admission import rates_of
 from thresher.roles.ports import AggregatorPort, CollectorPort
