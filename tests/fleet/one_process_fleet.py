@@ -180,7 +180,7 @@ class OneProcessFleet:
     def enrol(self, name: str) -> None:
         self.reboot(name)
         device = self.devices[name]
-        device.enrolled(self.collector.enrol(self.enrolment_key))
+        device.enrolled(*self.collector.enrol([self.enrolment_key]))
 
     def reboot(self, name: str) -> None:
         state = FileState(self.directory / f"{name}.json")
@@ -191,7 +191,7 @@ class OneProcessFleet:
         device = self.devices[name]
 
         def request() -> bytes:
-            identity = self.collector.identify(device.token)
+            [identity] = self.collector.identify([device.token])
             assert identity is not None
             [rounds] = self.collector.check_in([identity])
             return self.collector.checked_in(rounds, 1.0)
@@ -227,7 +227,7 @@ class OneProcessFleet:
         device.report_answered(round, status)
 
     def hand_in(self, name: str, round: str, sealed: bytes) -> Outcome:
-        identity = self.collector.identify(self.devices[name].token)
+        [identity] = self.collector.identify([self.devices[name].token])
         [outcome] = self.collector.accept([NewReport(round, identity, sealed)])
         return outcome
 

@@ -44,9 +44,9 @@ def through_a_fleet(directory: Path, contact_rate: float, sampled_by: SampledBy)
     collector.add_enrolment_key(enrolment, "tests")
     held = [f"bucket {number % BUCKETS}" for number in range(BUCKETS * HOLDERS)]
     devices = [DeviceCore({"name": value}, POLICY, clock=clock) for value in held]
-    for device, enrolled in zip(devices, collector.enrol_many([enrolment] * len(held)), strict=True):
+    for device, enrolled in zip(devices, collector.enrol([enrolment] * len(held)), strict=True):
         device.enrolled(enrolled)
-    identities = collector.identify_many([device.token for device in devices])
+    identities = collector.identify([device.token for device in devices])
     rates, plan = share(PLAN, contact_rate, sampled_by)
     counts = []
     for number in range(ROUNDS):

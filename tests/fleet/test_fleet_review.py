@@ -134,9 +134,11 @@ def test_a_server_cannot_send_a_device_away_for_more_than_a_day():
 
 @pytest.mark.slow
 def test_a_check_in_is_never_longer_than_a_device_reads(tmp_path):
-    collector = Collector(CollectorStore.open(tmp_path), StillClock(), aggregator=None)
+    store = CollectorStore.open(tmp_path)
+    collector = Collector(store, StillClock(), aggregator=None)
     collector.add_enrolment_key("the key", "all")
-    device = collector.identify(collector.enrol("the key").token)
+    [enrolled] = collector.enrol(["the key"])
+    [device] = collector.identify([enrolled.token])
     large = Bins("word", tuple(number + 0.123456789 for number in range(200_000)))  # 3.3 MB each
     for number in range(6):
         collector.open(configuration(f"round-{number}", question=large, query=f"query-{number}"))
@@ -145,7 +147,7 @@ def test_a_check_in_is_never_longer_than_a_device_reads(tmp_path):
     listed = [one.round for one in decode(CheckedIn, body).rounds]
     assert len(body) <= LARGEST_ANSWER < len(body) * len(rounds) / len(listed)
     assert listed == rounds[: len(listed)]
-    collector.close_store()
+    store.close()
 
 
 @pytest.mark.slow

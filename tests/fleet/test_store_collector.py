@@ -36,7 +36,7 @@ def test_a_key_lets_devices_in_until_it_is_full_expired_or_revoked(collector):
         ("two", 2, None),
     ]
     assert collector.devices_of([b"t0", b"t1", b"t5", b"t0"]) == ["d0", None, "d5", "d0"]
-    assert collector.device_of(b"late") is None
+    assert collector.devices_of([b"late"]) == [None]
     assert collector.overview(NOW).enrolled == 4
 
 
@@ -98,7 +98,7 @@ def test_nothing_is_taken_of_a_revoked_device_and_what_was_taken_stays(store_url
     assert sorted(report for batch in first.batches("r", 10) for report in batch) == sorted(
         [sealed("d0"), sealed("d2")]
     )
-    assert first.device_of(b"t0") == "d0"  # known, so that it is not told to enrol again
+    assert first.devices_of([b"t0"]) == ["d0"]  # known, so that it is not told to enrol again
     view = first.overview(NOW)
     assert (view.enrolled, view.active) == (2, 2)
     first.close()

@@ -2,7 +2,7 @@
 
 Every method may be called again with the same arguments, after a crash or a lost answer, and changes nothing then.
 A role that cannot be reached raises `ServerUnavailable` or `StoreUnavailable`; the caller keeps its state and tries
-again later.
+again later. To *forget* a round is to delete its reports and to overwrite their pages.
 """
 
 from __future__ import annotations
@@ -11,39 +11,8 @@ from typing import Protocol
 
 from thresher.mechanism.response import Response, RoundNumbers
 from thresher.protocol.messages import RoundConfiguration
-
-
-class PublicKeyPort(Protocol):
-    """The aggregator's key as devices get it."""
-
-    @property
-    def key_id(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def raw(self) -> bytes:
-        """Its 32 bytes."""
-        ...
-
-
-class OverviewPort(Protocol):
-    """The fleet at a glance, as the collector knows it."""
-
-    @property
-    def enrolled(self) -> int:
-        """Devices enrolled."""
-        ...
-
-    @property
-    def active(self) -> int:
-        """Devices that enrolled or checked in during the last day."""
-        ...
-
-    @property
-    def check_ins(self) -> list[tuple[float, int]]:
-        """Devices that checked in, by hour of the last day."""
-        ...
+from thresher.protocol.sealing import PublicKey
+from thresher.roles.collector.enrolment import Overview
 
 
 class CollectorPort(Protocol):
@@ -66,23 +35,27 @@ class CollectorPort(Protocol):
         ...
 
     def forget(self, round: str) -> None:
-        """Delete all that is left of a round's reports; nothing to do for an unknown round."""
+        """Forget a round's reports; nothing to do for an unknown round."""
         ...
 
-    def overview(self) -> OverviewPort:
+    def overview(self) -> Overview:
         """Devices enrolled and active."""
         ...
 
 
-class AggregatorPort(Protocol):
-    """What collector and coordinator ask of the aggregator."""
-
-    def public_key(self) -> PublicKeyPort:
-        """The key that new rounds are sealed to."""
-        ...
+class BatchTaker(Protocol):
+    """What the collector asks of the aggregator."""
 
     def add_batch(self, round: str, number: int, blob: bytes) -> None:
         """Store one batch durably; another batch under the same number is a `Conflict`."""
+        ...
+
+
+class AggregatorPort(BatchTaker, Protocol):
+    """What collector and coordinator ask of the aggregator."""
+
+    def public_key(self) -> PublicKey:
+        """The key that new rounds are sealed to."""
         ...
 
     def release(self, configuration: RoundConfiguration, batches: int, response: Response) -> str:
@@ -90,5 +63,5 @@ class AggregatorPort(Protocol):
         ...
 
     def forget(self, round: str) -> None:
-        """Delete all that is left of a round's reports; nothing to do for an unknown round."""
+        """Forget a round's reports; nothing to do for an unknown round."""
         ...

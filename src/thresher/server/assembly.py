@@ -18,6 +18,7 @@ from thresher.errors import InvalidSetting, ServerUnavailable, StoreUnavailable
 from thresher.mechanism.response import Response
 from thresher.protocol.analyst_messages import RoundSettings
 from thresher.protocol.messages import RoundConfiguration, check_name
+from thresher.protocol.sealing import PublicKey
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.round_drawing import Drawing, LocalDrawing
@@ -28,7 +29,7 @@ from thresher.roles.collector.store import CollectorStore
 from thresher.roles.computing import here
 from thresher.roles.coordinator.coordinator import Coordinator
 from thresher.roles.database.database import Store
-from thresher.roles.ports import AggregatorPort, CollectorPort, PublicKeyPort
+from thresher.roles.ports import AggregatorPort, CollectorPort
 from thresher.roles.tokens import token_hash
 from thresher.server.auth import (
     COLLECTOR_TO_AGGREGATOR,
@@ -335,7 +336,7 @@ def _trusted(path: Path) -> ssl.SSLContext:
 class _NoAggregator:
     """For one of several collectors that share a database: another one forwards."""
 
-    def public_key(self) -> PublicKeyPort:
+    def public_key(self) -> PublicKey:
         """Not here."""
         raise ServerUnavailable("This collector knows no aggregator.")
 

@@ -55,11 +55,6 @@ class AggregatorKey(Message, frozen=True, kw_only=True):
     key_id: Name
     public_key: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 
-    @property
-    def raw(self) -> bytes:
-        """The key's 32 bytes."""
-        return bytes.fromhex(self.public_key)
-
 
 class RetireKeys(Message, frozen=True, kw_only=True):
     """Delete the private half of every old key but these."""

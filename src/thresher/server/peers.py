@@ -20,6 +20,8 @@ from thresher.addresses import checked_address
 from thresher.errors import Conflict, InvalidFormat, NotFound, ServerUnavailable, ThresherError
 from thresher.mechanism.response import Response, RoundNumbers
 from thresher.protocol.messages import Message, Problem, RoundConfiguration, decode, encode
+from thresher.protocol.sealing import PublicKey
+from thresher.roles.collector.enrolment import Overview
 from thresher.server import peer_messages as messages
 from thresher.unreachable import Failure, failure_of
 
@@ -122,9 +124,10 @@ class HttpCollector(_Peer):
         """Delete all that is left of a round's reports."""
         self._send("POST", f"{self._path(round)}/forget")
 
-    def overview(self) -> messages.Overview:
+    def overview(self) -> Overview:
         """Devices enrolled and active."""
-        return self._ask(messages.Overview, "GET", "/v1/peer/collector/overview")
+        stated = self._ask(messages.Overview, "GET", "/v1/peer/collector/overview")
+        return Overview(stated.enrolled, stated.active, stated.check_ins)
 
     @staticmethod
     def _path(round: str) -> str:
@@ -134,9 +137,10 @@ class HttpCollector(_Peer):
 class HttpAggregator(_Peer):
     """An aggregator elsewhere, as coordinator and collector see it."""
 
-    def public_key(self) -> messages.AggregatorKey:
+    def public_key(self) -> PublicKey:
         """The key that new rounds are sealed to."""
-        return self._ask(messages.AggregatorKey, "GET", "/v1/peer/aggregator/key")
+        stated = self._ask(messages.AggregatorKey, "GET", "/v1/peer/aggregator/key")
+        return PublicKey(stated.key_id, bytes.fromhex(stated.public_key))
 
     def retire_keys(self, in_use: Collection[str]) -> list[str]:
         """Delete the private halves of old keys that no round needs; returns their ids."""

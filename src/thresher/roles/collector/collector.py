@@ -6,14 +6,14 @@ and hands a closed round's reports to the aggregator in shuffled batches without
 
 from __future__ import annotations
 
+import functools
 import logging
 import secrets
 import threading
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
 
 from thresher.clock import Clock
-from thresher.errors import InvalidFormat, Unauthorised
+from thresher.errors import InvalidFormat
 from thresher.mechanism.coins import coins
 from thresher.mechanism.randomness import Randomness, SecureRandomness
 from thresher.privacy.rates import ONE
@@ -29,25 +29,17 @@ from thresher.protocol.sealing import OVERHEAD
 from thresher.roles.collector.enrolment import EnrolledDevice, EnrolmentKey, Entry, NewDevice, Overview
 from thresher.roles.collector.reports import NewReport, Outcome
 from thresher.roles.collector.store import CollectorStore, Progress
+from thresher.roles.ports import BatchTaker
 from thresher.roles.tokens import new_token, token_hash
-
-Key = TypeVar("Key")
-Kept = TypeVar("Kept")
 
 _log = logging.getLogger("thresher.collector")
 
 _DEVICE_BYTES = 8
-_REMEMBERED_DEVICES = 200_000
-_REMEMBERED_ROUNDS = 100
+_DEVICES = 200_000
+"""Devices that are known without asking the store."""
+_CONFIGURATIONS = 100
+"""Configurations that are known without asking the store."""
 _AROUND = 1024  # more than a check-in's answer has beside its rounds
-
-
-class BatchTaker(Protocol):
-    """What the collector needs of the aggregator."""
-
-    def add_batch(self, round: str, number: int, blob: bytes) -> None:
-        """Store one batch durably; another batch under the same number is a `Conflict`."""
-        ...
 
 
 class Collector:
@@ -75,19 +67,15 @@ class Collector:
         self._batch_size = batch_size
         self._hourly = hourly
         self._identity = Identity(store.identity(new_secret()))
-        # Neither ever changes once stored, so what is remembered is never wrong.
-        self._devices: _Remembered[bytes, str] = _Remembered(_REMEMBERED_DEVICES)
-        self._configurations: _Remembered[str, bytes] = _Remembered(_REMEMBERED_ROUNDS)
-        self._shown: _Remembered[str, bytes] = _Remembered(_REMEMBERED_ROUNDS)
+        # Neither a token's device nor a round's configuration ever changes, so what is remembered is never wrong.
+        self._devices: dict[bytes, str] = {}
+        self._remembering = threading.Lock()
+        self._shown = functools.lru_cache(maxsize=_CONFIGURATIONS)(self._readable)
 
     def recover(self) -> None:
-        """Finish what a crash left: deletions that were begun. Call it at every start."""
+        """Finish the forgetting that a crash interrupted. Call it at every start."""
         for round in self._store.rounds_to_forget():
             self.forget(round)
-
-    def close_store(self) -> None:
-        """Close the store's connections."""
-        self._store.close()
 
     # Enrolment
 
@@ -115,15 +103,8 @@ class Collector:
         """Let nobody enrol with a key any more; False if there is no such key."""
         return self._store.revoke_enrolment_key(id, self._clock.now())
 
-    def enrol(self, enrolment_key: str) -> Enrolled:
-        """A new device's token, shown this once. `Unauthorised` if the key does not let it in."""
-        [enrolled] = self.enrol_many([enrolment_key])
-        if not isinstance(enrolled, Enrolled):
-            raise Unauthorised("This enrolment key is not valid.", hint="Ask the operator for a new one.")
-        return enrolled
-
-    def enrol_many(self, enrolment_keys: Sequence[str]) -> list[Enrolled | Entry]:
-        """A new device's token for each key, in one commit; where the key does not let it in, why."""
+    def enrol(self, enrolment_keys: Sequence[str]) -> list[Enrolled | Entry]:
+        """A new device's token for each key, shown this once, in one commit; or why the key does not let it in."""
         tokens = [new_token("device") for _ in enrolment_keys]
         devices = [
             NewDevice(token_hash(key), secrets.token_hex(_DEVICE_BYTES), token_hash(token))
@@ -155,24 +136,23 @@ class Collector:
         """
         return self._identity.proof(nonce, token)
 
-    def identify(self, token: str) -> str | None:
-        """The device that a token belongs to, or None."""
-        return self.identify_many([token])[0]
-
     def remembered(self, hashed: bytes) -> str | None:
         """The device whose token has this hash, if it was seen lately; asks nobody."""
         return self._devices.get(hashed)
 
-    def identify_many(self, tokens: Sequence[str]) -> list[str | None]:
+    def identify(self, tokens: Sequence[str]) -> list[str | None]:
         """The device that each token belongs to, or None; those seen lately without asking the store."""
         hashes = [token_hash(token) for token in tokens]
         found = {hashed: self._devices.get(hashed) for hashed in hashes}
         unknown = [hashed for hashed, device in found.items() if device is None]
         if unknown:
-            for hashed, device in zip(unknown, self._store.devices_of(unknown), strict=True):
-                if device is not None:
-                    found[hashed] = device
-                    self._devices.put(hashed, device)
+            looked_up = zip(unknown, self._store.devices_of(unknown), strict=True)
+            new = {hashed: device for hashed, device in looked_up if device is not None}
+            found |= new
+            with self._remembering:
+                self._devices |= new
+                while len(self._devices) > _DEVICES:
+                    del self._devices[next(iter(self._devices))]
         return [found[hashed] for hashed in hashes]
 
     # Devices
@@ -184,14 +164,6 @@ class Collector:
         """
         return self._store.check_in(devices, self._clock.now(), self._toss)
 
-    def configuration(self, round: str) -> bytes:
-        """A round's configuration as canonical JSON, as it was opened. `NotFound` for an unknown round."""
-        known = self._configurations.get(round)
-        if known is None:
-            known = self._store.configuration(round)
-            self._configurations.put(round, known)
-        return known
-
     def checked_in(self, rounds: Sequence[str], come_back: float) -> bytes:
         """The `CheckedIn` message with the configurations of some rounds, joined from the bytes they are stored as.
 
@@ -200,7 +172,7 @@ class Collector:
         listed: list[bytes] = []
         left = LARGEST_ANSWER - _AROUND
         for round in rounds:
-            configuration = self._readable(round)
+            configuration = self._shown(round)
             if configuration is None:
                 continue
             left -= len(configuration) + 1
@@ -211,16 +183,13 @@ class Collector:
 
     def _readable(self, round: str) -> bytes | None:
         """A round's configuration, or None if devices could not read it: one such must not hide the others."""
-        known = self._shown.get(round)
-        if known is None:
-            known = self.configuration(round)
-            try:
-                decode(RoundConfiguration, known)
-            except InvalidFormat:
-                _log.warning("the configuration of round %s cannot be read; no device is shown it", round)
-                known = b""
-            self._shown.put(round, known)
-        return known or None
+        configuration = self._store.configuration(round)
+        try:
+            decode(RoundConfiguration, configuration)
+        except InvalidFormat:
+            _log.warning("the configuration of round %s cannot be read; no device is shown it", round)
+            return None
+        return configuration
 
     def accept(self, reports: Sequence[NewReport]) -> list[Outcome]:
         """Take reports, in one commit; what became of each. After a round's deadline none is taken."""
@@ -246,7 +215,7 @@ class Collector:
         return self._store.open_rounds()
 
     def progress(self, round: str) -> Progress:
-        """How far a round is. `NotFound` for one that was never opened."""
+        """A round's numbers and state. `NotFound` for one that was never opened."""
         return self._store.progress(round)
 
     def close(self, round: str) -> Progress:
@@ -267,7 +236,7 @@ class Collector:
         return -(-progress.completed // size)
 
     def forget(self, round: str) -> None:
-        """Delete all that is left of a round but its public numbers; nothing to do for an unknown round."""
+        """Delete all that is left of a round but its numbers, and overwrite the pages; nothing for an unknown round."""
         self._store.forget(round, self._clock.now())
 
     def overview(self) -> Overview:
@@ -280,21 +249,3 @@ class Collector:
         with self._tossing:
             tossed: list[bool] = coins(number, numerator / ONE, self._randomness).tolist()
         return tossed
-
-
-class _Remembered(Generic[Key, Kept]):
-    """What was looked up, no more than so many: the oldest go first."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: dict[Key, Kept] = {}
-        self._lock = threading.Lock()
-
-    def get(self, key: Key) -> Kept | None:
-        return self._kept.get(key)
-
-    def put(self, key: Key, kept: Kept) -> None:
-        with self._lock:
-            while len(self._kept) >= self._most:
-                del self._kept[next(iter(self._kept))]
-            self._kept[key] = kept

@@ -99,14 +99,12 @@ class DeviceRegister(Store):
     ) -> bool:
         """Let devices enrol with a key; False if the key is known already, and nothing is changed then."""
         with self._database.transaction() as transaction:
-            return (
-                transaction.execute(
-                    "INSERT INTO enrolment_keys (id, key_hash, name, created, expires, devices, enrolled, hourly) "
-                    "VALUES (?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT (key_hash) DO NOTHING",
-                    (id, key_hash, name, now, expires, devices, hourly),
-                )
-                == 1
+            added = transaction.execute(
+                "INSERT INTO enrolment_keys (id, key_hash, name, created, expires, devices, enrolled, hourly) "
+                "VALUES (?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT (key_hash) DO NOTHING",
+                (id, key_hash, name, now, expires, devices, hourly),
             )
+        return added == 1
 
     def enrolment_keys(self) -> list[EnrolmentKey]:
         """All keys, oldest first."""
@@ -116,13 +114,8 @@ class DeviceRegister(Store):
 
     def revoke_enrolment_key(self, id: str, now: float) -> bool:
         """Let nobody enrol with a key any more; False if there is none. Devices that have enrolled stay."""
-        if not is_name(id):
-            return False
         with self._database.transaction() as transaction:
-            return (
-                transaction.execute("UPDATE enrolment_keys SET revoked = COALESCE(revoked, ?) WHERE id = ?", (now, id))
-                == 1
-            )
+            return _revoke_key(transaction, id, now)
 
     def enrol(self, devices: Sequence[NewDevice], now: float, *, hourly: int | None = None) -> list[Entry]:
         """Enrol devices; for each, whether its key let it in. `hourly` is for keys without a number of their own.
@@ -204,13 +197,9 @@ class DeviceRegister(Store):
 
         The key too, since they would enrol again.
         """
-        if not is_name(id):
-            return None
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
-            if not transaction.execute(
-                "UPDATE enrolment_keys SET revoked = COALESCE(revoked, ?) WHERE id = ?", (now, id)
-            ):
+            if not _revoke_key(transaction, id, now):
                 return None
             return transaction.execute(
                 "INSERT INTO revocations (device, revoked) "
@@ -232,10 +221,6 @@ class DeviceRegister(Store):
             )
         return [found.get(token_hash) for token_hash in token_hashes]
 
-    def device_of(self, token_hash: bytes) -> str | None:
-        """The device of a token, or None."""
-        return self.devices_of([token_hash])[0]
-
     def overview(self, now: float) -> Overview:
         """The fleet at a glance."""
         first = int(now // HOUR) - _DAY + 1
@@ -252,6 +237,12 @@ class DeviceRegister(Store):
             )
         check_ins = [(float(hour * HOUR), visits.get(hour, 0)) for hour in range(first, first + _DAY)]
         return Overview(int(enrolled) - int(revoked), active, check_ins)
+
+
+def _revoke_key(transaction: Transaction, id: str, now: float) -> bool:
+    """Mark a key as revoked; False if there is none."""
+    sql = "UPDATE enrolment_keys SET revoked = COALESCE(revoked, ?) WHERE id = ?"
+    return is_name(id) and transaction.execute(sql, (now, id)) == 1
 
 
 def record_visits(transaction: Transaction, devices: Sequence[str], now: float) -> None:
@@ -297,7 +288,7 @@ class _Places:
 
 
 def _places(transaction: Transaction, key_hash: bytes, now: float, hourly: int | None) -> _Places | None:
-    """What a key has left, with its row locked: an update that changes nothing does that."""
+    """What a key has left. The no-op UPDATE takes the row lock."""
     rows = transaction.fetch(
         "UPDATE enrolment_keys SET enrolled = enrolled WHERE key_hash = ? AND revoked IS NULL "
         "AND (expires IS NULL OR expires > ?) RETURNING id, devices, enrolled, hourly",
