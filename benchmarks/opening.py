@@ -20,7 +20,6 @@ import numpy as np
 
 import thresher as th
 from measurement import Measurement
-from thresher.clock import SystemClock
 from thresher.mechanism import Response
 from thresher.protocol import plaintext
 from thresher.protocol.messages import RoundConfiguration, decode, encode
@@ -115,7 +114,7 @@ def once(reports: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(dir=DATA) as folder:
         store = AggregatorStore.open(folder)
         drawing = LocalDrawing()
-        aggregator = Aggregator(store, keys, SystemClock(), drawing=drawing)
+        aggregator = Aggregator(store, keys, drawing)
         with (DATA / "reports").open("rb") as file:
             for number in range(reports // BATCH):
                 aggregator.add_batch("round", number, file.read(BATCH * RECORD))

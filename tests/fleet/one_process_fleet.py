@@ -23,6 +23,7 @@ from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.questions import Values
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.round_drawing import LocalDrawing
 from thresher.roles.aggregator.store import AggregatorStore
 from thresher.roles.collector.collector import Collector
 from thresher.roles.collector.reports import NewReport, Outcome
@@ -135,7 +136,7 @@ class OneProcessFleet:
         if role == "aggregator":
             store = AggregatorStore.open(self.where)
             keys = KeyRing(self.directory / "keys")
-            self.roles[role] = Aggregator(store, keys, self.clock, processes=1)
+            self.roles[role] = Aggregator(store, keys, LocalDrawing(1))
             self.roles[role].recover()
         elif role == "collector":
             store = CollectorStore.open(self.where)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from aggregation_cases import SIZE, configuration, opening, response, sealed, sealed_plain, spelled
 
-from thresher.clock import SystemClock
 from thresher.errors import Conflict, InvalidSetting, ServerUnavailable
 from thresher.mechanism import Release, binomials
 from thresher.privacy import DEVICE
@@ -190,7 +189,7 @@ def test_an_aggregator_draws_its_rounds_on_spark(
 ) -> None:
     store = AggregatorStore.open(tmp_path / "data")
     keys = KeyRing(tmp_path / "keys")
-    aggregator = Aggregator(store, keys, SystemClock(), drawing=drawing)
+    aggregator = Aggregator(store, keys, drawing)
     (drawing._directory / "thresher-round-0.parquet").write_bytes(b"left by a crash")
     (drawing._directory / "thresher.txt").write_bytes(b"of somebody else")
     aggregator.recover()

@@ -22,6 +22,7 @@ from thresher.protocol.rates import SampledBy, share
 from thresher.questions import Values
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.round_drawing import LocalDrawing
 from thresher.roles.aggregator.store import AggregatorStore
 from thresher.roles.collector.collector import Collector
 from thresher.roles.collector.reports import NewReport, Outcome
@@ -38,7 +39,7 @@ def through_a_fleet(directory: Path, contact_rate: float, sampled_by: SampledBy)
     """Released counts, 0 for a dropped bucket, over many rounds of one question."""
     clock = FakeClock()
     keys = KeyRing(directory / "keys")
-    aggregator = Aggregator(AggregatorStore.open(directory), keys, clock, processes=1)
+    aggregator = Aggregator(AggregatorStore.open(directory), keys, LocalDrawing(1))
     collector = Collector(CollectorStore.open(directory), clock, aggregator)
     enrolment = new_token("enrolment")
     collector.add_enrolment_key(enrolment, "tests")

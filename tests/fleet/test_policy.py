@@ -106,8 +106,8 @@ def test_counting_on_the_aggregators_coins_alone():
     strict = {"coins": "aggregator", "hide_from_contact_list": False}
     assert "delta" in refusal(Policy(max_delta=alone * 0.99, **strict), half)
     assert refusal(Policy(max_delta=alone, **strict), half) is None
-    assert Policy(**strict).cost(terms_of(half)) == (1.0, alone)
-    assert Policy(hide_from_contact_list=False).cost(terms_of(half)) == (1.0, 1e-8)
+    assert Policy(**strict).cost(terms_of(half).guarantees) == (1.0, alone)
+    assert Policy(hide_from_contact_list=False).cost(terms_of(half).guarantees) == (1.0, 1e-8)
 
 
 # A query is charged once

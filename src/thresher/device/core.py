@@ -20,7 +20,7 @@ from thresher.device import held_values as reading
 from thresher.device.effort import Effort
 from thresher.device.held_values import Attributes, Visit
 from thresher.device.policy import Policy, Spend, Terms, is_cheap, query_key, read_terms, verified
-from thresher.device.state import DeviceState, MemoryState, Record, State
+from thresher.device.state import DeviceState, MemoryState, Record, State, Status
 from thresher.errors import NotFound, Unauthorised
 from thresher.mechanism.coins import coin
 from thresher.mechanism.randomness import Randomness, SecureRandomness
@@ -37,7 +37,17 @@ _COME_BACK = (1.0, 86_400.0)
 _INCONSISTENT = "its configuration does not hold together"
 _DEFAULT_POLICY = Policy()
 _CHECK_IN = messages.encode(CheckIn())
-_TAKEN, _CONFLICT, _CLOSED, _REJECTED = {200, 201}, {409}, {404, 410}, {400, 413, 422}
+_ENDINGS: dict[int | None, Status] = {
+    200: "taken",
+    201: "taken",
+    400: "rejected",
+    404: "closed",
+    409: "conflict",
+    410: "closed",
+    413: "rejected",
+    422: "rejected",
+}
+"""What the HTTP status of a report says of its round; any other status is no final answer."""
 _jitter = secrets.SystemRandom()
 _of_thread = threading.local()
 
@@ -55,10 +65,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Where the device stands with one round: a status of `device_state.Status`, and why if it was refused."""
+    """Where the device stands with one round, and why if it was refused."""
 
     round: str
-    status: str
+    status: Status
     reason: str | None = None
 
 
@@ -145,7 +155,7 @@ class DeviceCore:
 
         Among them are those of earlier visits that were never acknowledged: sending them again is safe.
         Edge cases: with `MOST_ROUNDS` remembered, new ones are passed over until old ones are forgotten. What is more
-        work than one visit may be (`device_effort`) waits for the next.
+        work than one visit may be (`thresher.device.effort`) waits for the next.
         """
         effort, held = Effort(), self._reader.visit()
         message = _checked_in(answer) if isinstance(answer, bytes) else answer
@@ -191,11 +201,10 @@ class DeviceCore:
         record = self._record(round)
         if record.status != "sealed":
             return None
-        for statuses, ended in _ENDINGS:
-            if status in statuses:
-                self._save(rounds={**self._kept.rounds, round: Record(ended, record.deadline, record.time)})
-                (self._attempts or {}).pop(round, None)
-                return None
+        if ended := _ENDINGS.get(status):
+            self._save(rounds={**self._kept.rounds, round: Record(ended, record.deadline, record.time)})
+            (self._attempts or {}).pop(round, None)
+            return None
         self._attempts = self._attempts or {}
         attempt = self._attempts[round] = self._attempts.get(round, 0) + 1
         return back_off(attempt, retry_after)
@@ -257,14 +266,6 @@ class DeviceCore:
         if self._kept.token is None:
             raise Unauthorised("This device has no token yet.", hint="Enrol it with an enrolment key.")
         return self._kept.token
-
-
-_ENDINGS: tuple[tuple[set[int], Any], ...] = (
-    (_TAKEN, "taken"),
-    (_CONFLICT, "conflict"),
-    (_CLOSED, "closed"),
-    (_REJECTED, "rejected"),
-)
 
 
 def back_off(attempt: int, retry_after: float | None = None) -> float:

@@ -34,7 +34,6 @@ from thresher.errors import (
     InvalidSetting,
     ServerUnavailable,
     StoreUnavailable,
-    ThresherError,
     Unauthorised,
 )
 from thresher.mechanism.randomness import Randomness
@@ -218,7 +217,11 @@ class Device:
                     hint="If an operator has revoked the device, or the server has a new identity: "
                     "Device.enrol(again=True).",
                 )
-            raise _unauthorised()
+            raise Unauthorised(
+                "The server does not know this device.",
+                hint="Enrol it with a valid key: Device.enrol(again=True). "
+                "Keep its state, which holds what it has answered.",
+            )
         return answer
 
     def _enrolling(self, patience: _Patience, again: bool = False) -> _Steps:
@@ -233,7 +236,11 @@ class Device:
             request = self.core.enrol_request(self._enrolment_key)
             answer = yield from self._insist(request, patience)
             if answer.status in _REFUSED:
-                raise _enrolment_refused()
+                raise Unauthorised(
+                    "The server does not take this enrolment key.",
+                    hint="It is wrong, has expired, was revoked or has enrolled all devices it may. "
+                    "An operator makes another.",
+                )
             self.core.enrolled(answer.body)
         return []
 
@@ -270,7 +277,7 @@ class Device:
         answer = yield request
         assert answer is not None
         if answer.status is None:
-            patience.spend(time.monotonic() - began)
+            patience.left -= time.monotonic() - began
         return answer
 
     # Driving it
@@ -326,24 +333,18 @@ async def _advanced(steps: _Steps, answer: Answer | None) -> Request | _Pause | 
         raise
 
 
+@dataclass(slots=True)
 class _Patience:
-    """How long a visit may still wait, in all."""
+    """How many seconds a visit may still wait, in all."""
 
-    __slots__ = ("_left",)
-
-    def __init__(self, seconds: float) -> None:
-        self._left = seconds
+    left: float
 
     def allows(self, wait: float) -> bool:
         """Take a wait out of what is left, if it fits."""
-        if not wait <= self._left:
+        if not wait <= self.left:
             return False
-        self._left -= wait
+        self.left -= wait
         return True
-
-    def spend(self, waited: float) -> None:
-        """Take out what was waited already."""
-        self._left -= waited
 
 
 def _status_of_report(answer: Answer) -> int | None:
@@ -354,17 +355,3 @@ def _status_of_report(answer: Answer) -> int | None:
         except InvalidFormat:
             return None
     return answer.status
-
-
-def _unauthorised() -> ThresherError:
-    return Unauthorised(
-        "The server does not know this device.",
-        hint="Enrol it with a valid key: Device.enrol(again=True). Keep its state, which holds what it has answered.",
-    )
-
-
-def _enrolment_refused() -> ThresherError:
-    return Unauthorised(
-        "The server does not take this enrolment key.",
-        hint="It is wrong, has expired, was revoked or has enrolled all devices it may. An operator makes another.",
-    )

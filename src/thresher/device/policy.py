@@ -106,11 +106,7 @@ class Policy:
         """The period in seconds."""
         return self.period_days * _DAY
 
-    def cost(self, terms: Terms) -> tuple[float, float]:
-        """The epsilon and delta that answering the query of this round is charged."""
-        return self.cost_of(terms.guarantees)
-
-    def cost_of(self, guarantees: Guarantees) -> tuple[float, float]:
+    def cost(self, guarantees: Guarantees) -> tuple[float, float]:
         """The epsilon and delta that a query with these guarantees is charged."""
         holds = guarantees.analyst
         if self.coins == "aggregator":
@@ -124,7 +120,7 @@ class Policy:
 
         Servers ask the same of the policy that their operator states, before a query is charged.
         """
-        epsilon, delta = self.cost_of(guarantees)
+        epsilon, delta = self.cost(guarantees)
         if self.attributes is not None and not self.attributes.issuperset(columns):
             return "it asks for an attribute that is not allowed"
         if self.coins == "aggregator" and rates.aggregator == ONE:
@@ -156,7 +152,7 @@ class Policy:
         next to nothing: it compares what is stated, so a round that it lets through must be `verified` too.
         """
         configuration = terms.configuration
-        epsilon, delta = self.cost(terms)
+        epsilon, delta = self.cost(terms.guarantees)
         if not configuration.deadline - now <= LONGEST_ROUND:
             return "its deadline is more than a year away"
         if self.pinned_key is not None and terms.public.raw != self.pinned_key:
@@ -176,7 +172,7 @@ class Policy:
 
     def spend(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> Spend:
         """The query's spend once this round is answered: charged by its first round, noted by all."""
-        epsilon, delta = self.cost(terms)
+        epsilon, delta = self.cost(terms.guarantees)
         known = spends.get(query_key(terms.configuration))
         if known and not now - known.time < self.period:
             known = None

@@ -164,7 +164,7 @@ def _add_aggregator(
     drawing: Drawing = LocalDrawing()
     if settings.spark is not None:
         drawing = SparkDrawing(settings.spark, settings.batches or own / "batches", smaller=drawing)
-    aggregator = Aggregator(store, KeyRing(own / "keys"), services.clock, drawing=drawing)
+    aggregator = Aggregator(store, KeyRing(own / "keys"), drawing)
     stack.callback(aggregator.close)
     aggregator.recover()
     aggregator.public_key()  # the first start makes a key

@@ -29,6 +29,7 @@ from thresher.protocol.sealing import PublicKey, seal
 from thresher.questions import Values
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.round_drawing import LocalDrawing
 from thresher.roles.aggregator.store import AggregatorStore
 
 _ATTRIBUTE = "held"
@@ -71,7 +72,7 @@ class FromInjected:
         rates, exact = share(plan, 1.0, self._sampled_by)
         with tempfile.TemporaryDirectory(prefix="thresher-audit-") as folder:
             store = AggregatorStore.open(Path(folder))
-            aggregator = Aggregator(store, KeyRing(Path(folder) / "keys"), SystemClock(), processes=1)
+            aggregator = Aggregator(store, KeyRing(Path(folder) / "keys"), LocalDrawing(1))
             try:
                 configuration = self._configuration(exact, rates, aggregator.public_key())
                 names = [str(copy * population.buckets) for copy in range(copies)]

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from thresher.clock import Clock
 from thresher.errors import Conflict, InvalidFormat, StoreUnavailable
 from thresher.mechanism import Response
 from thresher.protocol.messages import RoundConfiguration
@@ -20,7 +19,7 @@ from thresher.protocol.recomputation import check_configuration
 from thresher.protocol.sealing import OVERHEAD, PublicKey
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.report_tally import count_reports
-from thresher.roles.aggregator.round_drawing import Drawing, LocalDrawing
+from thresher.roles.aggregator.round_drawing import Drawing
 
 if TYPE_CHECKING:
     from thresher.roles.aggregator.store import AggregatorStore
@@ -31,10 +30,8 @@ class Totals:
     """Numbers for the operator, since the start: nothing in them depends on what an honest device holds."""
 
     releases: int = 0
-    reports: int = 0
     malformed: int = 0
     duplicates: int = 0
-    last_release: float | None = None
 
 
 class Aggregator:
@@ -42,22 +39,13 @@ class Aggregator:
 
     Guarantee: a release is drawn once. It is stored together with the mark that its reports are to be forgotten, in one
     transaction, before anybody sees it; later calls return the stored one. Then the reports are forgotten.
-    `drawing` is where rounds are opened: by default on this machine, large ones with `processes` processes.
+    `drawing` is where rounds are opened, such as `LocalDrawing`.
     """
 
-    def __init__(
-        self,
-        store: AggregatorStore,
-        keys: KeyRing,
-        clock: Clock,
-        *,
-        drawing: Drawing | None = None,
-        processes: int | None = None,
-    ) -> None:
+    def __init__(self, store: AggregatorStore, keys: KeyRing, drawing: Drawing) -> None:
         self._store = store
         self._keys = keys
-        self._clock = clock
-        self._drawing = LocalDrawing(processes) if drawing is None else drawing
+        self._drawing = drawing
         # One round at a time: each uses all cores, and a second call for the same round waits for the first one's draw.
         self._lock = threading.Lock()
         self._totals = Totals()
@@ -149,9 +137,7 @@ class Aggregator:
         )
         self._totals = Totals(
             releases=self._totals.releases + 1,
-            reports=self._totals.reports + reports,
             malformed=self._totals.malformed + drawn.malformed,
             duplicates=self._totals.duplicates + drawn.duplicates,
-            last_release=self._clock.now(),
         )
         return stored

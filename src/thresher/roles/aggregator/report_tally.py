@@ -80,6 +80,8 @@ def draw(
     Guarantee: each report is kept by its own exact coin; at a rate of 1 nothing is drawn here, since devices tossed
     theirs. Columns have the types that the question has, whatever was reported, in an empty release too.
     """
+    import pyarrow as pa
+
     source = SecureRandomness() if randomness is None else randomness
     # What is below the threshold cannot reach it by thinning.
     able = {bucket: count for bucket, count in counted.items() if count >= plan.threshold}
@@ -88,23 +90,10 @@ def draw(
         sampled = binomials(sampled, rates.aggregator / ONE, source)
     kept = threshold(sampled, plan)
     buckets = [bucket for bucket, keep in zip(able, kept, strict=True) if keep]
-    return released(buckets, sampled[kept], question, plan, response, private=source.private)
-
-
-def released(
-    buckets: list[Bucket],
-    sampled: npt.NDArray[np.int64],
-    question: Question,
-    plan: Plan,
-    response: Response,
-    *,
-    private: bool,
-) -> Release:
-    """The release of buckets that have reached the threshold."""
-    import pyarrow as pa
-
     table = pa.table(to_columns(buckets, question), names=list(question.columns))
-    return Release.of(table, sampled, plan, private=private, columns=question.columns, response=response, unit=DEVICE)
+    return Release.of(
+        table, sampled[kept], plan, private=source.private, columns=question.columns, response=response, unit=DEVICE
+    )
 
 
 def duplicates(batches: Batches, size: int, reports: int) -> npt.NDArray[np.bool_]:

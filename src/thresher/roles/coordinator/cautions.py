@@ -105,7 +105,7 @@ def _refused(admitted: Admitted, public: Public) -> Caution | None:
             code="policy",
             text=f"Devices will not answer: under the policy that the operator states for them, {objection}.",
         )
-    if not policy.affords([policy.cost_of(guarantees), *public.recent]):
+    if not policy.affords([policy.cost(guarantees), *public.recent]):
         return Caution(
             code="device-budget",
             text=f"Devices that answered the queries of the last {policy.period_days:g} days will not answer this one: "

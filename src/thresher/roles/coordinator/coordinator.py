@@ -147,7 +147,7 @@ class Coordinator:
             now=self._clock.now(),
             come_back=come_back,
         )
-        preview: PlanPreview = self._compute(previews.previewed, request, self._defaults, budget, public)
+        preview: PlanPreview = self._compute(previews.preview, request, self._defaults, budget, public)
         return preview
 
     def submit(self, request: QueryRequest | bytes, by: str) -> QueryStatus:

@@ -17,13 +17,9 @@ def budget_of(ledger: Ledger) -> Budget:
     return Budget(ledger.epsilon, ledger.delta, charges)
 
 
-def previewed(request: QueryRequest | bytes, defaults: RoundSettings, budget: Budget, public: Public) -> PlanPreview:
-    """The preview of a request, checked first."""
-    return preview(admit(request, defaults), budget, public)
-
-
-def preview(admitted: Admitted, budget: Budget, public: Public) -> PlanPreview:
-    """The preview of a query that was admitted, in a fleet of which this is known."""
+def preview(request: QueryRequest | bytes, defaults: RoundSettings, budget: Budget, public: Public) -> PlanPreview:
+    """The preview of a request, which is checked first, in a fleet of which this is known."""
+    admitted = admit(request, defaults)
     plan, query = admitted.plan, admitted.query
     contact_rate = admitted.settings.contact_rate or 1.0
     return PlanPreview(
