@@ -34,8 +34,7 @@ from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, 
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.report_opening import Opening, Workers, open_reports
-from thresher.roles.aggregator.report_tally import count_reports, tally
-from thresher.roles.aggregator.round_drawing import LocalDrawing
+from thresher.roles.aggregator.round_drawing import LocalDrawing, count_reports, tally
 from thresher.roles.aggregator.store import AggregatorStore
 from thresher.verbs.queries import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
 

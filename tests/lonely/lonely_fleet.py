@@ -34,7 +34,7 @@ from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.protocol.messages import encode
 from thresher.protocol.plaintext import fleet_bucket
 from thresher.questions import Below, Bins, Cells, Dates, Joint, Prefixes, Values
-from thresher.roles.aggregator import report_tally as tally
+from thresher.roles.aggregator import round_drawing as tally
 from thresher.server.app import build_app
 from thresher.server.assembly import Settings, assembled
 from thresher.server.data_directory import ROLES, DataDirectory

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +82,8 @@ class Connection:
         import httpx
 
         headers = {"content-type": "application/json"} if body else {}
-        waited = 0.0
-        for pause in _pauses():
+        waited, pause = 0.0, _FIRST_PAUSE
+        while True:
             began = time.monotonic()
             try:
                 answer = self._client.request(method, path, content=body, headers=headers)
@@ -110,8 +110,7 @@ class Connection:
             if pause == _FIRST_PAUSE:
                 _log.warning("%s Trying again for up to %.0f s.", error.message, self._patience)
             self._sleep(wait)
-            waited += wait
-        raise AssertionError("pauses do not end")
+            waited, pause = waited + wait, min(2 * pause, _LONGEST_PAUSE)
 
 
 def is_own(status: int, content_type: str) -> bool:
@@ -155,18 +154,7 @@ def _seconds(text: str | None) -> float | None:
     return seconds if 0 <= seconds < 86_400 else None
 
 
-def _pauses() -> Iterator[float]:
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-def _kinds(kind: type[ThresherError]) -> Iterator[type[ThresherError]]:
-    yield kind
-    for child in kind.__subclasses__():
-        yield from _kinds(child)
-
-
-# Only the public tree: what a server may raise has its class there.
-_KINDS = {kind.code: kind for kind in _kinds(ThresherError) if kind.__module__ == errors.__name__}
+_KINDS: dict[str, type[ThresherError]] = {
+    kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ThresherError)
+}
+"""The classes of the public error tree by their codes."""

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import msgspec
+
 from thresher.client import credentials
 from thresher.client.connection import Connection
 from thresher.errors import (
@@ -81,7 +83,7 @@ class Fleet(QueryTaker):
             )
         self._connection = Connection(url, token, ca_file=ca_file, patience=patience, transport=transport, sleep=sleep)
         self._sleep = sleep
-        self._settings: dict[str, Any] = {}
+        self._settings = RoundSettings()
 
     def with_rounds(
         self,
@@ -106,9 +108,9 @@ class Fleet(QueryTaker):
             "sampled_by": sampled_by,
             "bucket_size": bucket_size,
         }
+        changes = {name: value for name, value in given.items() if value is not None}
         fleet = copy.copy(self)
-        fleet._settings = self._settings | {name: value for name, value in given.items() if value is not None}
-        fleet._round_settings()
+        fleet._settings = msgspec.structs.replace(self._settings, **changes)
         return fleet
 
     def submit(
@@ -174,17 +176,13 @@ class Fleet(QueryTaker):
         self.close()
 
     def __repr__(self) -> str:
-        settings = "".join(f", {name}={value!r}" for name, value in self._settings.items())
+        given = msgspec.structs.asdict(self._settings).items()
+        settings = "".join(f", {name}={value!r}" for name, value in given if value is not None)
         return f"<Fleet {self._connection.url}{settings}>"
 
     def _request(self, query: Query, name: str) -> QueryRequest:
-
         _ = query.first_question  # every check of the verb, before anything is sent
-        return QueryRequest(name=name, query=query.to_dict(), settings=self._round_settings())
-
-    def _round_settings(self) -> RoundSettings:
-        """The settings, checked as the server will check them."""
-        return RoundSettings(**self._settings)
+        return QueryRequest(name=name, query=query.to_dict(), settings=self._settings)
 
 
 class QueryHandle:

@@ -18,8 +18,7 @@ from thresher.protocol.messages import RoundConfiguration
 from thresher.protocol.recomputation import check_configuration
 from thresher.protocol.sealing import OVERHEAD, PublicKey
 from thresher.roles.aggregator.keys import KeyRing
-from thresher.roles.aggregator.report_tally import count_reports
-from thresher.roles.aggregator.round_drawing import Drawing
+from thresher.roles.aggregator.round_drawing import Drawing, count_reports
 
 if TYPE_CHECKING:
     from thresher.roles.aggregator.store import AggregatorStore

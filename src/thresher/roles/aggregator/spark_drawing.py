@@ -18,8 +18,7 @@ from thresher.files import shred
 from thresher.mechanism import Randomness, Response
 from thresher.protocol.messages import RoundConfiguration
 from thresher.protocol.sealing import OVERHEAD, PrivateKey
-from thresher.roles.aggregator.report_tally import Batches
-from thresher.roles.aggregator.round_drawing import Drawing, Drawn
+from thresher.roles.aggregator.round_drawing import Batches, Drawing, Drawn
 from thresher.roles.aggregator.spark_tally import ENCRYPTION, on_spark, release_from, write_reports
 from thresher.tables import provide_java
 

@@ -20,8 +20,7 @@ from thresher.protocol.recomputation import check_configuration
 from thresher.protocol.sealing import PrivateKey
 from thresher.questions import Bucket
 from thresher.roles.aggregator.report_opening import Opening, open_reports, records
-from thresher.roles.aggregator.report_tally import draw
-from thresher.roles.aggregator.round_drawing import Drawn
+from thresher.roles.aggregator.round_drawing import Drawn, draw
 from thresher.tables.error_guard import withheld
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def release_from(
             opened, malformed = count, broken
         else:
             counts[decode_payload(text, question)] = count
-    release = draw(counts, question, plan, rates, response, randomness)
+    release = draw(counts, configuration, response, randomness)
     return Drawn(release, malformed=malformed, duplicates=arrived - opened)
 
 
