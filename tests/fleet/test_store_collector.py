@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from store_cases import NOW, ONE, SIZE, everybody, nobody, open_round, sealed
+from store_cases import NOW, ONE, SIZE, everybody, nobody, open_round, round_configuration, sealed
 
 from thresher.errors import Conflict, NotFound, StoreUnavailable
+from thresher.protocol.messages import canonical
 from thresher.roles.collector.enrolment import Entry, NewDevice
 from thresher.roles.collector.reports import NewReport
 from thresher.roles.collector.reports import Outcome as O
@@ -166,11 +167,11 @@ def test_opening_is_idempotent_and_bound_to_the_configuration(collector):
     open_round(collector, target=7)
     open_round(collector, target=7)
     with pytest.raises(Conflict):
-        open_round(collector, content=b"{other}")
+        open_round(collector, query="other")
     assert collector.open_rounds() == ["r1"]
     found = collector.progress("r1")
     assert (found.target, found.deadline) == (7, NOW + 3600)
-    assert collector.configuration("r1") == b"{}"
+    assert collector.configuration("r1") == canonical(round_configuration())
     for unknown in ("r2", "odd\0name", "\ud800"):
         with pytest.raises(NotFound):
             collector.configuration(unknown)

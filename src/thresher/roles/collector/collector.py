@@ -22,10 +22,8 @@ from thresher.protocol.messages import (
     LARGEST_ANSWER,
     Enrolled,
     RoundConfiguration,
-    canonical,
     decode,
 )
-from thresher.protocol.sealing import OVERHEAD
 from thresher.roles.collector.enrolment import EnrolledDevice, EnrolmentKey, Entry, NewDevice, Overview
 from thresher.roles.collector.reports import NewReport, Outcome
 from thresher.roles.collector.store import CollectorStore, Progress
@@ -199,16 +197,7 @@ class Collector:
 
     def open(self, configuration: RoundConfiguration, target: int | None = None) -> None:
         """Show a round to devices until its deadline. A second time changes nothing; `Conflict` for another one."""
-        self._store.open_round(
-            configuration.round,
-            canonical(configuration),
-            configuration.hash,
-            contact_numerator=configuration.contact_rate,
-            sealed_size=configuration.bucket_size + OVERHEAD,
-            deadline=configuration.deadline,
-            target=target,
-            now=self._clock.now(),
-        )
+        self._store.open_round(configuration, target, self._clock.now())
 
     def open_rounds(self) -> list[str]:
         """The rounds that are open."""

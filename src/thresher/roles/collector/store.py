@@ -15,6 +15,8 @@ from pathlib import Path
 
 from thresher.errors import Conflict, NotFound
 from thresher.mechanism.response import RoundNumbers
+from thresher.protocol.messages import RoundConfiguration, canonical
+from thresher.protocol.sealing import OVERHEAD
 from thresher.protocol.states import CollectedState as State
 from thresher.roles.collector.enrolment import DeviceRegister, record_visits, revoked_among
 from thresher.roles.collector.reports import NewReport, Outcome, Toss, accept_reports, contact
@@ -48,24 +50,14 @@ class CollectorStore(DeviceRegister):
         """The store in a directory or at a `postgresql://` address."""
         return cls(open_database(where, "collector"))
 
-    def open_round(
-        self,
-        round: str,
-        configuration: bytes,
-        configuration_hash: bytes,
-        *,
-        contact_numerator: int,
-        sealed_size: int,
-        deadline: float,
-        target: int | None,
-        now: float,
-    ) -> None:
+    def open_round(self, configuration: RoundConfiguration, target: int | None, now: float) -> None:
         """Show a round to devices. A second time changes nothing; `Conflict` for another configuration."""
+        round = configuration.round
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
             known = transaction.fetch("SELECT configuration_hash FROM rounds WHERE round = ?", (round,))
             if known:
-                if known[0][0] != configuration_hash:
+                if known[0][0] != configuration.hash:
                     raise Conflict("Another configuration is stored under this round's name.")
                 return
             [(number,)] = transaction.fetch("SELECT COALESCE(MAX(number), 0) + 1 FROM rounds")
@@ -74,8 +66,8 @@ class CollectorStore(DeviceRegister):
                 "sealed_size, opened, deadline, target, asked, contacted, completed) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0)",
                 (
-                    round, number, State.OPEN, configuration, configuration_hash, contact_numerator, sealed_size, now,
-                    deadline, target,
+                    round, number, State.OPEN, canonical(configuration), configuration.hash, configuration.contact_rate,
+                    configuration.bucket_size + OVERHEAD, now, configuration.deadline, target,
                 ),
             )  # fmt: skip
             create_round_tables(transaction, COLLECTED, number)
