@@ -1,4 +1,4 @@
-"""The aggregator's keys: one file each, the newest is current, old ones stay until no round needs them."""
+"""The aggregator's private keys, one file each. The newest is current; old ones stay until no round needs them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _KEY_ID = re.compile(r"k(\d{6})-[0-9a-f]{8}")
 class KeyRing:
     """Private keys in a directory that only its owner can read.
 
-    A key is named by a serial number and a random part, so that two that were made at once still differ; the highest
-    name is current. A new key is durable before anybody hears of it.
+    A key's name is a serial number and a random part, so that two keys that are made at the same time have different
+    names; the highest name is current. A new key is durable before its name is given out.
 
     Guarantee: no secret is in a repr or in an error.
     Edge cases: a key file that others may read is refused, since its secret may be known already.

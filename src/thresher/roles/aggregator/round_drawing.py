@@ -37,7 +37,7 @@ Batches: TypeAlias = Callable[[], Iterable[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A release that nobody has seen yet, and how many reports did not count."""
+    """A release that nobody has seen yet, and how many reports were malformed or came twice."""
 
     release: Release
     malformed: int
@@ -54,7 +54,7 @@ class Drawing(Protocol):
     def draw(
         self, configuration: RoundConfiguration, key: PrivateKey, batches: Batches, reports: int, response: Response
     ) -> Drawn:
-        """Draw from the `reports` that the batches hold; anew at every call.
+        """Draw a new release from the `reports` that the batches hold, at every call.
 
         The caller has checked the configuration, that the key is its key, and that `reports` is what was announced.
         """
@@ -91,7 +91,7 @@ class LocalDrawing:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tally:
-    """How many reports say which bucket, and how many did not count. Nobody may see the counts."""
+    """The number of reports for each bucket, and how many reports did not count. Nobody may see the counts."""
 
     counts: Counter[Bucket]
     malformed: int
@@ -153,9 +153,10 @@ def draw(
 def duplicates(batches: Batches, size: int, reports: int) -> npt.NDArray[np.bool_]:
     """Which reports, in the order of the batches, have the same bytes as an earlier one.
 
-    Two reports are the same if their digests of 128 bits are. Where there are many, they are compared in several passes
-    over the batches, each for the reports whose last bytes leave one remainder: equal reports meet in one pass.
-    Edge cases: last bytes are random, as part of a seal; reports that were made to fall into one pass cost its memory.
+    Two reports are the same if their digests of 128 bits are. Large rounds are compared in several passes over the
+    batches. The last bytes of a report choose its pass, so that equal reports are compared in the same pass.
+    Edge cases: last bytes are random, since they are part of a seal. An attacker who makes many reports for one pass
+    makes that pass use more memory.
     """
     repeated = np.zeros(reports, dtype=np.bool_)
     passes = max(1, -(-reports // DIGESTS))

@@ -1,7 +1,8 @@
-"""The same tally on Spark, over Parquet files of sealed reports, for fleets that outgrow a machine.
+"""The tally on Spark, over Parquet files of sealed reports, for fleets that outgrow a machine.
 
-Workers open; the cluster drops duplicates and counts; only buckets whose count reaches the threshold come back to the
-driver, which thins them. Spark writes what it shuffles to its workers' disks, so encryption of that is required.
+Spark's workers open reports. The cluster drops duplicates and counts. Only buckets whose count reaches the threshold
+come back to the driver, which thins them. Spark writes what it shuffles to its workers' disks, so the session must
+encrypt that.
 """
 
 from __future__ import annotations

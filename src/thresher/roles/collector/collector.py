@@ -1,7 +1,7 @@
 """The collector: knows the devices, and not what they say. See docs/protocol.md.
 
-It enrols devices, tosses the contact coin of each device and round once, takes one sealed report a device and round,
-and hands a closed round's reports to the aggregator in shuffled batches without identities.
+It enrols devices, tosses the contact coin of each device and round once, takes one sealed report for each device and
+round, and hands a closed round's reports to the aggregator in shuffled batches without identities.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _AROUND = 1024  # more than a check-in's answer has beside its rounds
 class Collector:
     """The role as a plain class; every method may be called again with the same arguments, from any thread.
 
-    Guarantee: what `accept` says is accepted is durable. A round's numbers are final once it is closed. Nothing that
-    leaves for the aggregator says who sent a report, when, or in which order.
+    Guarantee: a report that `accept` accepts is durable. A round's numbers are final once it is closed. The aggregator
+    does not learn who sent a report, when, or in which order.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Collector:
         return self._store.devices_of_key(id, most)
 
     def revoke_device(self, id: str) -> bool:
-        """Take nothing more of a device; False if there is none. Reports that were taken stay."""
+        """Accept nothing more from a device; False if there is none. Its accepted reports stay."""
         return self._store.revoke_device(id, self._clock.now())
 
     def revoke_devices(self, id: str) -> int | None:
@@ -128,18 +128,18 @@ class Collector:
         return self._store.revoke_devices(id, self._clock.now())
 
     def proof(self, nonce: str, token: str) -> str | None:
-        """The proof, for a device that sent this nonce, that it is this fleet's collector which does not know a token.
+        """The proof, for a device that sent this nonce, that this fleet's own collector does not know the token.
 
-        A device that hears it enrols again. Give it for tokens that nobody has: never for one that was revoked.
+        A device that gets the proof enrols again. Give it for tokens that nobody has: never for a revoked device.
         """
         return self._identity.proof(nonce, token)
 
     def remembered(self, hashed: bytes) -> str | None:
-        """The device whose token has this hash, if it was seen lately; asks nobody."""
+        """The device whose token has this hash, if it was seen lately; the store is not asked."""
         return self._devices.get(hashed)
 
     def identify(self, tokens: Sequence[str]) -> list[str | None]:
-        """The device that each token belongs to, or None; those seen lately without asking the store."""
+        """The device that each token belongs to, or None; the store is asked for those not seen lately."""
         hashes = [token_hash(token) for token in tokens]
         found = {hashed: self._devices.get(hashed) for hashed in hashes}
         unknown = [hashed for hashed, device in found.items() if device is None]
@@ -165,7 +165,7 @@ class Collector:
     def checked_in(self, rounds: Sequence[str], come_back: float) -> bytes:
         """The `CheckedIn` message with the configurations of some rounds, joined from the bytes they are stored as.
 
-        Guarantee: not longer than a device reads. What does not fit is left for the visits after these are answered.
+        Guarantee: not longer than a device reads. Rounds that do not fit are shown at later visits.
         """
         listed: list[bytes] = []
         left = LARGEST_ANSWER - _AROUND
@@ -180,7 +180,7 @@ class Collector:
         return b'{"rounds":[%b],"come_back":%b}' % (b",".join(listed), repr(float(come_back)).encode())
 
     def _readable(self, round: str) -> bytes | None:
-        """A round's configuration, or None if devices could not read it: one such must not hide the others."""
+        """A round's configuration, or None if devices could not read it; they would reject the whole check-in."""
         configuration = self._store.configuration(round)
         try:
             decode(RoundConfiguration, configuration)

@@ -1,9 +1,9 @@
-"""What the collector keeps: devices, who was contacted and reported in open rounds, and sealed reports until forwarded.
+"""What the collector keeps: devices, who took part in rounds that are not forgotten, and reports until forwarded.
 
     open ──close_round──▶ closed ──mark_forwarded──▶ forwarded ──forget──▶ forgotten
 
-Accepting and checking in hold the store's lock shared, opening and closing hold it alone: a round's numbers are final
-once it has closed, whichever process took its reports.
+Accepting and checking in hold the store's lock shared; opening and closing hold it alone. A round's numbers are
+therefore final once it has closed, whichever processes took its reports.
 """
 
 from __future__ import annotations
@@ -85,11 +85,11 @@ class CollectorStore(DeviceRegister):
             return bytes(configuration)
 
     def check_in(self, devices: Sequence[str], now: float, toss: Toss) -> list[list[str] | None]:
-        """Note that devices are here; for each, the open rounds that it was chosen for and has not answered.
+        """Record the devices' visits; for each, the open rounds that it was chosen for and has not answered.
 
-        For a device that was revoked None, and nothing is noted.
+        A revoked device gets None, and nothing is recorded for it.
 
-        Guarantee: a device's coin for a round is tossed once and kept, whatever happens and whoever asks.
+        Guarantee: a device's coin for a round is tossed once and kept, also across crashes and processes.
         """
         distinct = sorted(set(devices))
         chosen: dict[str, list[str]] = {}
@@ -114,8 +114,8 @@ class CollectorStore(DeviceRegister):
     def accept(self, reports: Sequence[NewReport], now: float) -> list[Outcome]:
         """Take reports; for each, what became of it.
 
-        Guarantee: all is decided and stored in one transaction. Of the reports of a device for a round the first is
-        taken and no other. Same bytes are recognised after the round has closed too, until it is forgotten.
+        Guarantee: all is decided and stored in one transaction. A round takes a device's first report and no other. The
+        same bytes are recognised again until the round is forgotten, also after it has closed.
         """
         outcomes = [Outcome.UNKNOWN_ROUND] * len(reports)
         with self._database.transaction() as transaction:
@@ -153,7 +153,7 @@ class CollectorStore(DeviceRegister):
             return _close(transaction, round, now)
 
     def begin_forwarding(self, round: str, batch_size: int) -> int:
-        """The size of this round's batches: the given one the first time, and the same ever after.
+        """The size of this round's batches: the first call sets it, and later calls return the same.
 
         Edge cases: `Conflict` while the round is open, and once it is forgotten.
         """

@@ -1,7 +1,7 @@
-"""What speaks against asking a query, from public numbers, before anything is charged.
+"""Reasons not to ask a query, which are known before anything is charged.
 
-Nothing here depends on what any device holds: how many devices were active, the policy and the attributes that the
-operator states, and the ledger.
+They follow from public numbers: how many devices were active, the policy and the attributes that the operator states,
+and the ledger. Nothing here depends on what any device holds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Public:
     policy: Policy
     """What devices agree to, as the operator states it; `attributes` are those that devices hold."""
     recent: tuple[tuple[float, float], ...] = ()
-    """Epsilon and delta of each query that was charged within the policy's period."""
+    """Epsilon and delta of each query that was charged in the policy's last period."""
     come_back: float = 0.0
     """After how many seconds devices are told to come again; 0 where that is not known."""
 
@@ -40,7 +40,7 @@ class Public:
 
 
 def cautions(admitted: Admitted, public: Public) -> list[Caution]:
-    """Why this query would be charged for nothing; an empty list where nothing speaks against it."""
+    """Why this query would probably be charged for nothing; an empty list if there is no reason."""
     found = [
         _few_devices(admitted, public),
         _short_round(admitted, public),

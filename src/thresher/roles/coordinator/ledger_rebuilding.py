@@ -1,4 +1,4 @@
-"""A fleet's ledger made again from the coordinator's store, which keeps the plan of every query that was charged."""
+"""A lost ledger is rebuilt from the coordinator's store, which keeps the plan of every query that was charged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_CHARGED = (QueryState.RECEIVED, QueryState.REFUSED)
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """How many charges were missing and are entered now, how many were there, and how many the store has forgotten."""
+    """How many charges were missing and are entered now, and how many were there already."""
 
     entered: int
     present: int
@@ -30,15 +30,13 @@ class Rebuilt:
 
 
 def rebuild(store: CoordinatorStore, ledger: Ledger) -> Rebuilt:
-    """Enter every charge that the store's queries may have been made and that the ledger lacks.
+    """Enter every charge of the store's queries that the ledger lacks.
 
-    Each query is charged its whole plan under its own reference, whatever came of it and whether or not the sum fits
-    the budget: what is spent may then exceed it, and nothing more is accepted.
+    Each query is charged its whole plan under its own reference, whatever became of it. The sum may exceed the budget;
+    the ledger then accepts nothing more. Charges for queries that the store does not have, because it was restored from
+    a backup, stay in the ledger.
 
-    What else is in the ledger was spent on queries that the store has forgotten, since it was restored from a backup,
-    and stays spent.
-
-    Guarantee: nothing is removed. Doing it again, also after a crash, enters only what is missing.
+    Guarantee: nothing is removed. A second call, also after a crash, enters only what is missing.
     Raises: `InvalidFormat` if a query's plan can be read neither from the query nor from its rounds. Nothing is entered
     then.
     """

@@ -1,4 +1,4 @@
-"""What a query would cost, guarantee and see, before anything is charged."""
+"""The preview of a query: what it would cost, guarantee and show, before anything is charged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SIZES = (100, 300, 1_000, 3_000, 10_000, 100_000, 1_000_000)
 
 
 def budget_of(ledger: Ledger) -> Budget:
-    """What a ledger holds, as a value that can be sent to another process."""
+    """A ledger's budget and charges, as a value that can be sent to another process."""
     charges = tuple(Charge(entry.epsilon, entry.delta) for entry in ledger.history())
     return Budget(ledger.epsilon, ledger.delta, charges)
 
