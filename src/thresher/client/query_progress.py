@@ -1,4 +1,4 @@
-"""What is shown while a query runs: rounds done, and how many devices have completed the one that is open."""
+"""The progress of a query: how many rounds are released, and how many devices have completed the open one."""
 
 from __future__ import annotations
 

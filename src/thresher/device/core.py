@@ -1,4 +1,4 @@
-"""A device without its network: which requests to send, and what their answers mean. See docs/protocol.md, section 2.
+"""A device without its network: the requests that it sends, and what answers mean. See docs/protocol.md, section 2.
 
 `Device` drives it over HTTP; the simulator drives many thousands of them in one process.
 """
@@ -32,7 +32,7 @@ from thresher.protocol.messages import CheckedIn, CheckIn, Enrol, Enrolled, Repo
 FIRST_WAIT = 0.5
 LARGEST_WAIT = 300.0
 MOST_ROUNDS = 10_000
-"""Rounds that a device remembers at a time: more than a period has, few enough that no server fills its disk."""
+"""Rounds that a device remembers at a time: more than a period has. The limit keeps a server from filling its disk."""
 _COME_BACK = (1.0, 86_400.0)
 _INCONSISTENT = "its configuration does not hold together"
 _DEFAULT_POLICY = Policy()
@@ -76,9 +76,9 @@ class DeviceCore:
     """One device: what it holds, its policy and its state.
 
     Guarantee: a round's coin is tossed once. The sealed bytes, which hide its outcome, are saved before
-    `report_request` gives them out, and it gives out the same bytes ever after, across crashes too. Whether a round is
-    answered never depends on what the device holds: where it has no value, a decoy takes its place.
-    Edge cases: what fails to be saved was not sealed; the round is decided anew when it is next taken.
+    `report_request` returns them, and it always returns the same bytes, also after a crash. Whether a round is answered
+    never depends on what the device holds: a device without a value sends a decoy.
+    Edge cases: if saving fails, nothing was sealed, and the round is decided anew at the next visit.
     """
 
     __slots__ = ("_attempts", "_clock", "_kept", "_randomness", "_reader", "_state", "come_back", "policy")
@@ -126,13 +126,13 @@ class DeviceCore:
     def enrol_request(self, enrolment_key: str) -> Request:
         """Ask for a token.
 
-        Guarantee: the state can be kept. Where it cannot, every attempt would leave one more device at the server.
+        Guarantee: the state can be saved. If it could not, every attempt would leave one more device at the server.
         """
         self._save()
         return Request("POST", "/v1/devices", enrolment_key, messages.encode(Enrol()))
 
     def enrolled(self, answer: Enrolled | bytes) -> None:
-        """Keep the token, and who gave it."""
+        """Save the token and the public key of the server that gave it."""
         message = messages.decode(Enrolled, answer) if isinstance(answer, bytes) else answer
         self._save(token=message.token, identity=message.identity)
 
@@ -143,9 +143,9 @@ class DeviceCore:
         return Request("POST", "/v1/check-in", self._token(), _CHECK_IN, new_nonce())
 
     def is_unknown(self, request: Request, proof: str) -> bool:
-        """Whether the server that enrolled this device says that it does not know the token of a request.
+        """Whether the proof shows that the server that enrolled this device does not know the token of a request.
 
-        Guarantee: nobody else can say so. False for devices whose server had no identity when they enrolled.
+        Guarantee: nobody else can make the proof. False for devices whose server had no identity when they enrolled.
         """
         identity = self._kept.identity
         return identity is not None and proves(identity, request.nonce, request.token, proof)
@@ -153,9 +153,9 @@ class DeviceCore:
     def take(self, answer: CheckedIn | bytes) -> list[str]:
         """Decide every new round of a check-in, save what was decided, and return the rounds that wait to be sent.
 
-        Among them are those of earlier visits that were never acknowledged: sending them again is safe.
-        Edge cases: with `MOST_ROUNDS` remembered, new ones are passed over until old ones are forgotten. What is more
-        work than one visit may be (`thresher.device.effort`) waits for the next.
+        They include rounds of earlier visits that were never acknowledged: sending them again is safe.
+        Edge cases: while `MOST_ROUNDS` are remembered, new rounds are skipped. Work that exceeds one visit's limits
+        (`thresher.device.effort`) waits for the next visit.
         """
         effort, held = Effort(), self._reader.visit()
         message = _checked_in(answer) if isinstance(answer, bytes) else answer
@@ -216,8 +216,8 @@ class DeviceCore:
     ) -> Terms | str | None:
         """The terms on which a round is answered, or why it is not; None to decide at another visit.
 
-        What costs nothing is checked first: a server must not be able to make devices compute for rounds that they
-        would not answer anyway.
+        Cheap checks come first: a server must not be able to make devices compute for rounds that they would not
+        answer anyway.
         """
         terms = read_terms(configuration)
         if terms is None:
@@ -230,10 +230,10 @@ class DeviceCore:
         return terms if true else _INCONSISTENT
 
     def _seal(self, terms: Terms, held: Visit) -> bytes:
-        """Toss, answer, seal: all three whatever the outcome of each."""
+        """Toss, answer and seal. All three are done whatever the coin and the value are."""
         configuration, size = terms.configuration, terms.configuration.bucket_size
         randomness = self._randomness or _randomness_of_thread()
-        # All bits are drawn before anything is read, and as many whatever is read.
+        # All random bits are drawn before any value is read, and always the same number of them.
         heads = configuration.device_rate == ONE or coin(configuration.device_rate / ONE, randomness)
         choice = _choice(randomness)
         real = held.plaintext(terms.question, size, choice)
@@ -243,9 +243,9 @@ class DeviceCore:
     # Keeping
 
     def _aged(self, name: str, record: Record, listed: set[str], now: float) -> Record:
-        """A record as it stands now: bytes that nobody waits for any more are dropped.
+        """A record as of now: the sealed bytes of a round that is over are dropped.
 
-        A round that the server lists is open, whatever this device's clock says.
+        A round that the server lists is open, also if its deadline has passed on this device's clock.
         """
         if record.status == "sealed" and name not in listed and not now < record.deadline:
             return Record("closed", record.deadline, record.time)
@@ -269,8 +269,10 @@ class DeviceCore:
 
 
 def back_off(attempt: int, retry_after: float | None = None) -> float:
-    """Seconds to wait after the given failed attempt: doubling, at random between half and whole, so that devices that
-    failed together do not come back together; never less than the server asks, if that is a day at most.
+    """Seconds to wait after the given failed attempt.
+
+    The wait doubles with each attempt. It is random, between half and the whole of that, so that devices that failed
+    together do not come back together. What the server asks for, a day at most, is added.
     """
     longest = min(FIRST_WAIT * 2.0 ** min(attempt - 1, 30), LARGEST_WAIT)
     wait = longest * _jitter.uniform(0.5, 1.0)
@@ -278,7 +280,7 @@ def back_off(attempt: int, retry_after: float | None = None) -> float:
 
 
 def _choice(randomness: Randomness) -> int:
-    """A random number for choosing among n elements as the remainder: uniform, up to a share of n / 2^256."""
+    """A random number of 256 bits. Its remainder by n chooses one of n elements, with a bias below n / 2^256."""
     drawn = np.empty(4, dtype=np.uint64)
     randomness.fill(drawn)
     return int.from_bytes(drawn.tobytes(), "little")
@@ -286,12 +288,12 @@ def _choice(randomness: Randomness) -> int:
 
 @functools.lru_cache(maxsize=16)
 def _checked_in(answer: bytes) -> CheckedIn:
-    """Devices in one process that get the same answer read it once."""
+    """A check-in's answer, decoded once for all devices of the process that get the same bytes."""
     return messages.decode(CheckedIn, answer)
 
 
 def _randomness_of_thread() -> SecureRandomness:
-    """One source for all devices of a thread."""
+    """The source of randomness that all devices of this thread share."""
     if not hasattr(_of_thread, "randomness"):
         _of_thread.randomness = SecureRandomness()
     randomness: SecureRandomness = _of_thread.randomness

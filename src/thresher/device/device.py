@@ -5,7 +5,8 @@
     device.run(stop)               # visits until the event `stop` is set
     await device.check_in_async()
 
-The visit is one generator of requests and pauses; the sync and the asyncio driver differ only in how they wait.
+A visit is one generator of requests and pauses. The blocking and the asyncio driver run the same generator and differ
+only in how they wait.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ if TYPE_CHECKING:
 __all__ = ["Device", "DeviceCore", "Outcome", "Request"]
 
 WORK = (30.0, 0.02)
-"""Processor seconds that `Device.run` spends for its server: at once, and a second in the long run."""
+"""Processor seconds that `Device.run` may spend for its server: in one burst, and per second in the long run."""
 TRAFFIC = (64 << 20, 64 << 10)
-"""Bytes that `Device.run` reads from its server: at once, and a second in the long run."""
+"""Bytes that `Device.run` may read from its server: in one burst, and per second in the long run."""
 LONGEST_REST = 86_400.0
 _REFUSED = (401, 403)
 _TURN = 0.05
-"""Seconds between two looks whether another visit has ended."""
+"""Seconds between two checks whether another visit has ended."""
 _log = logging.getLogger("thresher.device")
 
 
@@ -70,10 +71,10 @@ class Device:
     may be a function too, and of a list one element is chosen at random in each round. Functions run in a thread of
     their own, once a visit; one that raises, or takes more than `reading_seconds`, has no value.
 
-    `state` is the path of the device's own file; without one, the device is forgotten with the process, and the next
-    one enrols as another, which answers the same rounds again: for tests only. `patience` is how many seconds a visit
-    waits in all for a server that does not answer; what could not be sent is sent, unchanged, by the next visit.
-    `ca_file` has the certificates to trust in place of the system's, in PEM form.
+    `state` is the path of the device's own file. Without one the state ends with the process, and the next process
+    enrols as another device that answers the same rounds again: for tests only. `patience` is how many seconds a visit
+    waits in all for a server that does not answer; the next visit sends what could not be sent, unchanged. `ca_file`
+    has the certificates to trust in place of the system's, in PEM form.
 
     Guarantee: see `DeviceCore`: one coin a round, the same bytes however often they are sent, decoys sent like answers.
     Visits take turns, whichever threads and tasks ask for them.
@@ -118,8 +119,8 @@ class Device:
     def enrol(self, *, again: bool = False) -> None:
         """Get a token with the enrolment key, unless the device has one.
 
-        With `again`, replace a token that the server does not know any more. What was sealed and charged stays, which
-        deleting the state would forget.
+        With `again`, replace a token that the server does not know any more. The record of what was sealed and charged
+        stays; deleting the state would lose it.
         """
         self._drive(self._enrolling(_Patience(self._patience), again), self._sleep)
 
@@ -134,9 +135,9 @@ class Device:
     def run(self, stop: threading.Event | None = None) -> None:
         """Visit whenever the server wants to see the device, until `stop` is set.
 
-        Waits for what passes: a server that is away, somebody else who answers in its place, a disk that is full. Ends
-        with the error where the server itself says that the device's token or enrolment key is not valid. A server that
-        makes visits expensive is visited less often: see `WORK` and `TRAFFIC`.
+        Problems that may pass are waited for: a server that is down, another machine that answers in its place, a full
+        disk. Raises the error if the server itself says that the device's token or enrolment key is not valid. A server
+        that makes visits expensive is visited less often: see `WORK` and `TRAFFIC`.
         """
         stop = stop or threading.Event()
         failures = 0
@@ -202,7 +203,7 @@ class Device:
         return [outcome for outcome in self.core.outcomes() if outcome.round not in before]
 
     def _checked_in(self, patience: _Patience) -> Generator[Request | _Pause, Answer | None, Answer]:
-        """Check in; a device that its own server does not know any more enrols again first, once."""
+        """Check in. A device whose own server does not know it any more enrols again first, once."""
         request = self.core.check_in_request()
         answer = yield from self._insist(request, patience)
         if answer.status == 401 and self._enrolment_key is not None and self.core.is_unknown(request, answer.proof):
@@ -272,7 +273,7 @@ class Device:
             yield _Pause(wait)
 
     def _sent(self, request: Request, patience: _Patience) -> Generator[Request | _Pause, Answer | None, Answer]:
-        """Send a request once; waiting in vain for its answer costs patience too."""
+        """Send a request once. Time that was spent waiting for no answer is taken out of the patience."""
         began = time.monotonic()
         answer = yield request
         assert answer is not None
@@ -310,7 +311,7 @@ class Device:
 
 
 def _advance(steps: _Steps, answer: Answer | None) -> Request | _Pause | list[Outcome]:
-    """The next step of a visit, or what it came to."""
+    """The next step of a visit, or its result."""
     try:
         return steps.send(answer)
     except StopIteration as end:
@@ -319,9 +320,9 @@ def _advance(steps: _Steps, answer: Answer | None) -> Request | _Pause | list[Ou
 
 
 async def _advanced(steps: _Steps, answer: Answer | None) -> Request | _Pause | list[Outcome]:
-    """The same in a thread, since reading and recomputing may take seconds.
+    """The same in a thread, since reading values and recomputing guarantees may take seconds.
 
-    A visit that is cancelled meanwhile ends when that work has ended: no other may begin before.
+    A visit that is cancelled meanwhile ends after that work: no other visit may begin before.
     """
     work = asyncio.get_running_loop().run_in_executor(None, _advance, steps, answer)
     try:

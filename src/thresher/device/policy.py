@@ -1,4 +1,4 @@
-"""What a device agrees to. A server's claims are recomputed; what the policy does not allow is not answered.
+"""What a device agrees to. It recomputes a server's claims, and does not answer what its policy does not allow.
 
     policy = Policy(max_epsilon=2, min_threshold=20, attributes=frozenset({"app_version"}))
 
@@ -30,7 +30,7 @@ from thresher.questions import Question
 Coins = Literal["any", "aggregator"]
 _DAY = 86_400.0
 LONGEST_ROUND = 400 * _DAY
-"""A server opens rounds for a year at most; what a device has sealed it keeps until the deadline."""
+"""Seconds. A server opens rounds for a year at most; a device keeps its sealed bytes until the deadline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Policy:
         """Why this round is not answered, or None if it may be.
 
         Guarantee: depends on the configuration and on what was answered before, never on what the device holds. Costs
-        next to nothing: it compares what is stated, so a round that it lets through must be `verified` too.
+        next to nothing: it only compares what is stated, so the caller must check with `verified` afterwards.
         """
         configuration = terms.configuration
         epsilon, delta = self.cost(terms.guarantees)
@@ -171,7 +171,7 @@ class Policy:
         return None
 
     def spend(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> Spend:
-        """The query's spend once this round is answered: charged by its first round, noted by all."""
+        """The query's spend once this round is answered. The first round is charged; every round is recorded."""
         epsilon, delta = self.cost(terms.guarantees)
         known = spends.get(query_key(terms.configuration))
         if known and not now - known.time < self.period:
@@ -182,12 +182,12 @@ class Policy:
 
 @functools.lru_cache(maxsize=1024)
 def _sum(*values: float) -> Fraction:
-    """The exact sum of numbers as they are written: three times 0.1 is 0.3."""
+    """The exact decimal sum of numbers as they are written: three times 0.1 is 0.3."""
     return sum((Fraction(repr(value)) for value in values), Fraction(0))
 
 
 def query_key(configuration: RoundConfiguration) -> str:
-    """Under which name a query is charged; names hold no slash."""
+    """The name under which a query is charged. Names have no slash, so that it is unique."""
     return f"{configuration.fleet}/{configuration.query}"
 
 

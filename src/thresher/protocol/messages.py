@@ -31,13 +31,13 @@ from thresher.questions import Question
 VERSION: Literal[1] = 1
 """Of the requests."""
 CONFIGURATION_VERSION: Literal[2] = 2
-"""Of a round's configuration. Version 1, of Thresher 0.1.0, did not state what holds against injected reports."""
+"""Of a round's configuration. Version 1, of Thresher 0.1.0, did not state the `injected` guarantee."""
 SMALLEST_BUCKET = 48
-"""A padded plaintext has room for a decoy, at least."""
+"""A padded plaintext has room for a decoy."""
 LARGEST_BUCKET = 4096
 LARGEST_CONFIGURATION = 4 << 20
 LARGEST_ANSWER = 4 * LARGEST_CONFIGURATION
-"""What a device reads of an answer at most."""
+"""Bytes of an answer that a device reads at most."""
 
 _FIELD = re.compile(r"at `\$\.?([A-Za-z0-9_.\[\]]{1,100})`")
 _NAMES = "letters, digits and . _ : - only, a letter or digit first, at most 100"
@@ -301,7 +301,7 @@ class Problem(Message, frozen=True, kw_only=True):
 
 
 def canonical(message: Any) -> bytes:
-    """The one way to write a message: JSON with sorted keys and no spaces, so that its hash is the same everywhere."""
+    """A message in canonical form: JSON with sorted keys and no spaces, so that its hash is the same everywhere."""
     plain = msgspec.to_builtins(message)
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 

@@ -40,7 +40,7 @@ class AggregatorStore(Store):
                 raise Conflict("This round has another configuration.")
 
     def add_batch(self, round: str, number: int, digest: bytes, reports: bytes) -> bool:
-        """Keep a batch; whether it is new. `Conflict` for another one under its number, or after the release."""
+        """Store a batch; whether it is new. `Conflict` for another one under its number, or after the release."""
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
             key, state, _, _ = _find(transaction, round) or _create(transaction, round)
@@ -82,7 +82,7 @@ class AggregatorStore(Store):
         raise NotFound("There is no such batch.")
 
     def store_release(self, round: str, release: str, *, malformed: int = 0, duplicates: int = 0) -> str:
-        """Keep a round's release, and mark its reports to be forgotten; the release that is kept, which is the first.
+        """Store a round's release and mark its reports to be forgotten, unless it has one; the stored release.
 
         `malformed` and `duplicates` count the reports that were dropped, for the operator.
         """
@@ -139,7 +139,7 @@ class AggregatorStore(Store):
             _set_state(transaction, number, State.FORGOTTEN)
 
     def _empty(self, number: int) -> None:
-        """Delete the blobs in parts, since a table that is dropped whole is held in memory whole; then drop it."""
+        """Delete the blobs in parts, then drop the table: dropping a full table would hold all of it in memory."""
         table = round_table("blobs", number)
         left = True
         while left:

@@ -4,8 +4,8 @@
        │                    ├──cancel──▶ cancelled
        └──no budget──▶ refused  └──cannot go on──▶ failed
 
-Everything is in the store; `step` looks at it and does what comes next. A crash between any two lines is met by the
-next `step`, because each thing it does may be done again (docs/protocol.md, sections 2, 3 and 7).
+The store holds everything. `step` reads it and does what comes next. After a crash anywhere the next `step` goes on,
+because each thing that it does may be done again (docs/protocol.md, sections 2, 3 and 7).
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ from thresher.verbs.replay import Pending
 _log = logging.getLogger("thresher.coordinator")
 
 _TRIES = 5
-"""How often in a row a query may fail for another reason than a role that is down, before it is given up."""
+"""A query fails for good after this many errors in a row. A role that is down is no error."""
 _REFUSED = 100
-"""Refused queries that are kept, the newest: nothing was charged for them, and anybody can ask for more."""
+"""How many refused queries are kept. They cost nothing, so that without a limit they could fill the store."""
 _ANSWERS = 64
 """Answers that are kept in memory."""
 
@@ -67,7 +67,7 @@ def _new_id() -> str:
 
 
 def _check_ledger(ledger: Ledger, store: CoordinatorStore) -> None:
-    """Refuse a ledger that lacks what queries were charged, however they ended."""
+    """Refuse a ledger that lacks the charge of a query, however the query ended."""
     if not store.charged_ids() <= ledger.references():
         raise Conflict(
             "The ledger does not hold what this store's queries were charged.",
@@ -85,10 +85,9 @@ def _found(query: StoredQuery | None) -> StoredQuery:
 class Coordinator:
     """The role as a plain class on any clock.
 
-    Guarantee: a query's whole total is on the ledger before its first round is planned, once, and stays there; a ledger
-    that lacks what the store's queries were charged is refused. A release is stored before the next round is planned,
-    and never replaced. Methods may be called from any thread; one `step` runs at a time, and no other method waits for
-    it.
+    Guarantee: a query's whole total is charged once, before its first round is planned, and stays charged; a ledger
+    that lacks a charge of the store's queries is refused. A release is stored before the next round is planned, and
+    never replaced. Methods may be called from any thread. One `step` runs at a time; no other method waits for it.
     """
 
     def __init__(
@@ -118,13 +117,13 @@ class Coordinator:
         self._aggregator = aggregator
         self._defaults = filled(defaults, DEFAULTS)
         self.policy = policy or Policy()
-        """What devices agree to, as the operator states it: those with another policy may do otherwise."""
+        """What devices agree to, as the operator states it. A device may have another policy."""
         self._most_open = most_open
         self._new_id = new_id
         self._compute = compute
         self._runner = RoundRunner(store, clock, collector, aggregator, fleet)
         self._fleet = check_name("fleet", fleet)
-        # Held while a query is taken and charged, so that no charge slips between the look and the entry.
+        # Held while a query is stored and charged, so that no other charge comes between the check and the entry.
         self._charging = threading.RLock()
         self._stepping = threading.Lock()
         self._to_forget: set[str] = set()  # stopped queries that may have reports left
@@ -135,9 +134,9 @@ class Coordinator:
     # What an analyst may do.
 
     def preview(self, request: QueryRequest | bytes, come_back: float = 0.0) -> PlanPreview:
-        """What a query would do, and what speaks against it; charges nothing. A request in bytes is read first.
+        """What a query would do, and reasons not to ask it; charges nothing. A request in bytes is decoded first.
 
-        `come_back` is after how many seconds devices are told to come again, where that is known.
+        `come_back` is the number of seconds between two visits of a device; 0 if it is not known.
         """
         budget = previews.budget_of(self._ledger)
         public = Public.of(
@@ -151,17 +150,17 @@ class Coordinator:
         return preview
 
     def submit(self, request: QueryRequest | bytes, by: str) -> QueryStatus:
-        """Take a query, charge it, and start it; where it stands. A request in bytes, as it was sent, is read first.
+        """Store a query, charge it, and start it; returns its status. A request in bytes is decoded first.
 
-        Guarantee: idempotent by `by` and the request's name. Nothing is stored for a request that is refused by a
-        check, and nothing is charged for one that does not fit the budget: it is stored as refused, for a while.
+        Guarantee: idempotent by `by` and the request's name. A request that fails a check is not stored. A query that
+        does not fit the budget is not charged; it is stored as refused, for a while.
         Edge cases: another request under a name that is taken is a `Conflict`.
         """
         admitted: Admitted = self._compute(admit, request, self._defaults)
         with self._charging:
             stored = self._store.named(by, admitted.name)
             if stored is None:
-                # Another coordinator may have taken up this store since the start.
+                # Another coordinator may have used this store since the start.
                 _check_ledger(self._ledger, self._store)
                 self._check_room()
                 stored = self._create(admitted, by)
@@ -175,7 +174,7 @@ class Coordinator:
     def cancel(self, query: str, by: str) -> QueryStatus:
         """Stop a query and forget its open round's reports unread; nothing is refunded.
 
-        Edge cases: a query that has ended stays as it is. `by` is whoever cancels, not necessarily who asked.
+        Edge cases: a query that has ended stays as it is. `by` is who cancels, not necessarily who asked.
         """
         _found(self._store.outline(query))
         with self._charging:  # not between a charge and the mark that it was made
@@ -195,7 +194,7 @@ class Coordinator:
         return views.status(self._find(query), self._store.shown_rounds(query), self._runner.live)
 
     def status_json(self, query: str) -> bytes:
-        """The same as it is sent. A long query is not decoded, only copied."""
+        """The status as JSON, as it is sent. A long query is copied without being decoded."""
         return views.written(self.standing(query), self._find(query))
 
     def standing(self, query: str) -> QueryStatus:
@@ -238,7 +237,7 @@ class Coordinator:
     def keys_in_use(self) -> set[str]:
         """The keys that rounds without a release are sealed to; others may be retired.
 
-        Edge cases: a round whose configuration cannot be read keeps no key: nobody could release it.
+        Edge cases: a round whose configuration cannot be read needs no key, since nobody can release it.
         """
         keys = set()
         for round in self._store.unfinished_rounds():
@@ -263,7 +262,7 @@ class Coordinator:
         return min((wait for wait in waits if wait is not None), default=None)
 
     def _guarded(self, query: StoredQuery) -> float | None:
-        """One query's part of a step; whatever goes wrong in it stays with it."""
+        """One query's part of a step. Its errors do not stop the other queries."""
         try:
             wait = self._take_up(query) if query.state == QueryState.RECEIVED else self._advance(query)
         except UNAVAILABLE:
@@ -271,7 +270,7 @@ class Coordinator:
         except CannotGoOn as error:
             return self._fail(query.id, error.code)
         except Exception as error:
-            # Only the kind of error is kept: a message could hold more.
+            # Only the class of the error is logged, since its message could quote a value.
             _log.warning("query %s did not go on: %s", query.id, type(error).__name__)
             self._failures[query.id] = self._failures.get(query.id, 0) + 1
             if self._failures[query.id] < _TRIES:
@@ -291,11 +290,11 @@ class Coordinator:
         return self._store.set_state(query, state, expected=ACTIVE_QUERY, ended=self._clock.now(), problem=problem)
 
     def _take_up(self, query: StoredQuery) -> float | None:
-        """Charge a query that was stored and not charged, or not marked as charged, before a crash."""
+        """Charge a query that a crash left stored and not charged, or charged and not marked so."""
         with self._charging:
             try:
                 whole = self._find(query.id)
-                views.query_of(whole)  # what cannot be read is not charged
+                views.query_of(whole)  # a query that cannot be read is not charged
                 self._charge(whole)
             except (InvalidFormat, InvalidSetting):
                 raise CannotGoOn("unreadable") from None
@@ -355,7 +354,7 @@ class Coordinator:
         return stored
 
     def _charge(self, query: StoredQuery) -> None:
-        """Charge a query, whole or in short, under its id unless it is charged already, and start it.
+        """Charge a query, whole or in short, under its id and start it, unless that was done already.
 
         Guarantee: after a crash anywhere in here, calling it again charges nothing twice.
         """

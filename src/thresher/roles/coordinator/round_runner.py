@@ -1,6 +1,6 @@
-"""One query's rounds, moved on from whatever the store says: planned, open, closed, forwarded, released.
+"""Runs the rounds of a query through their states (`RoundState`), from the state that the store holds.
 
-Every move ends with a write to the store; what comes before it may be done again (docs/protocol.md, section 2).
+Every step ends with a write to the store. What comes before the write may be done again (docs/protocol.md, section 2).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery, StoredRound
 
 UNAVAILABLE = (StoreUnavailable, ServerUnavailable, LedgerUnavailable, Unauthorised)
-"""What passes: a role that is down, or whose peers' keys an operator has still to put right."""
+"""Errors that pass: a role is down, or an operator has still to correct the keys between roles."""
 RETRY_SECONDS = 1.0
 POLL_SECONDS = 1.0
 
 
 class CannotGoOn(Exception):
-    """A query that would fail again however often it is tried; `code` says why, without any value."""
+    """Trying again would not help this query; `code` says why, without any value."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -49,7 +49,7 @@ class CannotGoOn(Exception):
 
 
 class RoundRunner:
-    """Moves rounds on. `live` has the latest numbers of open rounds, which are not worth a write each."""
+    """Runs rounds. `live` has the newest numbers of open rounds, which the store gets only when they are final."""
 
     def __init__(
         self, store: CoordinatorStore, clock: Clock, collector: CollectorPort, aggregator: AggregatorPort, fleet: str
@@ -185,10 +185,10 @@ class RoundRunner:
         return None
 
     def _release(self, query: StoredQuery, round: StoredRound) -> None:
-        """Fetch the release, have the reports forgotten, and store it.
+        """Fetch the release, have the reports forgotten, and store the release.
 
-        The aggregator keeps the release it drew, so whatever comes between can be done again. Forgetting comes before
-        storing: a round that is marked as released has no reports left anywhere.
+        The aggregator keeps the release that it drew, so that all of this can be done again. Reports are forgotten
+        before the release is stored: a round that is marked as released has no reports left anywhere.
         """
         configuration = self._configuration_of(round.round)
         response = Response.of(round, configuration.rates)
@@ -203,5 +203,5 @@ class RoundRunner:
 
 
 def _question(round: StoredRound) -> Any:
-    """What a round asked; of a configuration that another version wrote, this can still be read."""
+    """A round's question, read without the rest of the configuration, which another version may have written."""
     return json.loads(round.configuration)["question"]

@@ -28,7 +28,7 @@ _TOKEN = "id, kind, name, created, expires, revoked"  # noqa: S105
 class StoredQuery:
     """A query as it was asked, and where it stands. `query`, `settings` and `prepared` are JSON.
 
-    `query` is whole in what `CoordinatorStore.query` returns. Everywhere else it is in short (`outlines.outlined`).
+    `CoordinatorStore.query` returns it with the whole `query`; all other methods return it in short (`outlined`).
     """
 
     id: str
@@ -81,7 +81,7 @@ class StoredToken:
 
 
 class CoordinatorStore(Store):
-    """Everything is written once and first wins, but states, which move on.
+    """Queries, rounds, releases and tokens. Everything but states is written once: the first write counts.
 
     Guarantee: each method is one transaction, durable when it returns.
     """
@@ -98,7 +98,7 @@ class CoordinatorStore(Store):
         return store
 
     def _shorten(self) -> None:
-        """Put what an earlier version stored of long queries where lists do not read it."""
+        """Move the long queries that an earlier version stored to the table that lists do not read."""
         long = self._fetch(
             "SELECT id FROM queries WHERE length(query) > ? AND id NOT IN (SELECT id FROM query_bodies)", LONGEST
         )
@@ -109,7 +109,7 @@ class CoordinatorStore(Store):
                 transaction.execute("UPDATE queries SET query = ? WHERE id = ?", (outlined(query), id))
 
     def create_query(self, query: StoredQuery) -> tuple[StoredQuery, bool]:
-        """Keep a query; the one that is kept under its caller and name, which is the first, and whether it is new."""
+        """Store a query unless its caller has one of its name; returns the stored query and whether it is new."""
         short = outlined(query.query)
         with self._database.transaction() as transaction:
             new = transaction.execute(
@@ -181,7 +181,7 @@ class CoordinatorStore(Store):
         ended: float | None = None,
         problem: str | None = None,
     ) -> bool:
-        """Move a query on, if it is in one of the expected states; whether it was."""
+        """Give a query a state and its end, if it is in one of the expected states; whether it was."""
         with self._database.transaction() as transaction:
             changed = transaction.execute(
                 "UPDATE queries SET state = ?, ended = ?, problem = ? "  # noqa: S608
@@ -202,9 +202,9 @@ class CoordinatorStore(Store):
             )
 
     def claim(self) -> None:
-        """Keep the store to this process from now on; `StoreUnavailable` while another one has it.
+        """Reserve the store for this process; `StoreUnavailable` while another process has reserved it.
 
-        Edge cases: a claim ends with its process, and with its connection: call it again before relying on it.
+        Edge cases: a claim ends with its process and with its connection. Call it again before relying on it.
         """
         self._database.claim()
 
@@ -219,7 +219,7 @@ class CoordinatorStore(Store):
         target: int | None,
         now: float,
     ) -> StoredRound:
-        """Keep a round's configuration; the round that is kept under this index, which is the first."""
+        """Store a round unless the query has one of this index; returns the stored round."""
         with self._database.transaction() as transaction:
             transaction.execute(
                 "INSERT INTO rounds (round, query, position, configuration, state, deadline, target, asked, contacted, "
@@ -243,9 +243,9 @@ class CoordinatorStore(Store):
         opened: float | None = None,
         closed: float | None = None,
     ) -> None:
-        """Move a round on, and keep what is given; what is None stays as it was.
+        """Set a round's state and what else is given; what is None stays as it was.
 
-        Edge cases: a round that is released or dropped stays so.
+        Edge cases: a round that is released or dropped does not change any more.
         """
         counted = (None, None, None) if numbers is None else tuple(numbers.numbers.values())
         with self._database.transaction() as transaction:
@@ -257,7 +257,7 @@ class CoordinatorStore(Store):
             )
 
     def store_release(self, round: str, release: str, now: float) -> str:
-        """Keep a round's release, which makes it released; the release that is kept, which is the first."""
+        """Store a round's release and mark the round as released, unless it has one; returns the stored release."""
         with self._database.transaction() as transaction:
             transaction.execute(
                 "UPDATE rounds SET state = ?, release = ?, released = ? WHERE round = ? AND release IS NULL",
@@ -305,7 +305,7 @@ class CoordinatorStore(Store):
     def add_token(
         self, id: str, kind: str, token_hash: bytes, name: str, *, now: float, expires: float | None = None
     ) -> bool:
-        """Keep a token's hash; False if the token is known already, and nothing is changed then."""
+        """Store a token's hash; False if the token is known already, and nothing is changed then."""
         with self._database.transaction() as transaction:
             added = transaction.execute(
                 "INSERT INTO tokens (id, kind, token_hash, name, created, expires) VALUES (?, ?, ?, ?, ?, ?) "

@@ -1,4 +1,4 @@
-"""What the coordinator shows: stored rows as messages, public numbers only."""
+"""Stored queries and rounds as the messages that analysts see. All numbers in them are public."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def prepared(query: StoredQuery) -> Prepared:
 
 
 def same_request(query: StoredQuery, request_hash: str) -> bool:
-    """Whether a stored query came from this request; one that cannot be read is another."""
+    """Whether a stored query came from this request; False for a query that cannot be read."""
     try:
         return prepared(query).request == request_hash
     except InvalidFormat:
@@ -63,7 +63,7 @@ def settings_of(query: StoredQuery) -> RoundSettings:
 
 
 def guarantees_of(query: StoredQuery) -> Guarantees:
-    """What a stored query guarantees; what Thresher 0.1.0 did not store, `injected`, follows from plan and settings."""
+    """A stored query's guarantees. Thresher 0.1.0 did not store `injected`: it follows from plan and settings."""
     stated = prepared(query).guarantees
     if stated.injected is None:
         plan = plan_of(query)
@@ -72,9 +72,9 @@ def guarantees_of(query: StoredQuery) -> Guarantees:
 
 
 def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str, RoundNumbers]) -> QueryStatus:
-    """Where a query stands; of one in short, without its lists of values. `live` has newer numbers of open rounds.
+    """Where a query stands. A query in short gives a status without lists of values. `live` has newer numbers.
 
-    Guarantee: never fails for what the store holds. Parts that cannot be read, because another version wrote them or
+    Guarantee: never fails, whatever the store holds. Parts that cannot be read, because another version wrote them or
     because they are damaged, are left empty and named in `problem`.
     """
     lost: list[str] = []
@@ -112,7 +112,7 @@ def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str,
 
 
 def written(standing: QueryStatus, whole: StoredQuery) -> bytes:
-    """A status as it is sent, with the whole query in place of the query in short.
+    """A status as JSON, with the whole query in place of the query in short.
 
     Edge cases: where the whole query cannot be read, the query in short stays, and `problem` says so.
     """
@@ -158,7 +158,7 @@ class _Plan(msgspec.Struct):
 
 
 def _described(query: StoredQuery) -> dict[str, Any]:
-    """A stored query as plain values; whether it can be run is not looked at here, since lists have many."""
+    """A stored query as plain values. Whether it can be run is not checked here: lists would take too long."""
     content = _content(query)
     try:
         msgspec.convert(content.get("plan"), _Plan)
@@ -182,7 +182,7 @@ def _round_status(round: StoredRound, live: RoundNumbers | None) -> RoundStatus:
 
 
 def ledger_view(ledger: Ledger, asked_by: Mapping[str, str]) -> LedgerView:
-    """The budget and every charge; `asked_by` says who asked a query, which is its charge's reference."""
+    """The budget and every charge. A charge refers to its query by id; `asked_by` has who asked each query."""
     charges = []
     for entry in ledger.history():
         query = entry.reference if entry.reference in asked_by else None
@@ -211,7 +211,7 @@ def ledger_view(ledger: Ledger, asked_by: Mapping[str, str]) -> LedgerView:
 
 
 def fleet_view(fleet: str, collector: CollectorPort, aggregator: AggregatorPort) -> FleetView:
-    """Devices enrolled and active, and which roles answer."""
+    """Devices enrolled and active, and the health of the roles."""
     roles = {"coordinator": "ready", "collector": "ready", "aggregator": "ready"}
     enrolled, active, check_ins = 0, 0, list[tuple[float, int]]()
     try:
