@@ -18,7 +18,7 @@ class OpenRound(Message, frozen=True, kw_only=True):
 
 
 class NumbersStated(Message, frozen=True, kw_only=True):
-    """The numbers of a round: `thresher.mechanism.response.RoundNumbers` on the wire."""
+    """The public numbers of a round."""
 
     asked: Count
     contacted: Count

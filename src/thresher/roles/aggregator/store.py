@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from thresher.errors import Conflict, NotFound
 from thresher.protocol.states import TO_FORGET, WITHOUT_REPORTS
@@ -10,7 +11,12 @@ from thresher.protocol.states import AggregatedState as State
 from thresher.roles.database.database import Store, Transaction, is_name, open_database
 from thresher.roles.database.schema import AGGREGATED, create_round_tables, drop_round_tables, round_table
 
-_Found = tuple[int, State, bytes | None, str | None]
+
+class _Round(NamedTuple):
+    number: int
+    state: State
+    configuration_hash: bytes | None
+    release: str | None
 
 
 class AggregatorStore(Store):
@@ -29,14 +35,14 @@ class AggregatorStore(Store):
         """Bind a round to its configuration. `Conflict` for another configuration, or a round that was dropped."""
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
-            number, state, bound, release = _find(transaction, round) or _create(transaction, round)
-            if release is None and state in WITHOUT_REPORTS:
+            found = _find(transaction, round) or _create(transaction, round)
+            if found.release is None and found.state in WITHOUT_REPORTS:
                 raise Conflict("The reports of this round were deleted unread.")
-            if bound is None:
+            if found.configuration_hash is None:
                 transaction.execute(
-                    "UPDATE rounds SET configuration_hash = ? WHERE number = ?", (configuration_hash, number)
+                    "UPDATE rounds SET configuration_hash = ? WHERE number = ?", (configuration_hash, found.number)
                 )
-            elif bound != configuration_hash:
+            elif found.configuration_hash != configuration_hash:
                 raise Conflict("This round has another configuration.")
 
     def add_batch(self, round: str, number: int, digest: bytes, reports: bytes) -> bool:
@@ -61,25 +67,19 @@ class AggregatorStore(Store):
     def batch_numbers(self, round: str) -> list[int]:
         """The numbers of the batches that are stored, in order; none once they are deleted."""
         with self._database.transaction(write=False) as transaction:
-            found = _find(transaction, round)
-            if found is None or found[1] in WITHOUT_REPORTS:
-                return []
-            rows = transaction.fetch(f"SELECT batch FROM {round_table('blobs', found[0])} ORDER BY batch")  # noqa: S608
+            blobs = _blobs(transaction, round)
+            rows = transaction.fetch(f"SELECT batch FROM {blobs} ORDER BY batch") if blobs else []  # noqa: S608
         return [batch for (batch,) in rows]
 
     def batch(self, round: str, number: int) -> bytes:
         """One batch. `NotFound` if there is none, or no more."""
         with self._database.transaction(write=False) as transaction:
-            found = _find(transaction, round)
-            if found is not None and found[1] not in WITHOUT_REPORTS:
-                rows = transaction.fetch(
-                    f"SELECT reports FROM {round_table('blobs', found[0])} WHERE batch = ?",  # noqa: S608
-                    (number,),
-                )
-                if rows:
-                    blob: bytes = rows[0][0]
-                    return blob
-        raise NotFound("There is no such batch.")
+            blobs = _blobs(transaction, round)
+            rows = transaction.fetch(f"SELECT reports FROM {blobs} WHERE batch = ?", (number,)) if blobs else []  # noqa: S608
+        if not rows:
+            raise NotFound("There is no such batch.")
+        blob: bytes = rows[0][0]
+        return blob
 
     def store_release(self, round: str, release: str, *, malformed: int = 0, duplicates: int = 0) -> str:
         """Store a round's release and mark its reports to be forgotten, unless it has one; the stored release.
@@ -91,14 +91,13 @@ class AggregatorStore(Store):
             found = _find(transaction, round)
             if found is None:
                 raise NotFound("There is no such round.")
-            number, state, _, stored = found
-            if stored is not None:
-                return stored
-            if state != State.COLLECTING:
+            if found.release is not None:
+                return found.release
+            if found.state != State.COLLECTING:
                 raise Conflict("The reports of this round were deleted unread.")
             transaction.execute(
                 "UPDATE rounds SET state = ?, release = ?, malformed = ?, duplicates = ? WHERE number = ?",
-                (State.RELEASED, release, malformed, duplicates, number),
+                (State.RELEASED, release, malformed, duplicates, found.number),
             )
             return release
 
@@ -106,7 +105,7 @@ class AggregatorStore(Store):
         """A round's release, if it has one."""
         with self._database.transaction(write=False) as transaction:
             found = _find(transaction, round)
-            return found[3] if found else None
+            return found.release if found else None
 
     def dropped(self) -> tuple[int, int]:
         """How many reports were malformed, and how many came twice, over all releases."""
@@ -160,14 +159,20 @@ class AggregatorStore(Store):
         return [round for (round,) in rows]
 
 
-def _find(transaction: Transaction, round: str) -> _Found | None:
+def _blobs(transaction: Transaction, round: str) -> str | None:
+    """The table of a round's batches; None once they are being forgotten."""
+    found = _find(transaction, round)
+    return None if found is None or found.state in WITHOUT_REPORTS else round_table("blobs", found.number)
+
+
+def _find(transaction: Transaction, round: str) -> _Round | None:
     if not is_name(round):
         return None
     rows = transaction.fetch("SELECT number, state, configuration_hash, release FROM rounds WHERE round = ?", (round,))
-    return rows[0] if rows else None
+    return _Round(*rows[0]) if rows else None
 
 
-def _create(transaction: Transaction, round: str) -> _Found:
+def _create(transaction: Transaction, round: str) -> _Round:
     if not is_name(round):
         raise NotFound("There is no such round.")
     [(number,)] = transaction.fetch("SELECT COALESCE(MAX(number), 0) + 1 FROM rounds")
@@ -176,7 +181,7 @@ def _create(transaction: Transaction, round: str) -> _Found:
         (round, number, State.COLLECTING),
     )
     create_round_tables(transaction, AGGREGATED, number)
-    return number, State.COLLECTING, None, None
+    return _Round(number, State.COLLECTING, None, None)
 
 
 def _set_state(transaction: Transaction, number: int, state: State) -> None:
