@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from device_cases import StillClock
 
 import thresher as th
 from thresher.errors import Conflict, NotFound
@@ -26,16 +27,6 @@ from thresher.verbs import HistogramQuery
 
 PLAN = th.plan(epsilon=1.0, delta=1e-6)
 MINUTE = 60.0
-
-
-class HandClock:
-    """Moves when a test says so."""
-
-    def __init__(self, time: float = 1_700_000_000.0) -> None:
-        self.time = time
-
-    def now(self) -> float:
-        return self.time
 
 
 class Roles:
@@ -141,7 +132,7 @@ class Server:
     """A coordinator with its store and ledger on disk, which can be killed and started again."""
 
     def __init__(self, folder: Any, values: list[Any], epsilon: float = 3.0, completing: float = 1.0) -> None:
-        self.clock = HandClock()
+        self.clock = StillClock(1_700_000_000.0)
         self.store = CoordinatorStore.open(folder)
         self.ledger = th.Ledger(folder / "ledger.db", epsilon=epsilon, delta=1e-4)
         self.roles = Roles(values, completing)

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from device_cases import StillClock
+
 from thresher.device.core import DeviceCore
 from thresher.device.policy import Policy, Spend, Terms
 from thresher.device.state import FileState
@@ -63,16 +65,6 @@ class BoundlessLedger(Ledger):
         return SimpleNamespace(charge=lambda charge: None)
 
 
-class FakeClock:
-    """Time that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.time = 1_700_000_000.0
-
-    def now(self) -> float:
-        return self.time
-
-
 class Killed(BaseException):
     """The process that was calling is gone."""
 
@@ -117,7 +109,7 @@ class OneProcessFleet:
     def __init__(self, directory: Path, store: str | None = None) -> None:
         self.directory = directory
         self.where = store or directory
-        self.clock = FakeClock()
+        self.clock = StillClock(1_700_000_000.0)
         self.wires = Wires()
         self.devices: dict[str, DeviceCore] = {}
         self.sent: dict[tuple[str, str], set[bytes]] = defaultdict(set)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from one_process_fleet import FakeClock
+from device_cases import StillClock
 from scipy import stats
 
 from thresher.device.core import DeviceCore
@@ -37,7 +37,7 @@ POLICY = Policy(max_epsilon=50, max_delta=0.5, period_epsilon=50, period_delta=0
 
 def through_a_fleet(directory: Path, contact_rate: float, sampled_by: SampledBy) -> list[int]:
     """Released counts, 0 for a dropped bucket, over many rounds of one question."""
-    clock = FakeClock()
+    clock = StillClock(1_700_000_000.0)
     keys = KeyRing(directory / "keys")
     aggregator = Aggregator(AggregatorStore.open(directory), keys, LocalDrawing(1))
     collector = Collector(CollectorStore.open(directory), clock, aggregator)

@@ -10,7 +10,7 @@ import httpx
 import msgspec
 import numpy as np
 import pytest
-from coordinator_cases import HandClock, Roles
+from coordinator_cases import Roles
 from device_cases import StillClock, checked_in, configuration
 from server_cases import histogram_request, inside
 
@@ -214,7 +214,7 @@ def test_a_proxy_that_finds_nobody_is_no_verdict_on_a_round(body, kind):
 
 def test_a_store_without_its_ledger_does_not_start(tmp_path):
     """A new machine with the old database, or a ledger from an old backup, would have its budget again."""
-    roles, clock = Roles(["x"] * 100), HandClock()
+    roles, clock = Roles(["x"] * 100), StillClock(1_700_000_000.0)
     with contextlib.closing(CoordinatorStore.open(tmp_path)) as store:
         first = Coordinator(store, Ledger(tmp_path / "ledger.db", 2, 1e-4), clock, roles, roles, "fleet")
         first.submit(decode(QueryRequest, msgspec.json.encode(histogram_request())), "maria")
