@@ -54,9 +54,15 @@ _SLOWEST_LOOK = 2.0
 class Fleet(QueryTaker):
     """A server with its devices, as an analyst sees it; give it to the verbs in place of a table.
 
-    The analyst's token is `key`, or in the file `key_file`, or in the environment: THRESHER_KEY, or THRESHER_KEY_FILE,
-    which names a file. `ca_file` has certificates to trust in place of the system's. `patience` is for how many seconds
-    a server that does not answer is tried again.
+    Args:
+        url: the server's address.
+        key: the analyst's token; by default that of `key_file`, of the environment's THRESHER_KEY, or of the file that
+            THRESHER_KEY_FILE names.
+        key_file: a file with the token.
+        ca_file: certificates to trust in place of the system's, in PEM form.
+        patience: for how many seconds a request is tried again while the server does not answer.
+        transport: an httpx transport, in place of the network.
+        sleep: in place of `time.sleep`.
 
     Guarantee: a query is submitted under a name of its own, so that trying again after a lost answer neither asks nor
     charges twice.
@@ -96,10 +102,16 @@ class Fleet(QueryTaker):
     ) -> Fleet:
         """The same fleet with other settings for the rounds of its queries; what is left out stays as it is.
 
-        A round is open for `seconds`, or until `completions` devices have completed it. `contact_rate` is the part of
-        the devices that a round is shown to, `bucket_size` how many bytes an answer may have. `sampled_by` says who
-        tosses the coins: "aggregator", the server's default, or "device". With device coins the aggregator sees less,
-        and nothing is promised against whoever can add devices or reports: they can test what one person holds.
+        Args:
+            seconds: how long a round is open.
+            completions: a round also closes when this many devices have completed it.
+            contact_rate: the part of the devices that a round is shown to.
+            sampled_by: who tosses the coins: "aggregator", the server's default, or "device". With device coins the
+                aggregator sees less, and nothing is promised against somebody who can add devices or reports: they can
+                test what one person holds.
+            bucket_size: how many bytes an answer may have.
+
+        Raises: `InvalidSetting` for a setting that is out of range.
         """
         given = {
             "seconds": seconds,
@@ -122,13 +134,17 @@ class Fleet(QueryTaker):
         name: str | None = None,
         warn: bool = True,
     ) -> Any:
-        """Ask. Returns the answer when it is there, or with `wait=False` a `QueryHandle` at once.
+        """Ask a query. Returns the answer when it is there, or with `wait=False` a `QueryHandle` at once.
 
-        `progress` is called after each round; without it, a terminal shows a bar. `name` is the query's own: asking
-        again under the same name returns the first query. With `warn`, what speaks against asking is looked up before
-        anything is charged, and each point is a `ThresherWarning`: make those errors to be stopped by them.
+        Args:
+            query: the query; the verbs make it.
+            wait: whether to wait for the answer.
+            progress: called after each round; without it, a terminal shows a bar.
+            name: the query's own name. Asking again under the same name returns the first query.
+            warn: whether to look up reasons not to ask before anything is charged. Each is a `ThresherWarning`; turn
+                those into errors to be stopped by them.
 
-        Guarantee: what does not fit the budget, or cannot be asked, raises and costs nothing.
+        Guarantee: a query that does not fit the budget, or cannot be asked, raises and costs nothing.
         Edge cases: interrupting the wait does not stop the query; `queries` finds it again.
         """
 
@@ -199,7 +215,7 @@ class QueryHandle:
         return decode(QueryStatus, self._fleet._connection.get(f"/v1/queries/{self.id}"))
 
     def wait(self, timeout: float | None = None, *, watch: Callable[[QueryStatus], None] | None = None) -> QueryStatus:
-        """Wait until the query has ended, or for `timeout` seconds; `watch` is called with every status on the way."""
+        """Wait until the query has ended, or for `timeout` seconds; `watch` is called with every status meanwhile."""
         waited, pause = 0.0, _FIRST_LOOK
         while True:
             status = self.status()

@@ -67,14 +67,23 @@ _Steps: TypeAlias = Generator[Request | _Pause, Answer | None, list[Outcome]]
 class Device:
     """A device that answers from what it holds and sends nothing that its policy does not allow.
 
-    `attributes` maps names to values, or is a function that returns such a mapping when a round is answered; a value
-    may be a function too, and of a list one element is chosen at random in each round. Functions run in a thread of
-    their own, once a visit; one that raises, or takes more than `reading_seconds`, has no value.
-
-    `state` is the path of the device's own file. Without one the state ends with the process, and the next process
-    enrols as another device that answers the same rounds again: for tests only. `patience` is how many seconds a visit
-    waits in all for a server that does not answer; the next visit sends what could not be sent, unchanged. `ca_file`
-    has the certificates to trust in place of the system's, in PEM form.
+    Args:
+        server_url: the server's address.
+        enrolment_key: the key to enrol with; a device that is enrolled already needs none.
+        attributes: a mapping of names to values, or a function that returns one when a round is answered. A value may
+            be a function too. Of a list, one element is chosen at random in each round. Functions run in a thread of
+            their own, once a visit.
+        state: the path of the device's own file, or a `State`. Without one the state ends with the process, and the
+            next process enrols as another device that answers the same rounds again: for tests only.
+        policy: what the device agrees to; by default `Policy()`.
+        transport: an httpx transport, in place of the network.
+        clock: in place of the system's clock.
+        randomness: in place of the operating system's randomness; for tests only.
+        patience: seconds that a visit waits in all for a server that does not answer. The next visit sends what could
+            not be sent, unchanged.
+        reading_seconds: how long a function may take; one that takes longer, or raises, has no value.
+        ca_file: certificates to trust in place of the system's, in PEM form.
+        sleep: in place of `time.sleep`.
 
     Guarantee: see `DeviceCore`: one coin a round, the same bytes however often they are sent, decoys sent like answers.
     Visits take turns, whichever threads and tasks ask for them.

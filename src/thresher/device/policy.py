@@ -61,13 +61,20 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Policy:
     """The most that a device gives away. The defaults are meant to be safe to leave alone.
 
-    `max_epsilon` and `max_delta` bound the total of one query over all its rounds; `period_epsilon` and `period_delta`
-    the sum over the queries answered in any `period_days` days. `attributes` are those that may be asked for (None:
-    all that the device holds), `pinned_key` is the only public key to seal for (32 bytes; None: the one that the server
-    names). With `hide_from_contact_list`, all of these bound what holds against somebody who knows who was contacted: a
-    device then counts on no coin but its own and the aggregator's. With `coins="aggregator"` they bound what holds
-    against whoever can add devices or reports: a device then counts on no coin but the aggregator's, and answers no
-    round in which that tosses none. With "any" it also answers rounds of device coins.
+    Args:
+        max_epsilon: the largest epsilon of one query over all its rounds.
+        max_delta: the largest delta of one query over all its rounds.
+        period_epsilon: the largest sum of epsilons over the queries answered in any `period_days` days.
+        period_delta: the largest sum of deltas over the same queries.
+        period_days: the length of the period.
+        min_threshold: the smallest threshold.
+        attributes: those that may be asked for; None for all that the device holds.
+        pinned_key: the only public key to seal for, 32 bytes; None for the one that the server names.
+        hide_from_contact_list: whether the bounds are for the guarantee against somebody who knows who was contacted.
+            The device then relies on no coin but its own and the aggregator's.
+        coins: with "aggregator" the bounds are for the guarantee against somebody who can add devices or reports. The
+            device then relies on no coin but the aggregator's, and answers no round in which the aggregator tosses
+            none. With "any" it also answers rounds of device coins.
     """
 
     max_epsilon: float = 4.0
