@@ -43,10 +43,8 @@ def rebuild(store: CoordinatorStore, ledger: Ledger) -> Rebuilt:
     queries = {query.id: query for query in store.queries()}
     charged = store.charged_ids() | {query.id for query in queries.values() if query.state not in _NOT_CHARGED}
     forgotten = ledger.references() - queries.keys() - charged
-    order = {id: number for number, id in enumerate(queries)}
-    plans = {
-        id: _plan(store, id, queries.get(id)) for id in sorted(charged, key=lambda id: (order.get(id, len(order)), id))
-    }
+    ordered = [*(id for id in queries if id in charged), *sorted(charged - queries.keys())]
+    plans = {id: _plan(store, id, queries.get(id)) for id in ordered}
     entered = 0
     for id, plan in plans.items():
         query = queries.get(id)
