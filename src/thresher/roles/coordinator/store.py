@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 from thresher.errors import NotFound
@@ -111,15 +111,13 @@ class CoordinatorStore(Store):
     def create_query(self, query: StoredQuery) -> tuple[StoredQuery, bool]:
         """Store a query unless its caller has one of its name; returns the stored query and whether it is new."""
         short = outlined(query.query)
+        values = astuple(replace(query, query=short))
         with self._database.transaction() as transaction:
             new = transaction.execute(
-                f"INSERT INTO queries ({_QUERY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
+                f"INSERT INTO queries ({_QUERY}) VALUES ({_marks(values)}) "  # noqa: S608
                 "ON CONFLICT (asked_by, name) DO NOTHING",
-                (
-                    query.id, query.by, query.name, query.verb, query.what, short, query.settings,
-                    query.prepared, query.state, query.created, query.ended, query.problem,
-                ),
-            )  # fmt: skip
+                values,
+            )
             if new and short != query.query:
                 _put_body(transaction, query.id, query.query)
             [row] = transaction.fetch(
