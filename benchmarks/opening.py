@@ -20,10 +20,9 @@ import numpy as np
 
 import thresher as th
 from measurement import Measurement
-from thresher.clock import SystemClock
 from thresher.mechanism import Response
 from thresher.protocol import plaintext
-from thresher.protocol.messages import RoundConfiguration, configuration_hash, decode, encode
+from thresher.protocol.messages import RoundConfiguration, decode, encode
 from thresher.protocol.rates import share
 from thresher.protocol.sealing import OVERHEAD, PublicKey, open_sealed, seal
 from thresher.questions import Values
@@ -59,7 +58,7 @@ def _configuration(key: PublicKey) -> RoundConfiguration:
 
 def _seal_batch(configuration: bytes, number: int) -> bytes:
     config = decode(RoundConfiguration, configuration)
-    key, info = PublicKey(config.key_id, bytes.fromhex(config.public_key)), configuration_hash(config)
+    key, info = PublicKey(config.key_id, bytes.fromhex(config.public_key)), config.hash
     random = np.random.default_rng(number)
     words = np.minimum(random.zipf(1.3, BATCH), 100_000)
     real = random.random(BATCH) < 0.5
@@ -85,7 +84,7 @@ def sealed_reports() -> None:
 
 def plain_loop(keys: KeyRing, config: RoundConfiguration) -> tuple[float, float]:
     """Seconds, and seconds of processor time, that a loop takes to open a report and do nothing else."""
-    key, info = keys.get(config.key_id), configuration_hash(config)
+    key, info = keys.get(config.key_id), config.hash
     with (DATA / "reports").open("rb") as file:
         blob = file.read(LOOP * RECORD)
     start, busy = time.perf_counter(), time.process_time()
@@ -115,7 +114,7 @@ def once(reports: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(dir=DATA) as folder:
         store = AggregatorStore.open(folder)
         drawing = LocalDrawing()
-        aggregator = Aggregator(store, keys, SystemClock(), drawing=drawing)
+        aggregator = Aggregator(store, keys, drawing)
         with (DATA / "reports").open("rb") as file:
             for number in range(reports // BATCH):
                 aggregator.add_batch("round", number, file.read(BATCH * RECORD))

@@ -25,8 +25,11 @@ from thresher.console import routes
 from thresher.console.adapter import ServerDesk, ServerDoor, ServerOperations
 from thresher.device.policy import Policy
 from thresher.mechanism import Release, Response, thin, threshold
-from thresher.protocol.messages import RoundConfiguration, RoundSettings, check_configuration
+from thresher.mechanism.response import RoundNumbers
+from thresher.protocol.analyst_messages import RoundSettings
+from thresher.protocol.messages import RoundConfiguration
 from thresher.protocol.plaintext import fleet_bucket, to_columns
+from thresher.protocol.recomputation import check_configuration
 from thresher.protocol.sealing import PublicKey
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.collector.enrolment import Overview
@@ -35,13 +38,6 @@ from thresher.server.app import App
 from thresher.server.assembly import Settings, assembled
 from thresher.server.data_directory import DataDirectory
 from thresher.simulator.simulation import POLICY
-
-
-@dataclass(frozen=True)
-class Numbers:
-    asked: int
-    contacted: int
-    completed: int
 
 
 class Rows:
@@ -53,20 +49,20 @@ class Rows:
         self.silent = 0.05
         self.check_ins: list[tuple[float, int]] = []
         self.opened: dict[str, float] = {}
-        self.closed: dict[str, Numbers] = {}
+        self.closed: dict[str, RoundNumbers] = {}
         self.releases: dict[str, str] = {}
 
     def open(self, configuration: RoundConfiguration, target: int | None = None) -> None:
         self.opened.setdefault(configuration.round, time.time())
 
-    def progress(self, round: str) -> Numbers:
+    def progress(self, round: str) -> RoundNumbers:
         if round in self.closed:
             return self.closed[round]
         part = min(1.0, (time.time() - self.opened[round]) / self.pace) if self.pace else 1.0
         asked = int(len(self.rows) * part)
-        return Numbers(asked, asked, int(asked * (1 - self.silent)))
+        return RoundNumbers(asked, asked, int(asked * (1 - self.silent)))
 
-    def close(self, round: str) -> Numbers:
+    def close(self, round: str) -> RoundNumbers:
         return self.closed.setdefault(round, self.progress(round))
 
     def forward(self, round: str) -> int:

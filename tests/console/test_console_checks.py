@@ -18,7 +18,7 @@ PAGES = ["/", "/ask", "/queries", "/ledger", "/operate", "/queries/none"]
 def answered(server) -> dict[str, str]:
     """One answer a verb, by verb."""
     from thresher.privacy import plan
-    from thresher.protocol.messages import QueryRequest
+    from thresher.protocol.analyst_messages import QueryRequest
     from thresher.questions import Values
     from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
 

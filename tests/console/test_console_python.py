@@ -14,7 +14,7 @@ from console_client import client, sign_in
 import thresher as th
 from thresher.console import ask_form as asking
 from thresher.console.python_line import python_line
-from thresher.protocol.messages import QueryRequest
+from thresher.protocol.analyst_messages import QueryRequest
 from thresher.questions import Values
 from thresher.verbs import HistogramQuery
 

@@ -10,7 +10,7 @@ from console_client import client, sign_in
 from playwright.sync_api import expect
 
 from thresher.privacy import plan
-from thresher.protocol.messages import QueryRequest, RoundSettings
+from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.questions import Values
 from thresher.verbs import HistogramQuery
 

@@ -20,7 +20,7 @@ import thresher.questions
 import thresher.verbs
 from thresher.console import ask_form, python_line
 from thresher.errors import InvalidFormat, InvalidSetting
-from thresher.protocol.messages import QueryRequest
+from thresher.protocol.analyst_messages import QueryRequest
 from thresher.questions import question as kinds_of_question
 from thresher.questions.question import from_dict
 from thresher.tables import Table

@@ -8,7 +8,7 @@ from thresher.mechanism import Response
 from thresher.privacy.guarantee import delta
 from thresher.privacy.plans import Plan
 from thresher.protocol import plaintext
-from thresher.protocol.messages import RoundConfiguration, configuration_hash
+from thresher.protocol.messages import RoundConfiguration
 from thresher.protocol.rates import SampledBy, share
 from thresher.protocol.sealing import PrivateKey, PublicKey, seal
 from thresher.questions import Bucket, Question, Values
@@ -48,7 +48,7 @@ def configuration(
 
 def sealed_plain(plain: bytes, config: RoundConfiguration) -> bytes:
     key = PublicKey(config.key_id, bytes.fromhex(config.public_key))
-    return seal(plain, key, configuration_hash(config))
+    return seal(plain, key, config.hash)
 
 
 def sealed(config: RoundConfiguration, buckets: Iterable[Bucket | None]) -> list[bytes]:
@@ -64,7 +64,7 @@ def spelled(json: bytes) -> bytes:
 
 
 def opening(config: RoundConfiguration, key: PrivateKey) -> Opening:
-    return Opening(key.key_id, key.to_bytes(), configuration_hash(config), config.asked, SIZE)
+    return Opening(key.key_id, key.to_bytes(), config.hash, config.asked, SIZE)
 
 
 def response(config: RoundConfiguration, completed: int) -> Response:

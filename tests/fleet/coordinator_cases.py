@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from device_cases import StillClock
 
 import thresher as th
 from thresher.errors import Conflict, NotFound
 from thresher.mechanism import Release, Response, thin, threshold
+from thresher.mechanism.response import RoundNumbers
 from thresher.privacy import DEVICE
-from thresher.protocol.messages import QueryRequest, RoundConfiguration, RoundSettings, check_configuration
+from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
+from thresher.protocol.messages import RoundConfiguration
 from thresher.protocol.plaintext import fleet_bucket, to_columns
+from thresher.protocol.recomputation import check_configuration
 from thresher.protocol.sealing import PublicKey
 from thresher.questions import Values
 from thresher.roles.collector.enrolment import Overview
@@ -24,23 +27,6 @@ from thresher.verbs import HistogramQuery
 
 PLAN = th.plan(epsilon=1.0, delta=1e-6)
 MINUTE = 60.0
-
-
-class HandClock:
-    """Moves when a test says so."""
-
-    def __init__(self, time: float = 1_700_000_000.0) -> None:
-        self.time = time
-
-    def now(self) -> float:
-        return self.time
-
-
-@dataclass(frozen=True)
-class Numbers:
-    asked: int
-    contacted: int
-    completed: int
 
 
 class Roles:
@@ -67,12 +53,12 @@ class Roles:
         if known != configuration:
             raise Conflict("Another configuration.")
 
-    def progress(self, round: str) -> Numbers:
+    def progress(self, round: str) -> RoundNumbers:
         if round not in self.configurations:
             raise NotFound("No such round.")
-        return Numbers(len(self.values), len(self.values), self.completed)
+        return RoundNumbers(len(self.values), len(self.values), self.completed)
 
-    def close(self, round: str) -> Numbers:
+    def close(self, round: str) -> RoundNumbers:
         numbers = self.progress(round)
         self.closed.add(round)
         return numbers
@@ -146,7 +132,7 @@ class Server:
     """A coordinator with its store and ledger on disk, which can be killed and started again."""
 
     def __init__(self, folder: Any, values: list[Any], epsilon: float = 3.0, completing: float = 1.0) -> None:
-        self.clock = HandClock()
+        self.clock = StillClock(1_700_000_000.0)
         self.store = CoordinatorStore.open(folder)
         self.ledger = th.Ledger(folder / "ledger.db", epsilon=epsilon, delta=1e-4)
         self.roles = Roles(values, completing)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from thresher.device.device import DeviceCore
-from thresher.device.policy import Policy
+from thresher.device.policy import Policy, Terms, read_terms, verified
 from thresher.device.state import MemoryState
+from thresher.errors import InvalidFormat
 from thresher.mechanism.randomness import SecureRandomness
 from thresher.privacy.plans import Plan
 from thresher.protocol import messages, rates
-from thresher.protocol.messages import CheckedIn, Enrolled, Report, RoundConfiguration, configuration_hash
+from thresher.protocol.messages import CheckedIn, Enrolled, Report, RoundConfiguration
 from thresher.protocol.plaintext import decode_payload, payload
 from thresher.protocol.sealing import PrivateKey, open_sealed
 from thresher.questions import Values
@@ -57,13 +58,21 @@ def configuration(
     )
 
 
+def terms_of(configuration: RoundConfiguration) -> Terms:
+    """The terms of a round, as a device believes them; `InvalidFormat` if it does not."""
+    terms = read_terms(configuration)
+    if terms is None or not verified(terms):
+        raise InvalidFormat("This round's configuration does not hold together.")
+    return terms
+
+
 def checked_in(*rounds: RoundConfiguration) -> CheckedIn:
     return CheckedIn(rounds=list(rounds), come_back=60.0)
 
 
 def opened(sealed: bytes, of: RoundConfiguration, key: PrivateKey = KEY) -> Any:
     """What a report says: a bucket, or DECOY."""
-    return decode_payload(payload(open_sealed(sealed, key, configuration_hash(of))), of.asked)
+    return decode_payload(payload(open_sealed(sealed, key, of.hash)), of.asked)
 
 
 def device(holds=None, *, state=None, policy=None, clock=None, randomness=None) -> DeviceCore:

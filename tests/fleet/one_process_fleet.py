@@ -12,6 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from device_cases import StillClock
+
 from thresher.device.core import DeviceCore
 from thresher.device.policy import Policy, Spend, Terms
 from thresher.device.state import FileState
@@ -19,10 +21,11 @@ from thresher.errors import ServerUnavailable
 from thresher.ledger import Ledger
 from thresher.mechanism import Release
 from thresher.privacy.plans import Plan
-from thresher.protocol.messages import QueryRequest, RoundSettings
+from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.questions import Values
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.round_drawing import LocalDrawing
 from thresher.roles.aggregator.store import AggregatorStore
 from thresher.roles.collector.collector import Collector
 from thresher.roles.collector.reports import NewReport, Outcome
@@ -60,16 +63,6 @@ class BoundlessLedger(Ledger):
 
     def _budget(self, connection: Any = None) -> Any:
         return SimpleNamespace(charge=lambda charge: None)
-
-
-class FakeClock:
-    """Time that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.time = 1_700_000_000.0
-
-    def now(self) -> float:
-        return self.time
 
 
 class Killed(BaseException):
@@ -116,7 +109,7 @@ class OneProcessFleet:
     def __init__(self, directory: Path, store: str | None = None) -> None:
         self.directory = directory
         self.where = store or directory
-        self.clock = FakeClock()
+        self.clock = StillClock(1_700_000_000.0)
         self.wires = Wires()
         self.devices: dict[str, DeviceCore] = {}
         self.sent: dict[tuple[str, str], set[bytes]] = defaultdict(set)
@@ -135,7 +128,7 @@ class OneProcessFleet:
         if role == "aggregator":
             store = AggregatorStore.open(self.where)
             keys = KeyRing(self.directory / "keys")
-            self.roles[role] = Aggregator(store, keys, self.clock, processes=1)
+            self.roles[role] = Aggregator(store, keys, LocalDrawing(1))
             self.roles[role].recover()
         elif role == "collector":
             store = CollectorStore.open(self.where)
@@ -180,7 +173,7 @@ class OneProcessFleet:
     def enrol(self, name: str) -> None:
         self.reboot(name)
         device = self.devices[name]
-        device.enrolled(self.collector.enrol(self.enrolment_key))
+        device.enrolled(*self.collector.enrol([self.enrolment_key]))
 
     def reboot(self, name: str) -> None:
         state = FileState(self.directory / f"{name}.json")
@@ -191,7 +184,7 @@ class OneProcessFleet:
         device = self.devices[name]
 
         def request() -> bytes:
-            identity = self.collector.identify(device.token)
+            [identity] = self.collector.identify([device.token])
             assert identity is not None
             [rounds] = self.collector.check_in([identity])
             return self.collector.checked_in(rounds, 1.0)
@@ -227,7 +220,7 @@ class OneProcessFleet:
         device.report_answered(round, status)
 
     def hand_in(self, name: str, round: str, sealed: bytes) -> Outcome:
-        identity = self.collector.identify(self.devices[name].token)
+        [identity] = self.collector.identify([self.devices[name].token])
         [outcome] = self.collector.accept([NewReport(round, identity, sealed)])
         return outcome
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from aggregation_cases import SIZE, configuration, opening, response, sealed, sealed_plain, spelled
 
-from thresher.clock import SystemClock
 from thresher.errors import Conflict, InvalidSetting, ServerUnavailable
 from thresher.mechanism import Release, binomials
 from thresher.privacy import DEVICE
@@ -20,8 +19,7 @@ from thresher.roles.aggregator import spark_drawing, spark_tally
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.report_opening import Workers
-from thresher.roles.aggregator.report_tally import draw, tally
-from thresher.roles.aggregator.round_drawing import Drawn, LocalDrawing
+from thresher.roles.aggregator.round_drawing import Drawn, LocalDrawing, draw, tally
 from thresher.roles.aggregator.spark_drawing import SparkDrawing
 from thresher.roles.aggregator.store import AggregatorStore
 from thresher.testing import SeededRandomness
@@ -95,7 +93,7 @@ def test_it_counts_what_the_local_tally_counts(
     asked = response(config, len(reports))
     blob = b"".join(reports)
     local = tally(lambda: [blob], len(reports), opening(config, KEY), Workers(1))
-    expected = draw(local.counts, question, config.planned, config.rates, asked)
+    expected = draw(local.counts, config, asked)
     frame = session.read.parquet(write(reports, tmp_path / "batches.parquet", 7))
     drawn = spark_tally.release_from(frame, config, KEY, asked)
     release = drawn.release
@@ -190,7 +188,7 @@ def test_an_aggregator_draws_its_rounds_on_spark(
 ) -> None:
     store = AggregatorStore.open(tmp_path / "data")
     keys = KeyRing(tmp_path / "keys")
-    aggregator = Aggregator(store, keys, SystemClock(), drawing=drawing)
+    aggregator = Aggregator(store, keys, drawing)
     (drawing._directory / "thresher-round-0.parquet").write_bytes(b"left by a crash")
     (drawing._directory / "thresher.txt").write_bytes(b"of somebody else")
     aggregator.recover()

@@ -21,7 +21,8 @@ from thresher.console.adapter import ServerDesk, console_pages
 from thresher.device.policy import Policy
 from thresher.device.policy_file import read_policy, with_attributes
 from thresher.errors import InvalidSetting, ThresherWarning
-from thresher.protocol.messages import QueryRequest, RoundSettings, decode
+from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
+from thresher.protocol.messages import decode
 from thresher.questions import Values
 from thresher.roles.collector.enrolment import Overview
 from thresher.roles.coordinator.admission import admit

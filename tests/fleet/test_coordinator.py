@@ -25,7 +25,8 @@ from thresher.errors import (
 )
 from thresher.mechanism import Release
 from thresher.privacy import DEVICE, ROW
-from thresher.protocol.messages import QueryRequest, check_configuration
+from thresher.protocol.analyst_messages import QueryRequest
+from thresher.protocol.recomputation import check_configuration
 from thresher.questions import Bins, Dates, Joint, Values
 from thresher.roles.coordinator import admission
 from thresher.roles.coordinator import coordinator as coordinator_module

@@ -307,8 +307,8 @@ def test_only_a_device_that_asks_gets_a_proof(tmp_path):
         token = "thresher-device-" + "x" * 43
         asked = server.ask("POST", "/v1/check-in", token, json={}, headers={NONCE_HEADER: "0" * 32})
         assert asked.status_code == 401
-        public = server.services.collector.enrol(server.token("enrolment")).identity
-        assert identity.proves(public, "0" * 32, token, asked.headers[PROOF_HEADER])
+        [enrolled] = server.services.collector.enrol([server.token("enrolment")])
+        assert identity.proves(enrolled.identity, "0" * 32, token, asked.headers[PROOF_HEADER])
         for headers in ({}, {NONCE_HEADER: "0"}, {NONCE_HEADER: "Z" * 32}):
             answer = server.ask("POST", "/v1/check-in", token, json={}, headers=headers)
             assert (answer.status_code, PROOF_HEADER in answer.headers) == (401, False)
@@ -323,7 +323,7 @@ def test_a_device_that_was_revoked_does_not_enrol_again(tmp_path):
         collector, key = server.services.collector, server.token("enrolment")
         with Device("http://fleet.test", key, {"word": "x"}, patience=0, transport=asking(server)) as device:
             assert device.check_in() == []
-            assert collector.revoke_device(collector.identify(device.core.token))
+            assert collector.revoke_device(*collector.identify([device.core.token]))
             token = device.core.token
             with pytest.raises(ServerUnavailable, match="does not prove"):
                 device.check_in()

@@ -108,7 +108,7 @@ def test_an_operator_revokes_a_device(fleet):
         frozenset({"id", "enrolled", "last_check_in", "revoked"})
     }
     assert report(server, first, round) == 200
-    device = server.services.collector.identify(first)
+    [device] = server.services.collector.identify([first])
     assert server.ask("DELETE", f"/v1/operator/devices/{device}", operator).status_code == 204
     nonce = {NONCE_HEADER: "00" * _NONCE_BYTES}
     refused = server.ask("POST", "/v1/check-in", first, json={}, headers=nonce)

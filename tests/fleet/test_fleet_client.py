@@ -229,7 +229,7 @@ def test_commands_for_people_and_machines(server, devices, tmp_path):
     assert "Nothing is refunded" in invoke(server, *words).output
     with Visiting(devices):
         asked = ["query", "histogram", "word", "--epsilon", "1", "--delta", "1e-6", "--completions", str(DEVICES)]
-        document = json.loads(invoke(server, *asked, "--output", str(tmp_path / "answer.json"), "--json").output)
+        document = json.loads(invoke(server, *asked, "--output", str(tmp_path / "answer.json"), "--json").stdout)
     assert document["query"]["state"] == "done"
     assert document["answer"] == json.loads((tmp_path / "answer.json").read_text())
     query = document["query"]["id"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from one_process_fleet import FakeClock
+from device_cases import StillClock
 from scipy import stats
 
 from thresher.device.core import DeviceCore
@@ -22,6 +22,7 @@ from thresher.protocol.rates import SampledBy, share
 from thresher.questions import Values
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.round_drawing import LocalDrawing
 from thresher.roles.aggregator.store import AggregatorStore
 from thresher.roles.collector.collector import Collector
 from thresher.roles.collector.reports import NewReport, Outcome
@@ -36,17 +37,17 @@ POLICY = Policy(max_epsilon=50, max_delta=0.5, period_epsilon=50, period_delta=0
 
 def through_a_fleet(directory: Path, contact_rate: float, sampled_by: SampledBy) -> list[int]:
     """Released counts, 0 for a dropped bucket, over many rounds of one question."""
-    clock = FakeClock()
+    clock = StillClock(1_700_000_000.0)
     keys = KeyRing(directory / "keys")
-    aggregator = Aggregator(AggregatorStore.open(directory), keys, clock, processes=1)
+    aggregator = Aggregator(AggregatorStore.open(directory), keys, LocalDrawing(1))
     collector = Collector(CollectorStore.open(directory), clock, aggregator)
     enrolment = new_token("enrolment")
     collector.add_enrolment_key(enrolment, "tests")
     held = [f"bucket {number % BUCKETS}" for number in range(BUCKETS * HOLDERS)]
     devices = [DeviceCore({"name": value}, POLICY, clock=clock) for value in held]
-    for device, enrolled in zip(devices, collector.enrol_many([enrolment] * len(held)), strict=True):
+    for device, enrolled in zip(devices, collector.enrol([enrolment] * len(held)), strict=True):
         device.enrolled(enrolled)
-    identities = collector.identify_many([device.token for device in devices])
+    identities = collector.identify([device.token for device in devices])
     rates, plan = share(PLAN, contact_rate, sampled_by)
     counts = []
     for number in range(ROUNDS):

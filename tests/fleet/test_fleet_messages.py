@@ -10,34 +10,31 @@ from fractions import Fraction
 
 import msgspec
 import pytest
-from device_cases import KEY, PLAN, configuration
+from device_cases import KEY, PLAN, configuration, terms_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from thresher.device.policy import terms_of
 from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.privacy import DEVICE
 from thresher.privacy.guarantee import delta
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE, Rates, contact_list_guarantee, injected_guarantee
 from thresher.protocol import messages
+from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.protocol.messages import (
     Accepted,
     CheckedIn,
     CheckIn,
     Enrol,
     Enrolled,
-    QueryRequest,
     Report,
     RoundConfiguration,
-    RoundSettings,
     canonical,
-    check_configuration,
-    configuration_hash,
     decode,
     encode,
 )
 from thresher.protocol.rates import share
+from thresher.protocol.recomputation import check_configuration
 from thresher.questions import Bins, Joint, Prefixes, Values
 
 CONFIGURATION = configuration()
@@ -194,15 +191,15 @@ def test_the_hash_of_a_configuration_never_moves():
     """
     ours = configuration(question=Values(("naïve",)), sampled_by="aggregator")
     assert canonical(ours).decode() == GOLDEN
-    assert configuration_hash(ours).hex() == GOLDEN_HASH
-    assert configuration_hash(decode(RoundConfiguration, GOLDEN)).hex() == GOLDEN_HASH
+    assert ours.hash.hex() == GOLDEN_HASH
+    assert decode(RoundConfiguration, GOLDEN).hash.hex() == GOLDEN_HASH
 
 
 def test_a_round_that_version_one_opened_can_be_finished_and_not_answered():
     """Its reports are sealed to a hash that has not moved. Devices want to know what holds against injected reports."""
     before = decode(RoundConfiguration, GOLDEN_1)
     assert canonical(before).decode() == GOLDEN_1
-    assert configuration_hash(before).hex() == GOLDEN_HASH_1
+    assert before.hash.hex() == GOLDEN_HASH_1
     check_configuration(before)
     with pytest.raises(InvalidFormat):
         terms_of(before)
@@ -217,7 +214,7 @@ def test_a_round_that_version_one_opened_can_be_finished_and_not_answered():
 def test_the_hash_does_not_depend_on_how_the_message_was_written():
     shuffled = dict(reversed(list(msgspec.to_builtins(CONFIGURATION).items())))
     again = decode(RoundConfiguration, json.dumps(shuffled, indent=3))
-    assert configuration_hash(again) == configuration_hash(CONFIGURATION)
+    assert again.hash == CONFIGURATION.hash
 
 
 def leaves(content, path=()):
@@ -260,7 +257,7 @@ def test_every_single_change_is_found(path):
             tampered = decode(RoundConfiguration, json.dumps(changed(BUILTINS, path, other)))
         except InvalidFormat:
             continue
-        assert configuration_hash(tampered) != configuration_hash(honest)
+        assert tampered.hash != honest.hash
         if path[0] not in UNCHECKED:
             with pytest.raises(InvalidFormat):
                 check_configuration(tampered)

@@ -10,7 +10,7 @@ import httpx
 import msgspec
 import numpy as np
 import pytest
-from coordinator_cases import HandClock, Roles
+from coordinator_cases import Roles
 from device_cases import StillClock, checked_in, configuration
 from server_cases import histogram_request, inside
 
@@ -21,18 +21,10 @@ from thresher.device.core import DeviceCore
 from thresher.device.device import Device
 from thresher.errors import Conflict, InvalidFormat, InvalidSetting, NotFound, ServerUnavailable, Unauthorised
 from thresher.ledger import Ledger
-from thresher.protocol.messages import (
-    LARGEST_ANSWER,
-    Accepted,
-    CheckedIn,
-    Enrolled,
-    Problem,
-    QueryRequest,
-    check_configuration,
-    decode,
-    encode,
-)
+from thresher.protocol.analyst_messages import QueryRequest
+from thresher.protocol.messages import LARGEST_ANSWER, Accepted, CheckedIn, Enrolled, Problem, decode, encode
 from thresher.protocol.plaintext import encode_bucket, fleet_bucket
+from thresher.protocol.recomputation import check_configuration
 from thresher.questions import Bins, Cells, Joint, Prefixes, Values, from_dict
 from thresher.roles.collector.collector import Collector
 from thresher.roles.collector.store import CollectorStore
@@ -143,9 +135,11 @@ def test_a_server_cannot_send_a_device_away_for_more_than_a_day():
 
 @pytest.mark.slow
 def test_a_check_in_is_never_longer_than_a_device_reads(tmp_path):
-    collector = Collector(CollectorStore.open(tmp_path), StillClock(), aggregator=None)
+    store = CollectorStore.open(tmp_path)
+    collector = Collector(store, StillClock(), aggregator=None)
     collector.add_enrolment_key("the key", "all")
-    device = collector.identify(collector.enrol("the key").token)
+    [enrolled] = collector.enrol(["the key"])
+    [device] = collector.identify([enrolled.token])
     large = Bins("word", tuple(number + 0.123456789 for number in range(200_000)))  # 3.3 MB each
     for number in range(6):
         collector.open(configuration(f"round-{number}", question=large, query=f"query-{number}"))
@@ -154,7 +148,7 @@ def test_a_check_in_is_never_longer_than_a_device_reads(tmp_path):
     listed = [one.round for one in decode(CheckedIn, body).rounds]
     assert len(body) <= LARGEST_ANSWER < len(body) * len(rounds) / len(listed)
     assert listed == rounds[: len(listed)]
-    collector.close_store()
+    store.close()
 
 
 @pytest.mark.slow
@@ -221,7 +215,7 @@ def test_a_proxy_that_finds_nobody_is_no_verdict_on_a_round(body, kind):
 
 def test_a_store_without_its_ledger_does_not_start(tmp_path):
     """A new machine with the old database, or a ledger from an old backup, would have its budget again."""
-    roles, clock = Roles(["x"] * 100), HandClock()
+    roles, clock = Roles(["x"] * 100), StillClock(1_700_000_000.0)
     with contextlib.closing(CoordinatorStore.open(tmp_path)) as store:
         first = Coordinator(store, Ledger(tmp_path / "ledger.db", 2, 1e-4), clock, roles, roles, "fleet")
         first.submit(decode(QueryRequest, msgspec.json.encode(histogram_request())), "maria")

@@ -26,7 +26,6 @@ from hypothesis import strategies as st
 from request_fuzzer import QUIET, Fuzzer, documents, leaves, resident
 from schemathesis import GenerationMode
 
-from thresher.clock import SystemClock
 from thresher.errors import Conflict, InvalidFormat, NotFound
 from thresher.privacy.exact import log_delta
 from thresher.protocol.plaintext import DECOY, bucket_types, decode_payload, decoy, encode_bucket, payload, to_columns
@@ -35,7 +34,7 @@ from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, 
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.report_opening import Opening, Workers, open_reports
-from thresher.roles.aggregator.report_tally import count_reports, tally
+from thresher.roles.aggregator.round_drawing import LocalDrawing, count_reports, tally
 from thresher.roles.aggregator.store import AggregatorStore
 from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery
 
@@ -254,7 +253,7 @@ def test_a_batch_of_anything_is_counted_or_dropped() -> None:
 @pytest.mark.slow
 def test_add_batch_takes_anything_and_refuses_in_words(tmp_path: Path) -> None:
     store = AggregatorStore.open(tmp_path)
-    aggregator = Aggregator(store, KeyRing(tmp_path / "keys"), SystemClock(), processes=1)
+    aggregator = Aggregator(store, KeyRing(tmp_path / "keys"), LocalDrawing(1))
     names = st.sampled_from(["r1", "r2", "", "x" * 101, "a/b", "é", "r1\n", "'; DROP TABLE rounds; --"]) | st.text()
     kept: dict[tuple[str, int], bytes] = {}
 

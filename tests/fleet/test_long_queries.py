@@ -17,7 +17,8 @@ from store_cases import NOW
 import thresher as th
 from thresher.console.adapter import console_pages
 from thresher.errors import BudgetExceeded
-from thresher.protocol.messages import QueryStatus, decode, encode
+from thresher.protocol.analyst_messages import QueryStatus
+from thresher.protocol.messages import decode, encode
 from thresher.questions import Bins, Joint, Values
 from thresher.roles.coordinator import views
 from thresher.roles.coordinator.coordinator import Coordinator

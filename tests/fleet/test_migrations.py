@@ -50,7 +50,7 @@ def test_version_1_opens_with_all_that_is_in_it(store_url):
     load_version_1(store_url).close()
     store = CollectorStore.open(store_url)
     assert version(store._database) == [("collector", len(MIGRATIONS["collector"]))]
-    assert store.device_of(b"\x01\x02") == "d1"
+    assert store.devices_of([b"\x01\x02"]) == ["d1"]
     [key] = store.enrolment_keys()
     assert (key.id, key.name, key.enrolled, key.devices) == ("k1", "first", 2, None)
     number, [first, *_] = store.devices_of_key("k1", 10)

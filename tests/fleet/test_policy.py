@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from device_cases import KEY, PLAN, START, configuration
+from device_cases import KEY, PLAN, START, configuration, terms_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thresher.device import policy
-from thresher.device.policy import Policy, Spend, query_key, terms_of
+from thresher.device.policy import Policy, Spend, query_key, read_terms
 from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.privacy.guarantee import delta
 from thresher.privacy.plans import Plan
@@ -107,8 +106,8 @@ def test_counting_on_the_aggregators_coins_alone():
     strict = {"coins": "aggregator", "hide_from_contact_list": False}
     assert "delta" in refusal(Policy(max_delta=alone * 0.99, **strict), half)
     assert refusal(Policy(max_delta=alone, **strict), half) is None
-    assert Policy(**strict).cost(terms_of(half)) == (1.0, alone)
-    assert Policy(hide_from_contact_list=False).cost(terms_of(half)) == (1.0, 1e-8)
+    assert Policy(**strict).cost(terms_of(half).guarantees) == (1.0, alone)
+    assert Policy(hide_from_contact_list=False).cost(terms_of(half).guarantees) == (1.0, 1e-8)
 
 
 # A query is charged once
@@ -239,8 +238,7 @@ def test_a_plan_is_verified_once_for_many_devices(monkeypatch):
 def test_what_is_remembered_is_bounded():
     for number in range(200):
         terms_of(configuration(f"round-{number}"))
-    assert len(policy._by_object) <= 64
-    assert len(policy._by_hash) <= 64
+    assert read_terms.cache_info().currsize <= 64
     assert terms_of(configuration("round-3")).configuration.round == "round-3"
 
 

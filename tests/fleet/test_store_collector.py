@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from store_cases import NOW, ONE, SIZE, everybody, nobody, open_round, sealed
+from store_cases import NOW, ONE, SIZE, everybody, nobody, open_round, round_configuration, sealed
 
 from thresher.errors import Conflict, NotFound, StoreUnavailable
+from thresher.protocol.messages import canonical
 from thresher.roles.collector.enrolment import Entry, NewDevice
 from thresher.roles.collector.reports import NewReport
 from thresher.roles.collector.reports import Outcome as O
@@ -36,7 +37,7 @@ def test_a_key_lets_devices_in_until_it_is_full_expired_or_revoked(collector):
         ("two", 2, None),
     ]
     assert collector.devices_of([b"t0", b"t1", b"t5", b"t0"]) == ["d0", None, "d5", "d0"]
-    assert collector.device_of(b"late") is None
+    assert collector.devices_of([b"late"]) == [None]
     assert collector.overview(NOW).enrolled == 4
 
 
@@ -98,7 +99,7 @@ def test_nothing_is_taken_of_a_revoked_device_and_what_was_taken_stays(store_url
     assert sorted(report for batch in first.batches("r", 10) for report in batch) == sorted(
         [sealed("d0"), sealed("d2")]
     )
-    assert first.device_of(b"t0") == "d0"  # known, so that it is not told to enrol again
+    assert first.devices_of([b"t0"]) == ["d0"]  # known, so that it is not told to enrol again
     view = first.overview(NOW)
     assert (view.enrolled, view.active) == (2, 2)
     first.close()
@@ -166,11 +167,11 @@ def test_opening_is_idempotent_and_bound_to_the_configuration(collector):
     open_round(collector, target=7)
     open_round(collector, target=7)
     with pytest.raises(Conflict):
-        open_round(collector, content=b"{other}")
+        open_round(collector, query="other")
     assert collector.open_rounds() == ["r1"]
     found = collector.progress("r1")
     assert (found.target, found.deadline) == (7, NOW + 3600)
-    assert collector.configuration("r1") == b"{}"
+    assert collector.configuration("r1") == canonical(round_configuration())
     for unknown in ("r2", "odd\0name", "\ud800"):
         with pytest.raises(NotFound):
             collector.configuration(unknown)

@@ -55,7 +55,7 @@ def test_nothing_of_deleted_batches_is_left_in_sqlite_files(tmp_path):
         store.add_batch("r2", number, b"%d" % number, bytes(100))
     assert files_contain(tmp_path, needle)
     store.store_release("r1", "{}")
-    store.delete_reports("r1")
+    store.forget("r1")
     assert files_contain(tmp_path, needle) == []
     assert store.batch_numbers("r2") == list(range(20))
     store.close()

@@ -7,6 +7,7 @@ import pytest
 from store_cases import NOW
 
 from thresher.errors import Conflict, NotFound
+from thresher.mechanism.response import RoundNumbers
 from thresher.roles.aggregator.store import AggregatorStore
 from thresher.roles.coordinator.store import StoredQuery
 
@@ -34,14 +35,14 @@ def test_batches_are_kept_once_until_the_release(aggregator):
         aggregator.open_round("r1", b"other")
     assert aggregator.store_release("r1", '{"first": 1}', malformed=2, duplicates=3) == '{"first": 1}'
     assert aggregator.store_release("r1", '{"second": 2}', malformed=9) == '{"first": 1}'
-    assert aggregator.rounds_to_delete() == ["r1"]
+    assert aggregator.rounds_to_forget() == ["r1"]
     assert aggregator.batch("r1", 0) == b"reports 0"
     with pytest.raises(Conflict):
         aggregator.add_batch("r1", 2, b"digest 2", b"reports 2")
-    aggregator.delete_reports("r1")
-    aggregator.delete_reports("r1")
-    aggregator.delete_reports("unknown")
-    assert aggregator.rounds_to_delete() == []
+    aggregator.forget("r1")
+    aggregator.forget("r1")
+    aggregator.forget("unknown")
+    assert aggregator.rounds_to_forget() == []
     assert aggregator.batch_numbers("r1") == []
     assert not aggregator.add_batch("r1", 1, b"digest 1", b"reports 1"), "known ones are acknowledged again"
     assert aggregator.release("r1") == '{"first": 1}'
@@ -53,8 +54,8 @@ def test_batches_are_kept_once_until_the_release(aggregator):
 
 def test_reports_deleted_unread_are_never_released(aggregator):
     aggregator.add_batch("r1", 0, b"digest", b"reports")
-    aggregator.delete_reports("r1")
-    assert aggregator.rounds_to_delete() == []
+    aggregator.forget("r1")
+    assert aggregator.rounds_to_forget() == []
     assert aggregator.batch_numbers("r1") == []
     for late in (
         lambda: aggregator.add_batch("r1", 1, b"other", b"late"),
@@ -114,9 +115,9 @@ def test_only_old_refusals_are_forgotten(coordinator):
         coordinator.create_query(query(id=f"q{number}", name=f"n{number}", created=NOW + number))
     for number in (0, 1, 3):
         coordinator.set_state(f"q{number}", "refused", expected=["received"], ended=NOW)
-    coordinator.forget_refused(2)
+    coordinator.delete_refused(2)
     assert [found.id for found in coordinator.queries()] == ["q1", "q2", "q3"]
-    coordinator.forget_refused(0)
+    coordinator.delete_refused(0)
     assert [found.id for found in coordinator.queries()] == ["q2"]
 
 
@@ -135,7 +136,7 @@ def test_rounds_and_releases_are_written_once(coordinator):
     )
     plan(1, "q1-1")
     coordinator.set_round_state("q1-0", "open", opened=NOW + 1)
-    coordinator.set_round_state("q1-0", "closed", asked=9, contacted=8, completed=7, closed=NOW + 2)
+    coordinator.set_round_state("q1-0", "closed", numbers=RoundNumbers(9, 8, 7), closed=NOW + 2)
     coordinator.set_round_state("q1-0", "forwarded", batches=1)
     found = coordinator.round("q1-0")
     assert (found.asked, found.contacted, found.completed, found.batches) == (9, 8, 7, 1)

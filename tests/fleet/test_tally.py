@@ -30,9 +30,9 @@ from thresher.protocol import plaintext
 from thresher.protocol.sealing import OVERHEAD, PrivateKey
 from thresher.questions import Below, Bins, Cells, Dates, Joint, Prefixes, Question, Values
 from thresher.roles.aggregator import report_opening as opening_module
-from thresher.roles.aggregator import report_tally as tally_module
+from thresher.roles.aggregator import round_drawing as tally_module
 from thresher.roles.aggregator.report_opening import Opening, Workers, open_reports
-from thresher.roles.aggregator.report_tally import Tally, count_reports, draw, duplicates, tally
+from thresher.roles.aggregator.round_drawing import Tally, count_reports, draw, duplicates, tally
 from thresher.testing import SeededRandomness
 
 KEY = PrivateKey.generate("key")
@@ -48,9 +48,7 @@ def counted(reports: list[bytes], config: Any = CONFIG, *, batch: int = 7, worke
 
 
 def released(reports: list[bytes], config: Any, **settings: Any) -> Release:
-    plan, rates = config.planned, config.rates
-    found = counted(reports, config).counts
-    return draw(found, config.asked, plan, rates, response(config, len(reports)), **settings)
+    return draw(counted(reports, config).counts, config, response(config, len(reports)), **settings)
 
 
 def test_every_report_counts_once_in_whatever_batches() -> None:
@@ -174,7 +172,7 @@ def test_the_aggregator_thins_with_exact_binomials() -> None:
     config = configuration(KEY.public, rate=0.25, threshold=4, sampled_by="aggregator")
     held = 20_000
     counts = Counter({f"w{number}": 40 for number in range(held)})
-    release = draw(counts, WORD, config.planned, config.rates, response(config, 40 * held))
+    release = draw(counts, config, response(config, 40 * held))
     assert release.private
 
     def p_value(rate: float) -> float:
@@ -200,7 +198,7 @@ def test_at_rate_one_the_aggregator_draws_nothing() -> None:
             raise AssertionError("the devices tossed the coins")
 
     counts = Counter(a=1000, b=3)
-    release = draw(counts, WORD, CONFIG.planned, CONFIG.rates, response(CONFIG, 1003), NoRandomness())
+    release = draw(counts, CONFIG, response(CONFIG, 1003), NoRandomness())
     assert release.counts.tolist() == [1000, 3]
 
 

@@ -13,7 +13,8 @@ from server_cases import histogram_request, inside
 from thresher.client.fleet import Fleet
 from thresher.console.adapter import console_pages
 from thresher.errors import ThresherError
-from thresher.protocol.messages import QueryStatus, decode
+from thresher.protocol.analyst_messages import QueryStatus
+from thresher.protocol.messages import decode
 from thresher.server.analyst_routes import QueryList
 
 CSRF = re.compile(r'name="csrf" value="([^"]+)"')

@@ -13,7 +13,6 @@ from aggregation_cases import response, sealed
 from coordinator_cases import PLAN, Server
 
 import thresher as th
-from thresher.clock import SystemClock
 from thresher.ledger import charge_plan
 from thresher.mechanism import Release
 from thresher.privacy import delta
@@ -22,6 +21,7 @@ from thresher.privacy.units import DEVICE
 from thresher.protocol.messages import GuaranteesStated, RoundConfiguration, decode
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.round_drawing import LocalDrawing
 from thresher.roles.aggregator.store import AggregatorStore
 
 STORE = Path(__file__).parent / "coordinator_version_1.sql"
@@ -72,7 +72,7 @@ def test_a_round_that_was_open_is_finished(server):
 
 def test_reports_that_were_sealed_to_the_old_configuration_still_open(tmp_path):
     store = AggregatorStore.open(tmp_path / "store")
-    aggregator = Aggregator(store, KeyRing(tmp_path / "keys"), SystemClock(), processes=1)
+    aggregator = Aggregator(store, KeyRing(tmp_path / "keys"), LocalDrawing(1))
     now = round_configuration(aggregator.public_key(), sampled_by="device")
     stated = msgspec.to_builtins(now.guarantees)
     del stated["injected"]

@@ -7,7 +7,7 @@ from thresher.cli.app import app
 from thresher.errors import InvalidSetting
 from thresher.lab.audit import audit
 from thresher.lab.audit.injected_path import FromInjected
-from thresher.roles.aggregator import report_tally as tally
+from thresher.roles.aggregator import round_drawing as tally
 
 ALPHA = 1e-6  # chance that a right mechanism is called wrong
 

@@ -30,10 +30,11 @@ from thresher.console.adapter import console_pages
 from thresher.device.device import Device
 from thresher.device.policy import Policy
 from thresher.ledger import ledger
-from thresher.protocol.messages import QueryRequest, RoundSettings, encode
+from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
+from thresher.protocol.messages import encode
 from thresher.protocol.plaintext import fleet_bucket
 from thresher.questions import Below, Bins, Cells, Dates, Joint, Prefixes, Values
-from thresher.roles.aggregator import report_tally as tally
+from thresher.roles.aggregator import round_drawing as tally
 from thresher.server.app import App
 from thresher.server.assembly import Settings, assembled
 from thresher.server.data_directory import ROLES, DataDirectory

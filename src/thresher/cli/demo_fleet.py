@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from thresher.protocol.messages import RoundSettings
+from thresher.protocol.analyst_messages import RoundSettings
 from thresher.roles.aggregator.processes import end_with_parent
 from thresher.simulator.population import demo_population
 from thresher.simulator.simulation import POLICY, keep_checking_in

@@ -42,7 +42,7 @@ from thresher.verbs.asking import Target, function_of, functions, make
 from thresher.verbs.settings import settings_of
 
 if TYPE_CHECKING:
-    from thresher.protocol.messages import PlanPreview, QueryStatus
+    from thresher.protocol.analyst_messages import PlanPreview, QueryStatus
 
 app = typer.Typer(help="Ask a fleet of devices, and follow its queries.", no_args_is_help=True)
 for _name, _command in COMMANDS.items():

@@ -98,8 +98,8 @@ def serve(
         require("pyspark", "spark")
     from thresher.device.policy import Policy
     from thresher.device.policy_file import read_policy, with_attributes
-    from thresher.protocol.checking import limits
-    from thresher.protocol.messages import RoundSettings
+    from thresher.protocol.analyst_messages import RoundSettings
+    from thresher.protocol.limits import limits
     from thresher.server.assembly import Settings
     from thresher.server.limits import Limits
     from thresher.server.serving import serve as run

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,12 @@ _log = logging.getLogger("thresher.fleet")
 class Connection:
     """Requests to one server.
 
-    Every request of an analyst may be sent again (reading changes nothing, and a query is known by its name), so what
-    fails in passing is tried again for up to `patience` seconds, after the pause that the server asks for. The first
-    failure of a request is logged: whoever waits should know for what. What cannot pass, such as a certificate that is
-    not trusted or somebody else who answers in the server's place, is an error at once.
+    Every request of an analyst may be sent again: reading changes nothing, and a query is known by its name. Failures
+    that may pass are therefore retried for up to `patience` seconds, after the pause that the server asks for. The
+    first failure of a request is logged, so that people know what they wait for. Failures that do not pass, such as a
+    certificate that is not trusted or another machine that answers in the server's place, are raised at once.
 
-    Guarantee: the token is in no repr and no error. Redirects are not followed, since it would follow them.
+    Guarantee: the token is in no repr and no error. Redirects are not followed, since the token would be sent along.
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class Connection:
         import httpx
 
         headers = {"content-type": "application/json"} if body else {}
-        waited = 0.0
-        for pause in _pauses():
+        waited, pause = 0.0, _FIRST_PAUSE
+        while True:
             began = time.monotonic()
             try:
                 answer = self._client.request(method, path, content=body, headers=headers)
@@ -110,12 +110,11 @@ class Connection:
             if pause == _FIRST_PAUSE:
                 _log.warning("%s Trying again for up to %.0f s.", error.message, self._patience)
             self._sleep(wait)
-            waited += wait
-        raise AssertionError("pauses do not end")
+            waited, pause = waited + wait, min(2 * pause, _LONGEST_PAUSE)
 
 
 def is_own(status: int, content_type: str) -> bool:
-    """Whether an answer is of a kind that the server gives; a page is what a network or a proxy shows in its place."""
+    """Whether an answer has a media type of the server's own; a network or a proxy answers with a page instead."""
     media = content_type.partition(";")[0].strip().lower()
     if status == 204:
         return media == ""
@@ -123,7 +122,7 @@ def is_own(status: int, content_type: str) -> bool:
 
 
 def error_of(status: int, body: bytes, retry_after: str | None = None) -> ThresherError:
-    """The error that a server's problem document stands for: of the class that was raised there, by its code."""
+    """The error of a server's problem document: its code tells the class that was raised at the server."""
     code, detail, hint = _problem(body)
     if status in _PASSING:
         message = detail or "The server cannot do this now."
@@ -155,18 +154,7 @@ def _seconds(text: str | None) -> float | None:
     return seconds if 0 <= seconds < 86_400 else None
 
 
-def _pauses() -> Iterator[float]:
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-def _kinds(kind: type[ThresherError]) -> Iterator[type[ThresherError]]:
-    yield kind
-    for child in kind.__subclasses__():
-        yield from _kinds(child)
-
-
-# Only the public tree: what a server may raise has its class there.
-_KINDS = {kind.code: kind for kind in _kinds(ThresherError) if kind.__module__ == errors.__name__}
+_KINDS: dict[str, type[ThresherError]] = {
+    kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ThresherError)
+}
+"""The classes of the public error tree by their codes."""

@@ -1,8 +1,7 @@
-"""Secrets as somebody hands them over: in a file or in the environment, which no process list shows.
+"""Secrets that are given in a file or in the environment. Everybody on a machine can read a command line.
 
-What stands on a command line, everybody on the machine can read. For a setting called `key`, whose variable is
-THRESHER_KEY, a secret is looked for in this order: given itself, in a file that is named, in THRESHER_KEY, in a file
-that THRESHER_KEY_FILE names.
+For a setting called `key`, whose variable is THRESHER_KEY, a secret is looked for in this order: the given text, the
+given file, THRESHER_KEY, the file that THRESHER_KEY_FILE names.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ def secret(
     variable: str,
     environment: Mapping[str, str] | None = None,
 ) -> str | None:
-    """The secret, without the line's end that a file adds; None if it is nowhere.
+    """The secret, without the line break at its end; None if it is given nowhere.
 
-    Edge cases: `InvalidSetting` if it is given twice, or if a file cannot be read or is empty. Of the secret itself no
-    error says anything.
+    Edge cases: `InvalidSetting` if it is given twice, or if a file cannot be read or is empty. No error quotes the
+    secret.
     """
     environment = os.environ if environment is None else environment
     if given and file is not None:
@@ -63,7 +62,7 @@ def check_no_password(setting: str, address: str) -> None:
         parts = urlsplit(address)
         shown = parts.password is not None or "password" in parse_qs(parts.query)
     except ValueError:
-        shown = False  # it cannot be used either, which is said where it is
+        shown = False  # an address that cannot be parsed is refused where it is used
     if shown:
         raise InvalidSetting(
             setting,

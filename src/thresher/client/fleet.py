@@ -17,7 +17,9 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import msgspec
 
 from thresher.client import credentials
 from thresher.client.connection import Connection
@@ -30,16 +32,23 @@ from thresher.errors import (
     ThresherWarning,
 )
 from thresher.mechanism.release import Release
+from thresher.protocol.analyst_messages import (
+    FleetView,
+    LedgerView,
+    PlanPreview,
+    QueryRequest,
+    QueryStatus,
+    Releases,
+    RoundSettings,
+)
+from thresher.protocol.messages import decode, encode
+from thresher.protocol.rates import SampledBy
+from thresher.protocol.states import ENDED_QUERY, STOPPED_QUERY, QueryState
 from thresher.questions.population import Progress
 from thresher.verbs.asking import QueryTaker
 from thresher.verbs.drivers import replay
 from thresher.verbs.query import Query, query_from_dict
 
-if TYPE_CHECKING:
-    from thresher.protocol.messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus, RoundSettings
-    from thresher.protocol.rates import SampledBy
-
-ENDED = ("done", "cancelled", "refused", "failed")
 _FIRST_LOOK = 0.1
 _SLOWEST_LOOK = 2.0
 
@@ -47,9 +56,15 @@ _SLOWEST_LOOK = 2.0
 class Fleet(QueryTaker):
     """A server with its devices, as an analyst sees it; give it to the verbs in place of a table.
 
-    The analyst's token is `key`, or in the file `key_file`, or in the environment: THRESHER_KEY, or THRESHER_KEY_FILE,
-    which names a file. `ca_file` has certificates to trust in place of the system's. `patience` is for how many seconds
-    a server that does not answer is tried again.
+    Args:
+        url: the server's address.
+        key: the analyst's token; by default that of `key_file`, of the environment's THRESHER_KEY, or of the file that
+            THRESHER_KEY_FILE names.
+        key_file: a file with the token.
+        ca_file: certificates to trust in place of the system's, in PEM form.
+        patience: for how many seconds a request is tried again while the server does not answer.
+        transport: an httpx transport, in place of the network.
+        sleep: in place of `time.sleep`.
 
     Guarantee: a query is submitted under a name of its own, so that trying again after a lost answer neither asks nor
     charges twice.
@@ -76,7 +91,7 @@ class Fleet(QueryTaker):
             )
         self._connection = Connection(url, token, ca_file=ca_file, patience=patience, transport=transport, sleep=sleep)
         self._sleep = sleep
-        self._settings: dict[str, Any] = {}
+        self._settings = RoundSettings()
 
     def with_rounds(
         self,
@@ -89,10 +104,16 @@ class Fleet(QueryTaker):
     ) -> Fleet:
         """The same fleet with other settings for the rounds of its queries; what is left out stays as it is.
 
-        A round is open for `seconds`, or until `completions` devices have completed it. `contact_rate` is the part of
-        the devices that a round is shown to, `bucket_size` how many bytes an answer may have. `sampled_by` says who
-        tosses the coins: "aggregator", the server's default, or "device". With device coins the aggregator sees less,
-        and nothing is promised against whoever can add devices or reports: they can test what one person holds.
+        Args:
+            seconds: how long a round is open.
+            completions: a round also closes when this many devices have completed it.
+            contact_rate: the part of the devices that a round is shown to.
+            sampled_by: who tosses the coins: "aggregator", the server's default, or "device". With device coins the
+                aggregator sees less, and nothing is promised against somebody who can add devices or reports: they can
+                test what one person holds.
+            bucket_size: how many bytes an answer may have.
+
+        Raises: `InvalidSetting` for a setting that is out of range.
         """
         given = {
             "seconds": seconds,
@@ -101,9 +122,9 @@ class Fleet(QueryTaker):
             "sampled_by": sampled_by,
             "bucket_size": bucket_size,
         }
+        changes = {name: value for name, value in given.items() if value is not None}
         fleet = copy.copy(self)
-        fleet._settings = self._settings | {name: value for name, value in given.items() if value is not None}
-        fleet._round_settings()
+        fleet._settings = msgspec.structs.replace(self._settings, **changes)
         return fleet
 
     def submit(
@@ -115,16 +136,19 @@ class Fleet(QueryTaker):
         name: str | None = None,
         warn: bool = True,
     ) -> Any:
-        """Ask. Returns the answer when it is there, or with `wait=False` a `QueryHandle` at once.
+        """Ask a query. Returns the answer when it is there, or with `wait=False` a `QueryHandle` at once.
 
-        `progress` is called after each round; without it, a terminal shows a bar. `name` is the query's own: asking
-        again under the same name returns the first query. With `warn`, what speaks against asking is looked up before
-        anything is charged, and each point is a `ThresherWarning`: make those errors to be stopped by them.
+        Args:
+            query: the query; the verbs make it.
+            wait: whether to wait for the answer.
+            progress: called after each round; without it, a terminal shows a bar.
+            name: the query's own name. Asking again under the same name returns the first query.
+            warn: whether to look up reasons not to ask before anything is charged. Each is a `ThresherWarning`; turn
+                those into errors to be stopped by them.
 
-        Guarantee: what does not fit the budget, or cannot be asked, raises and costs nothing.
+        Guarantee: a query that does not fit the budget, or cannot be asked, raises and costs nothing.
         Edge cases: interrupting the wait does not stop the query; `queries` finds it again.
         """
-        from thresher.protocol.messages import QueryStatus, decode, encode
 
         request = self._request(query, name or f"python-{secrets.token_hex(8)}")
         for caution in self.plan(query).warnings if warn else ():
@@ -139,14 +163,10 @@ class Fleet(QueryTaker):
 
     def plan(self, query: Query) -> PlanPreview:
         """What a query would cost, guarantee and see; charges nothing."""
-        from thresher.protocol.messages import PlanPreview, decode, encode
-
         return decode(PlanPreview, self._connection.post("/v1/plans", encode(self._request(query, "preview"))))
 
     def queries(self) -> list[QueryStatus]:
         """All queries, the newest first."""
-        from thresher.protocol.messages import QueryStatus, decode
-
         return decode(dict[str, list[QueryStatus]], self._connection.get("/v1/queries"))["queries"]
 
     def query(self, id: str) -> QueryHandle:
@@ -155,14 +175,10 @@ class Fleet(QueryTaker):
 
     def ledger(self) -> LedgerView:
         """The fleet's budget and every charge."""
-        from thresher.protocol.messages import LedgerView, decode
-
         return decode(LedgerView, self._connection.get("/v1/ledger"))
 
     def overview(self) -> FleetView:
         """Devices enrolled and active, and the health of the roles."""
-        from thresher.protocol.messages import FleetView, decode
-
         return decode(FleetView, self._connection.get("/v1/fleet"))
 
     def close(self) -> None:
@@ -178,19 +194,12 @@ class Fleet(QueryTaker):
         self.close()
 
     def __repr__(self) -> str:
-        settings = "".join(f", {name}={value!r}" for name, value in self._settings.items())
+        given = msgspec.structs.asdict(self._settings).items()
+        settings = "".join(f", {name}={value!r}" for name, value in given if value is not None)
         return f"<Fleet {self._connection.url}{settings}>"
 
     def _request(self, query: Query, name: str) -> QueryRequest:
-        from thresher.protocol.messages import QueryRequest
-
-        return QueryRequest(name=name, query=query.to_dict(), settings=self._round_settings())
-
-    def _round_settings(self) -> RoundSettings:
-        """The settings, checked as the server will check them."""
-        from thresher.protocol.messages import RoundSettings
-
-        return RoundSettings(**self._settings)
+        return QueryRequest(name=name, query=query.to_dict(), settings=self._settings)
 
 
 class QueryHandle:
@@ -204,18 +213,16 @@ class QueryHandle:
 
     def status(self) -> QueryStatus:
         """Where the query stands."""
-        from thresher.protocol.messages import QueryStatus, decode
-
         return decode(QueryStatus, self._fleet._connection.get(f"/v1/queries/{self.id}"))
 
     def wait(self, timeout: float | None = None, *, watch: Callable[[QueryStatus], None] | None = None) -> QueryStatus:
-        """Wait until the query has ended, or for `timeout` seconds; `watch` is called with every status on the way."""
+        """Wait until the query has ended, or for `timeout` seconds; `watch` is called with every status meanwhile."""
         waited, pause = 0.0, _FIRST_LOOK
         while True:
             status = self.status()
             if watch is not None:
                 watch(status)
-            if status.state in ENDED or (timeout is not None and waited >= timeout):
+            if status.state in ENDED_QUERY or (timeout is not None and waited >= timeout):
                 return status
             pause = min(pause * 1.5, _SLOWEST_LOOK, timeout - waited if timeout is not None else _SLOWEST_LOOK)
             self._fleet._sleep(pause)
@@ -235,28 +242,25 @@ class QueryHandle:
 
     def releases(self) -> list[Release]:
         """The releases so far, in order, each with its plan and certificate."""
-        from thresher.protocol.messages import Releases, decode
 
         answer = decode(Releases, self._fleet._connection.get(f"/v1/queries/{self.id}/releases"))
         return [Release.from_json(text) for text in answer.releases]
 
     def cancel(self) -> QueryStatus:
         """Stop the query; reports of its open round are deleted unread, and nothing is refunded."""
-        from thresher.protocol.messages import QueryStatus, decode
-
         return decode(QueryStatus, self._fleet._connection.post(f"/v1/queries/{self.id}/cancel"))
 
     def __repr__(self) -> str:
         return f"<QueryHandle {self.id} at {self._fleet._connection.url}>"
 
     def _answer(self, status: QueryStatus) -> Any:
-        if status.state == "refused":
+        if status.state == QueryState.REFUSED:
             raise BudgetExceeded(status.problem or "The budget was exceeded.", hint="Nothing was charged.")
-        if status.state in ("cancelled", "failed"):
+        if status.state in STOPPED_QUERY:
             raise QueryEnded(
                 f"The query ended without an answer: it is {status.state}. {status.problem or ''}".strip(),
                 hint="What it was charged stays charged.",
             )
-        if status.state != "done":
+        if status.state != QueryState.DONE:
             raise Conflict("This query is not done yet.", hint="Wait for its last round.")
         return replay(query_from_dict(status.query), self.releases())

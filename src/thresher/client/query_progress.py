@@ -1,4 +1,4 @@
-"""What is shown while a query runs: rounds done, and how many devices have completed the one that is open."""
+"""The progress of a query: how many rounds are released, and how many devices have completed the open one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from thresher.protocol.states import RoundState
 from thresher.verbs import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from thresher.protocol.messages import QueryStatus, RoundStatus
+    from thresher.protocol.analyst_messages import QueryStatus, RoundStatus
 
 Watch = Callable[["QueryStatus"], None]
 
@@ -51,7 +52,7 @@ def bars(console: Console) -> Iterator[Watch]:
         task = shown.add_task("submitted", total=None, round="")
 
         def watch(status: QueryStatus) -> None:
-            done = sum(round.state == "released" for round in status.rounds)
+            done = _released(status)
             line = describe_round(status.rounds[-1], time.time()) if status.rounds else ""
             shown.update(task, description=status.what, completed=done, total=status.rounds_planned, round=line)
 
@@ -61,11 +62,15 @@ def bars(console: Console) -> Iterator[Watch]:
 def describe_round(round: RoundStatus, now: float) -> str:
     """A round in a few words."""
     numbers = f"{round.completed:,} of {round.contacted:,} contacted have completed"
-    if round.state != "open":
+    if round.state != RoundState.OPEN:
         return f"round {round.index + 1} {round.state}: {numbers}"
     left = max(0.0, round.deadline - now)
     enough = "" if round.target is None else f" or at {round.target:,} completed"
     return f"round {round.index + 1}: {numbers}, closes in {left:,.0f} s{enough}"
+
+
+def _released(status: QueryStatus) -> int:
+    return sum(round.state == RoundState.RELEASED for round in status.rounds)
 
 
 def _reporting(progress: Progress) -> Watch:
@@ -73,7 +78,7 @@ def _reporting(progress: Progress) -> Watch:
 
     def watch(status: QueryStatus) -> None:
         nonlocal told
-        done = sum(round.state == "released" for round in status.rounds)
+        done = _released(status)
         for number in range(told + 1, done + 1):
             progress(number, status.rounds_planned, status.what)
         told = max(told, done)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from thresher.console.ports import CallerRole
-    from thresher.protocol.messages import FleetView, LedgerView, QueryStatus
+    from thresher.protocol.analyst_messages import FleetView, LedgerView, QueryStatus
     from thresher.protocol.sealing import PublicKey
     from thresher.server.services import Services
 

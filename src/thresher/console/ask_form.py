@@ -20,8 +20,8 @@ from typing import Any, TypeVar, cast, get_args
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.privacy import plan as make_plan
 from thresher.privacy.plans import Plan
-from thresher.protocol.checking import limits
-from thresher.protocol.messages import QueryRequest, RoundSettings
+from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
+from thresher.protocol.limits import limits
 from thresher.protocol.rates import MOST_ROUNDS, SAMPLED_BY, SampledBy
 from thresher.roles.computing import Compute, here
 from thresher.roles.coordinator.admission import check_columns

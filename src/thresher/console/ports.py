@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from thresher.protocol.messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus
+from thresher.protocol.analyst_messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus
 
 CallerRole = Literal["analyst", "operator"]
 

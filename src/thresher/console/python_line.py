@@ -6,7 +6,7 @@ from typing import Any
 
 from thresher.console.ask_form import planned
 from thresher.privacy.plans import Plan
-from thresher.protocol.messages import RoundSettings
+from thresher.protocol.analyst_messages import RoundSettings
 from thresher.protocol.rates import SAMPLED_BY
 from thresher.verbs.asking import function_of
 from thresher.verbs.query import Query

@@ -15,7 +15,7 @@ from thresher.console.planning_turns import PlanningTurns
 from thresher.console.ports import AnalystService, Caller, Operations, TokenChecker
 from thresher.console.rendering import environment
 from thresher.console.sessions import LoginForms, Sessions
-from thresher.protocol.messages import QueryStatus
+from thresher.protocol.analyst_messages import QueryStatus
 from thresher.roles.computing import Compute, here
 from thresher.server.limits import Bodies, Rate, Shares, Streams, TokenBuckets
 from thresher.server.problem import Refused

@@ -1,4 +1,4 @@
-"""A device without its network: which requests to send, and what their answers mean. See docs/protocol.md, section 2.
+"""A device without its network: the requests that it sends, and what answers mean. See docs/protocol.md, section 2.
 
 `Device` drives it over HTTP; the simulator drives many thousands of them in one process.
 """
@@ -20,8 +20,8 @@ from thresher.device import held_values as reading
 from thresher.device.effort import Effort
 from thresher.device.held_values import Attributes, Visit
 from thresher.device.policy import Policy, Spend, Terms, is_cheap, query_key, read_terms, verified
-from thresher.device.state import DeviceState, MemoryState, Record, State
-from thresher.errors import InvalidFormat, NotFound, Unauthorised
+from thresher.device.state import DeviceState, MemoryState, Record, State, Status
+from thresher.errors import NotFound, Unauthorised
 from thresher.mechanism.coins import coin
 from thresher.mechanism.randomness import Randomness, SecureRandomness
 from thresher.privacy.rates import ONE
@@ -32,12 +32,22 @@ from thresher.protocol.messages import CheckedIn, CheckIn, Enrol, Enrolled, Repo
 FIRST_WAIT = 0.5
 LARGEST_WAIT = 300.0
 MOST_ROUNDS = 10_000
-"""Rounds that a device remembers at a time: more than a period has, few enough that no server fills its disk."""
+"""Rounds that a device remembers at a time: more than a period has. The limit keeps a server from filling its disk."""
 _COME_BACK = (1.0, 86_400.0)
 _INCONSISTENT = "its configuration does not hold together"
 _DEFAULT_POLICY = Policy()
 _CHECK_IN = messages.encode(CheckIn())
-_TAKEN, _CONFLICT, _CLOSED, _REJECTED = {200, 201}, {409}, {404, 410}, {400, 413, 422}
+_ENDINGS: dict[int | None, Status] = {
+    200: "taken",
+    201: "taken",
+    400: "rejected",
+    404: "closed",
+    409: "conflict",
+    410: "closed",
+    413: "rejected",
+    422: "rejected",
+}
+"""What the HTTP status of a report says of its round; any other status is no final answer."""
 _jitter = secrets.SystemRandom()
 _of_thread = threading.local()
 
@@ -55,10 +65,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Where the device stands with one round: a status of `device_state.Status`, and why if it was refused."""
+    """Where the device stands with one round, and why if it was refused."""
 
     round: str
-    status: str
+    status: Status
     reason: str | None = None
 
 
@@ -66,9 +76,9 @@ class DeviceCore:
     """One device: what it holds, its policy and its state.
 
     Guarantee: a round's coin is tossed once. The sealed bytes, which hide its outcome, are saved before
-    `report_request` gives them out, and it gives out the same bytes ever after, across crashes too. Whether a round is
-    answered never depends on what the device holds: where it has no value, a decoy takes its place.
-    Edge cases: what fails to be saved was not sealed; the round is decided anew when it is next taken.
+    `report_request` returns them, and it always returns the same bytes, also after a crash. Whether a round is answered
+    never depends on what the device holds: a device without a value sends a decoy.
+    Edge cases: if saving fails, nothing was sealed, and the round is decided anew at the next visit.
     """
 
     __slots__ = ("_attempts", "_clock", "_kept", "_randomness", "_reader", "_state", "come_back", "policy")
@@ -116,13 +126,13 @@ class DeviceCore:
     def enrol_request(self, enrolment_key: str) -> Request:
         """Ask for a token.
 
-        Guarantee: the state can be kept. Where it cannot, every attempt would leave one more device at the server.
+        Guarantee: the state can be saved. If it could not, every attempt would leave one more device at the server.
         """
         self._save()
         return Request("POST", "/v1/devices", enrolment_key, messages.encode(Enrol()))
 
     def enrolled(self, answer: Enrolled | bytes) -> None:
-        """Keep the token, and who gave it."""
+        """Save the token and the public key of the server that gave it."""
         message = messages.decode(Enrolled, answer) if isinstance(answer, bytes) else answer
         self._save(token=message.token, identity=message.identity)
 
@@ -133,9 +143,9 @@ class DeviceCore:
         return Request("POST", "/v1/check-in", self._token(), _CHECK_IN, new_nonce())
 
     def is_unknown(self, request: Request, proof: str) -> bool:
-        """Whether the server that enrolled this device says that it does not know the token of a request.
+        """Whether the proof shows that the server that enrolled this device does not know the token of a request.
 
-        Guarantee: nobody else can say so. False for devices whose server had no identity when they enrolled.
+        Guarantee: nobody else can make the proof. False for devices whose server had no identity when they enrolled.
         """
         identity = self._kept.identity
         return identity is not None and proves(identity, request.nonce, request.token, proof)
@@ -143,9 +153,9 @@ class DeviceCore:
     def take(self, answer: CheckedIn | bytes) -> list[str]:
         """Decide every new round of a check-in, save what was decided, and return the rounds that wait to be sent.
 
-        Among them are those of earlier visits that were never acknowledged: sending them again is safe.
-        Edge cases: with `MOST_ROUNDS` remembered, new ones are passed over until old ones are forgotten. What is more
-        work than one visit may be (`device_effort`) waits for the next.
+        They include rounds of earlier visits that were never acknowledged: sending them again is safe.
+        Edge cases: while `MOST_ROUNDS` are remembered, new rounds are skipped. Work that exceeds one visit's limits
+        (`thresher.device.effort`) waits for the next visit.
         """
         effort, held = Effort(), self._reader.visit()
         message = _checked_in(answer) if isinstance(answer, bytes) else answer
@@ -191,11 +201,10 @@ class DeviceCore:
         record = self._record(round)
         if record.status != "sealed":
             return None
-        for statuses, ended in _ENDINGS:
-            if status in statuses:
-                self._save(rounds={**self._kept.rounds, round: Record(ended, record.deadline, record.time)})
-                (self._attempts or {}).pop(round, None)
-                return None
+        if ended := _ENDINGS.get(status):
+            self._save(rounds={**self._kept.rounds, round: Record(ended, record.deadline, record.time)})
+            (self._attempts or {}).pop(round, None)
+            return None
         self._attempts = self._attempts or {}
         attempt = self._attempts[round] = self._attempts.get(round, 0) + 1
         return back_off(attempt, retry_after)
@@ -207,12 +216,11 @@ class DeviceCore:
     ) -> Terms | str | None:
         """The terms on which a round is answered, or why it is not; None to decide at another visit.
 
-        What costs nothing is checked first: a server must not be able to make devices compute for rounds that they
-        would not answer anyway.
+        Cheap checks come first: a server must not be able to make devices compute for rounds that they would not
+        answer anyway.
         """
-        try:
-            terms = read_terms(configuration)
-        except InvalidFormat:
+        terms = read_terms(configuration)
+        if terms is None:
             return _INCONSISTENT
         if reason := self.policy.refusal(terms, spends, now):
             return reason
@@ -222,22 +230,22 @@ class DeviceCore:
         return terms if true else _INCONSISTENT
 
     def _seal(self, terms: Terms, held: Visit) -> bytes:
-        """Toss, answer, seal: all three whatever the outcome of each."""
+        """Toss, answer and seal. All three are done whatever the coin and the value are."""
         configuration, size = terms.configuration, terms.configuration.bucket_size
         randomness = self._randomness or _randomness_of_thread()
-        # All bits are drawn before anything is read, and as many whatever is read.
+        # All random bits are drawn before any value is read, and always the same number of them.
         heads = configuration.device_rate == ONE or coin(configuration.device_rate / ONE, randomness)
         choice = _choice(randomness)
         real = held.plaintext(terms.question, size, choice)
         instead = plaintext.decoy(size)
-        return sealing.seal(real if heads and real is not None else instead, terms.public, terms.info)
+        return sealing.seal(real if heads and real is not None else instead, terms.public, configuration.hash)
 
     # Keeping
 
     def _aged(self, name: str, record: Record, listed: set[str], now: float) -> Record:
-        """A record as it stands now: bytes that nobody waits for any more are dropped.
+        """A record as of now: the sealed bytes of a round that is over are dropped.
 
-        A round that the server lists is open, whatever this device's clock says.
+        A round that the server lists is open, also if its deadline has passed on this device's clock.
         """
         if record.status == "sealed" and name not in listed and not now < record.deadline:
             return Record("closed", record.deadline, record.time)
@@ -260,17 +268,11 @@ class DeviceCore:
         return self._kept.token
 
 
-_ENDINGS: tuple[tuple[set[int], Any], ...] = (
-    (_TAKEN, "taken"),
-    (_CONFLICT, "conflict"),
-    (_CLOSED, "closed"),
-    (_REJECTED, "rejected"),
-)
-
-
 def back_off(attempt: int, retry_after: float | None = None) -> float:
-    """Seconds to wait after the given failed attempt: doubling, at random between half and whole, so that devices that
-    failed together do not come back together; never less than the server asks, if that is a day at most.
+    """Seconds to wait after the given failed attempt.
+
+    The wait doubles with each attempt. It is random, between half and the whole of that, so that devices that failed
+    together do not come back together. What the server asks for, a day at most, is added.
     """
     longest = min(FIRST_WAIT * 2.0 ** min(attempt - 1, 30), LARGEST_WAIT)
     wait = longest * _jitter.uniform(0.5, 1.0)
@@ -278,7 +280,7 @@ def back_off(attempt: int, retry_after: float | None = None) -> float:
 
 
 def _choice(randomness: Randomness) -> int:
-    """A random number for choosing among n elements as the remainder: uniform, up to a share of n / 2^256."""
+    """A random number of 256 bits. Its remainder by n chooses one of n elements, with a bias below n / 2^256."""
     drawn = np.empty(4, dtype=np.uint64)
     randomness.fill(drawn)
     return int.from_bytes(drawn.tobytes(), "little")
@@ -286,12 +288,12 @@ def _choice(randomness: Randomness) -> int:
 
 @functools.lru_cache(maxsize=16)
 def _checked_in(answer: bytes) -> CheckedIn:
-    """Devices in one process that get the same answer read it once."""
+    """A check-in's answer, decoded once for all devices of the process that get the same bytes."""
     return messages.decode(CheckedIn, answer)
 
 
 def _randomness_of_thread() -> SecureRandomness:
-    """One source for all devices of a thread."""
+    """The source of randomness that all devices of this thread share."""
     if not hasattr(_of_thread, "randomness"):
         _of_thread.randomness = SecureRandomness()
     randomness: SecureRandomness = _of_thread.randomness

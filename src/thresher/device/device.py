@@ -5,7 +5,8 @@
     device.run(stop)               # visits until the event `stop` is set
     await device.check_in_async()
 
-The visit is one generator of requests and pauses; the sync and the asyncio driver differ only in how they wait.
+A visit is one generator of requests and pauses. The blocking and the asyncio driver run the same generator and differ
+only in how they wait.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ from thresher.errors import (
     InvalidSetting,
     ServerUnavailable,
     StoreUnavailable,
-    ThresherError,
     Unauthorised,
 )
 from thresher.mechanism.randomness import Randomness
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 __all__ = ["Device", "DeviceCore", "Outcome", "Request"]
 
 WORK = (30.0, 0.02)
-"""Processor seconds that `Device.run` spends for its server: at once, and a second in the long run."""
+"""Processor seconds that `Device.run` may spend for its server: in one burst, and per second in the long run."""
 TRAFFIC = (64 << 20, 64 << 10)
-"""Bytes that `Device.run` reads from its server: at once, and a second in the long run."""
+"""Bytes that `Device.run` may read from its server: in one burst, and per second in the long run."""
 LONGEST_REST = 86_400.0
 _REFUSED = (401, 403)
 _TURN = 0.05
-"""Seconds between two looks whether another visit has ended."""
+"""Seconds between two checks whether another visit has ended."""
 _log = logging.getLogger("thresher.device")
 
 
@@ -67,14 +67,23 @@ _Steps: TypeAlias = Generator[Request | _Pause, Answer | None, list[Outcome]]
 class Device:
     """A device that answers from what it holds and sends nothing that its policy does not allow.
 
-    `attributes` maps names to values, or is a function that returns such a mapping when a round is answered; a value
-    may be a function too, and of a list one element is chosen at random in each round. Functions run in a thread of
-    their own, once a visit; one that raises, or takes more than `reading_seconds`, has no value.
-
-    `state` is the path of the device's own file; without one, the device is forgotten with the process, and the next
-    one enrols as another, which answers the same rounds again: for tests only. `patience` is how many seconds a visit
-    waits in all for a server that does not answer; what could not be sent is sent, unchanged, by the next visit.
-    `ca_file` has the certificates to trust in place of the system's, in PEM form.
+    Args:
+        server_url: the server's address.
+        enrolment_key: the key to enrol with; a device that is enrolled already needs none.
+        attributes: a mapping of names to values, or a function that returns one when a round is answered. A value may
+            be a function too. Of a list, one element is chosen at random in each round. Functions run in a thread of
+            their own, once a visit.
+        state: the path of the device's own file, or a `State`. Without one the state ends with the process, and the
+            next process enrols as another device that answers the same rounds again: for tests only.
+        policy: what the device agrees to; by default `Policy()`.
+        transport: an httpx transport, in place of the network.
+        clock: in place of the system's clock.
+        randomness: in place of the operating system's randomness; for tests only.
+        patience: seconds that a visit waits in all for a server that does not answer. The next visit sends what could
+            not be sent, unchanged.
+        reading_seconds: how long a function may take; one that takes longer, or raises, has no value.
+        ca_file: certificates to trust in place of the system's, in PEM form.
+        sleep: in place of `time.sleep`.
 
     Guarantee: see `DeviceCore`: one coin a round, the same bytes however often they are sent, decoys sent like answers.
     Visits take turns, whichever threads and tasks ask for them.
@@ -119,8 +128,8 @@ class Device:
     def enrol(self, *, again: bool = False) -> None:
         """Get a token with the enrolment key, unless the device has one.
 
-        With `again`, replace a token that the server does not know any more. What was sealed and charged stays, which
-        deleting the state would forget.
+        With `again`, replace a token that the server does not know any more. The record of what was sealed and charged
+        stays; deleting the state would lose it.
         """
         self._drive(self._enrolling(_Patience(self._patience), again), self._sleep)
 
@@ -135,9 +144,9 @@ class Device:
     def run(self, stop: threading.Event | None = None) -> None:
         """Visit whenever the server wants to see the device, until `stop` is set.
 
-        Waits for what passes: a server that is away, somebody else who answers in its place, a disk that is full. Ends
-        with the error where the server itself says that the device's token or enrolment key is not valid. A server that
-        makes visits expensive is visited less often: see `WORK` and `TRAFFIC`.
+        Problems that may pass are waited for: a server that is down, another machine that answers in its place, a full
+        disk. Raises the error if the server itself says that the device's token or enrolment key is not valid. A server
+        that makes visits expensive is visited less often: see `WORK` and `TRAFFIC`.
         """
         stop = stop or threading.Event()
         failures = 0
@@ -203,7 +212,7 @@ class Device:
         return [outcome for outcome in self.core.outcomes() if outcome.round not in before]
 
     def _checked_in(self, patience: _Patience) -> Generator[Request | _Pause, Answer | None, Answer]:
-        """Check in; a device that its own server does not know any more enrols again first, once."""
+        """Check in. A device whose own server does not know it any more enrols again first, once."""
         request = self.core.check_in_request()
         answer = yield from self._insist(request, patience)
         if answer.status == 401 and self._enrolment_key is not None and self.core.is_unknown(request, answer.proof):
@@ -218,7 +227,11 @@ class Device:
                     hint="If an operator has revoked the device, or the server has a new identity: "
                     "Device.enrol(again=True).",
                 )
-            raise _unauthorised()
+            raise Unauthorised(
+                "The server does not know this device.",
+                hint="Enrol it with a valid key: Device.enrol(again=True). "
+                "Keep its state, which holds what it has answered.",
+            )
         return answer
 
     def _enrolling(self, patience: _Patience, again: bool = False) -> _Steps:
@@ -233,7 +246,11 @@ class Device:
             request = self.core.enrol_request(self._enrolment_key)
             answer = yield from self._insist(request, patience)
             if answer.status in _REFUSED:
-                raise _enrolment_refused()
+                raise Unauthorised(
+                    "The server does not take this enrolment key.",
+                    hint="It is wrong, has expired, was revoked or has enrolled all devices it may. "
+                    "An operator makes another.",
+                )
             self.core.enrolled(answer.body)
         return []
 
@@ -265,12 +282,12 @@ class Device:
             yield _Pause(wait)
 
     def _sent(self, request: Request, patience: _Patience) -> Generator[Request | _Pause, Answer | None, Answer]:
-        """Send a request once; waiting in vain for its answer costs patience too."""
+        """Send a request once. Time that was spent waiting for no answer is taken out of the patience."""
         began = time.monotonic()
         answer = yield request
         assert answer is not None
         if answer.status is None:
-            patience.spend(time.monotonic() - began)
+            patience.left -= time.monotonic() - began
         return answer
 
     # Driving it
@@ -303,7 +320,7 @@ class Device:
 
 
 def _advance(steps: _Steps, answer: Answer | None) -> Request | _Pause | list[Outcome]:
-    """The next step of a visit, or what it came to."""
+    """The next step of a visit, or its result."""
     try:
         return steps.send(answer)
     except StopIteration as end:
@@ -312,9 +329,9 @@ def _advance(steps: _Steps, answer: Answer | None) -> Request | _Pause | list[Ou
 
 
 async def _advanced(steps: _Steps, answer: Answer | None) -> Request | _Pause | list[Outcome]:
-    """The same in a thread, since reading and recomputing may take seconds.
+    """The same in a thread, since reading values and recomputing guarantees may take seconds.
 
-    A visit that is cancelled meanwhile ends when that work has ended: no other may begin before.
+    A visit that is cancelled meanwhile ends after that work: no other visit may begin before.
     """
     work = asyncio.get_running_loop().run_in_executor(None, _advance, steps, answer)
     try:
@@ -326,24 +343,18 @@ async def _advanced(steps: _Steps, answer: Answer | None) -> Request | _Pause | 
         raise
 
 
+@dataclass(slots=True)
 class _Patience:
-    """How long a visit may still wait, in all."""
+    """How many seconds a visit may still wait, in all."""
 
-    __slots__ = ("_left",)
-
-    def __init__(self, seconds: float) -> None:
-        self._left = seconds
+    left: float
 
     def allows(self, wait: float) -> bool:
         """Take a wait out of what is left, if it fits."""
-        if not wait <= self._left:
+        if not wait <= self.left:
             return False
-        self._left -= wait
+        self.left -= wait
         return True
-
-    def spend(self, waited: float) -> None:
-        """Take out what was waited already."""
-        self._left -= waited
 
 
 def _status_of_report(answer: Answer) -> int | None:
@@ -354,17 +365,3 @@ def _status_of_report(answer: Answer) -> int | None:
         except InvalidFormat:
             return None
     return answer.status
-
-
-def _unauthorised() -> ThresherError:
-    return Unauthorised(
-        "The server does not know this device.",
-        hint="Enrol it with a valid key: Device.enrol(again=True). Keep its state, which holds what it has answered.",
-    )
-
-
-def _enrolment_refused() -> ThresherError:
-    return Unauthorised(
-        "The server does not take this enrolment key.",
-        hint="It is wrong, has expired, was revoked or has enrolled all devices it may. An operator makes another.",
-    )

@@ -14,7 +14,7 @@ SECONDS = 2.0
 
 
 class Effort:
-    """What one visit may still do for the rounds that it was shown. What does not fit waits for the next visit.
+    """How much work one visit may still do for the rounds that it was shown. The rest waits for the next visit.
 
     Guarantee: at most `ROUNDS` rounds are looked at and at most `PLANS` plans are recomputed, whatever a server sends.
     """
@@ -45,7 +45,7 @@ class Effort:
 
 
 class Allowance:
-    """Something that a device spends for its server in bursts, and slowly in the long run.
+    """A token bucket: what a device may spend for its server, in bursts and in the long run.
 
     Guarantee: over any t seconds at most `burst + t × a_second` is spent, and what the last visit took.
     """
@@ -58,7 +58,7 @@ class Allowance:
         self._seen: float | None = None
 
     def rest(self, spent: float, now: float) -> float:
-        """Note what a visit has spent; how many seconds to wait until the next may begin."""
+        """Take what a visit has spent out of the bucket; seconds until the next visit may begin."""
         since = 0.0 if self._seen is None else max(now - self._seen, 0.0)
         self._seen = now
         self._left = min(self._left + since * self._a_second, self._burst) - spent

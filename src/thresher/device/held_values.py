@@ -1,8 +1,8 @@
-"""What a device holds, read for an answer: whatever the app's own code does there, the outcome is a plaintext or none.
+"""Reads what a device holds. Whatever the app's own code does meanwhile, the result is a plaintext or None.
 
-Functions and objects of the app run in a thread of their own. One that takes too long, raises anything at all or ends
-its thread has no value, and the round goes on without it: whether a device completes a round must not depend on what it
-holds. Plain values, which run no code, are read at once.
+Functions and objects of the app run in a thread of their own. If one takes too long, raises or ends its thread, the
+device has no value and the round goes on: whether a device completes a round must not depend on what it holds. Plain
+values, which run no code of the app, are read at once.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ _PLAIN = frozenset({str, int, float, bool, dt.date, type(None)})
 class Reader:
     """Reads what one device holds.
 
-    Guarantee: never raises what the app's code raises, and waits at most `seconds` for it. A thread that went over the
-    time is left behind; until it ends, whatever else would need a thread has no value, so there is one at most.
-    Edge cases: code that does not give up the interpreter's lock cannot be interrupted. An interrupt of the thread that
-    waits (Ctrl-C) is raised there.
+    Guarantee: errors of the app's code are not raised, and it is waited for at most `seconds`. A thread that takes
+    longer is left running. Until it ends no other is started, and whatever would need one has no value.
+    Edge cases: code that holds the interpreter's lock cannot be interrupted. Ctrl-C is raised in the waiting thread.
     """
 
     __slots__ = ("_thread", "attributes", "seconds")
@@ -43,7 +42,7 @@ class Reader:
         self._thread: threading.Thread | None = None
 
     def visit(self) -> Visit:
-        """For the rounds of one visit: each function is called once for all of them."""
+        """The values for one visit: each function is called once for all rounds of it."""
         return Visit(self)
 
     def run(self, reading: Callable[[], bytes | None]) -> bytes | None:

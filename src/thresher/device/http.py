@@ -1,7 +1,7 @@
-"""One request of a device, and what came back: the server's own answer, or the reason why there is none.
+"""A device's HTTP requests. The result is the server's own answer, or the reason why there is none.
 
-A network that wants a login, a proxy or a page in the server's place answers too, with any status. Only what looks like
-the server's own answer counts: JSON for success, a problem document of ours for the rest.
+A proxy, or a network that wants a login, may answer in the server's place with any status. An answer counts as the
+server's own if it is JSON for success, and a problem document of ours for everything else.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 TIMEOUT = 30.0
 """Seconds for a connection, and for each piece of an answer."""
 SLOWEST = 120.0
-"""Seconds within which an answer has arrived whole, however small its pieces."""
+"""Seconds within which the whole answer must arrive, however small its pieces are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back. A status of None means that nothing did from the server itself, and `failure` says why."""
+    """An answer to a request. A status of None means that the server itself gave none, and `failure` says why."""
 
     status: int | None
     body: bytes = b""
@@ -44,7 +44,7 @@ class Answer:
 
 
 class Channel:
-    """The way to one server, for one device."""
+    """One device's connection to its server."""
 
     def __init__(self, url: str, clock: Clock, transport: Any = None, ca_file: str | Path | None = None) -> None:
         self.url = checked_address("server_url", url)
@@ -54,7 +54,7 @@ class Channel:
         self._transport = transport
         self._ca_file = ca_file
         if ca_file is not None:
-            trusted(ca_file)  # a wrong file is said at once
+            trusted(ca_file)  # a wrong file is an error now, not at the first visit
         self._client: httpx.Client | None = None
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class Channel:
             return Answer(None, failure=failure_of(self.url, error))
 
     def _settings(self) -> dict[str, Any]:
-        """Redirects are not followed, since tokens would follow them, and cookies are not kept."""
+        """Client settings. Redirects are not followed, since the token would be sent along; no cookie is kept."""
         return {
             "transport": self._transport,
             "timeout": TIMEOUT,
@@ -117,7 +117,7 @@ class Channel:
         later = self._retry_after(headers.get("retry-after"))
         if is_own(status, headers.get("content-type", ""), body):
             return Answer(status, body, later, headers.get(PROOF_HEADER, ""))
-        # How long to stay away is not for a stranger to say.
+        # A stranger cannot keep the device away for long.
         later = None if later is None else min(later, LARGEST_WAIT)
         return Answer(None, retry_after=later, failure=stranger(self.url, status))
 
@@ -134,7 +134,7 @@ class Channel:
         return bytes(body)
 
     def _add(self, body: bytearray, chunk: bytes, end: float) -> None:
-        """Take a piece of an answer, unless the answer is too long or too slow by now."""
+        """Add a piece of an answer; raises if the answer is too long or too slow by now."""
         body += chunk
         self.read += len(chunk)
         if len(body) > LARGEST_ANSWER:
@@ -169,6 +169,6 @@ def is_own(status: int, content_type: str, body: bytes) -> bool:
 
 
 def _check_plain(response: httpx.Response) -> None:
-    """Refuse compressed answers, which were not asked for: a few bytes could become any number."""
+    """Refuse compressed answers, which the device did not ask for: few bytes could expand to very many."""
     if response.headers.get("content-encoding", "identity") != "identity":
         raise InvalidFormat("The server's answer is compressed, which this device does not read.")

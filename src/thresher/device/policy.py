@@ -1,4 +1,4 @@
-"""What a device agrees to. A server's claims are recomputed; what the policy does not allow is not answered.
+"""What a device agrees to. It recomputes a server's claims, and does not answer what its policy does not allow.
 
     policy = Policy(max_epsilon=2, min_threshold=20, attributes=frozenset({"app_version"}))
 
@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import functools
 import math
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeVar, get_args
+from typing import Literal, get_args
 
 import msgspec
 
@@ -23,16 +22,15 @@ from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE, Guarantees, Rates
 from thresher.privacy.settings import check_delta, check_epsilon, check_threshold
 from thresher.protocol import recomputation, sealing
-from thresher.protocol.messages import RoundConfiguration, configuration_hash, read_configuration
+from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.recomputation import read_configuration
 from thresher.protocol.sealing import PublicKey
 from thresher.questions import Question
 
 Coins = Literal["any", "aggregator"]
 _DAY = 86_400.0
 LONGEST_ROUND = 400 * _DAY
-"""A server opens rounds for a year at most; what a device has sealed it keeps until the deadline."""
-K = TypeVar("K")
-V = TypeVar("V")
+"""Seconds. A server opens rounds for a year at most; a device keeps its sealed bytes until the deadline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,6 @@ class Terms:
     """A round's configuration as it was read. What it states is believed only once `verified` says so."""
 
     configuration: RoundConfiguration
-    info: bytes
     question: Question
     plan: Plan
     rates: Rates
@@ -64,13 +61,20 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Policy:
     """The most that a device gives away. The defaults are meant to be safe to leave alone.
 
-    `max_epsilon` and `max_delta` bound the total of one query over all its rounds; `period_epsilon` and `period_delta`
-    the sum over the queries answered in any `period_days` days. `attributes` are those that may be asked for (None:
-    all that the device holds), `pinned_key` is the only public key to seal for (32 bytes; None: the one that the server
-    names). With `hide_from_contact_list`, all of these bound what holds against somebody who knows who was contacted: a
-    device then counts on no coin but its own and the aggregator's. With `coins="aggregator"` they bound what holds
-    against whoever can add devices or reports: a device then counts on no coin but the aggregator's, and answers no
-    round in which that tosses none. With "any" it also answers rounds of device coins.
+    Args:
+        max_epsilon: the largest epsilon of one query over all its rounds.
+        max_delta: the largest delta of one query over all its rounds.
+        period_epsilon: the largest sum of epsilons over the queries answered in any `period_days` days.
+        period_delta: the largest sum of deltas over the same queries.
+        period_days: the length of the period.
+        min_threshold: the smallest threshold.
+        attributes: those that may be asked for; None for all that the device holds.
+        pinned_key: the only public key to seal for, 32 bytes; None for the one that the server names.
+        hide_from_contact_list: whether the bounds are for the guarantee against somebody who knows who was contacted.
+            The device then relies on no coin but its own and the aggregator's.
+        coins: with "aggregator" the bounds are for the guarantee against somebody who can add devices or reports. The
+            device then relies on no coin but the aggregator's, and answers no round in which the aggregator tosses
+            none. With "any" it also answers rounds of device coins.
     """
 
     max_epsilon: float = 4.0
@@ -109,11 +113,7 @@ class Policy:
         """The period in seconds."""
         return self.period_days * _DAY
 
-    def cost(self, terms: Terms) -> tuple[float, float]:
-        """The epsilon and delta that answering the query of this round is charged."""
-        return self.cost_of(terms.guarantees)
-
-    def cost_of(self, guarantees: Guarantees) -> tuple[float, float]:
+    def cost(self, guarantees: Guarantees) -> tuple[float, float]:
         """The epsilon and delta that a query with these guarantees is charged."""
         holds = guarantees.analyst
         if self.coins == "aggregator":
@@ -127,7 +127,7 @@ class Policy:
 
         Servers ask the same of the policy that their operator states, before a query is charged.
         """
-        epsilon, delta = self.cost_of(guarantees)
+        epsilon, delta = self.cost(guarantees)
         if self.attributes is not None and not self.attributes.issuperset(columns):
             return "it asks for an attribute that is not allowed"
         if self.coins == "aggregator" and rates.aggregator == ONE:
@@ -156,10 +156,10 @@ class Policy:
         """Why this round is not answered, or None if it may be.
 
         Guarantee: depends on the configuration and on what was answered before, never on what the device holds. Costs
-        next to nothing: it compares what is stated, so a round that it lets through must be `verified` too.
+        next to nothing: it only compares what is stated, so the caller must check with `verified` afterwards.
         """
         configuration = terms.configuration
-        epsilon, delta = self.cost(terms)
+        epsilon, delta = self.cost(terms.guarantees)
         if not configuration.deadline - now <= LONGEST_ROUND:
             return "its deadline is more than a year away"
         if self.pinned_key is not None and terms.public.raw != self.pinned_key:
@@ -178,8 +178,8 @@ class Policy:
         return None
 
     def spend(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> Spend:
-        """The query's spend once this round is answered: charged by its first round, noted by all."""
-        epsilon, delta = self.cost(terms)
+        """The query's spend once this round is answered. The first round is charged; every round is recorded."""
+        epsilon, delta = self.cost(terms.guarantees)
         known = spends.get(query_key(terms.configuration))
         if known and not now - known.time < self.period:
             known = None
@@ -189,12 +189,12 @@ class Policy:
 
 @functools.lru_cache(maxsize=1024)
 def _sum(*values: float) -> Fraction:
-    """The exact sum of numbers as they are written: three times 0.1 is 0.3."""
+    """The exact decimal sum of numbers as they are written: three times 0.1 is 0.3."""
     return sum((Fraction(repr(value)) for value in values), Fraction(0))
 
 
 def query_key(configuration: RoundConfiguration) -> str:
-    """Under which name a query is charged; names hold no slash."""
+    """The name under which a query is charged. Names have no slash, so that it is unique."""
     return f"{configuration.fleet}/{configuration.query}"
 
 
@@ -205,56 +205,32 @@ def terms_key(terms: Terms) -> tuple[float, int, int, int, int, int]:
 
 
 _AT_HAND = 64
-_by_object: OrderedDict[int, tuple[RoundConfiguration, Terms | None]] = OrderedDict()
-_by_hash: OrderedDict[bytes, tuple[Terms | None]] = OrderedDict()
 
 
-def terms_of(configuration: RoundConfiguration) -> Terms:
-    """Read a configuration and recompute what it states; `InvalidFormat` if it does not hold together."""
-    terms = read_terms(configuration)
-    if not verified(terms):
-        raise InvalidFormat("This round's configuration does not hold together.")
-    return terms
-
-
-def read_terms(configuration: RoundConfiguration) -> Terms:
-    """Read a configuration, without recomputing anything; `InvalidFormat` if its parts do not fit together.
+@functools.lru_cache(maxsize=_AT_HAND)
+def read_terms(configuration: RoundConfiguration) -> Terms | None:
+    """Read a configuration, without recomputing anything; None if its parts do not fit together.
 
     Many devices in one process do this once for each configuration, good or bad.
     """
-    seen = _by_object.get(id(configuration))
-    if seen is not None and seen[0] is configuration:
-        terms = seen[1]
-    else:
-        info = configuration_hash(configuration)
-        known = _by_hash.get(info)  # in one step: another thread may be forgetting it
-        terms = known[0] if known else _remember(_by_hash, info, (_read(configuration, info),))[0]
-        # The object is kept with its id, so that the id cannot come to mean another.
-        _remember(_by_object, id(configuration), (configuration, terms))
-    if terms is None:
-        raise InvalidFormat("This round's configuration does not hold together.")
-    return terms
-
-
-def is_cheap(terms: Terms) -> bool:
-    """Whether `verified` has its answer already."""
-    return recomputation.known(terms.plan, terms.rates, terms.configuration.guarantees.beyond_the_plan) is not None
-
-
-def verified(terms: Terms) -> bool:
-    """Whether the guarantees that the round states are true, and its key can be sealed for."""
-    stated = terms.configuration.guarantees.beyond_the_plan
-    return recomputation.holds(terms.plan, terms.rates, stated) and _can_be_sealed_for(terms.public)
-
-
-def _read(configuration: RoundConfiguration, info: bytes) -> Terms | None:
     public = PublicKey(configuration.key_id, bytes.fromhex(configuration.public_key))
     try:
         question, plan, rates = read_configuration(configuration)
     except InvalidFormat:
         return None
     stated = configuration.guarantees.values
-    return None if stated is None else Terms(configuration, info, question, plan, rates, stated, public)
+    return None if stated is None else Terms(configuration, question, plan, rates, stated, public)
+
+
+def is_cheap(terms: Terms) -> bool:
+    """Whether `verified` has its answer already."""
+    return recomputation.known(terms.plan, terms.rates, terms.configuration.guarantees) is not None
+
+
+def verified(terms: Terms) -> bool:
+    """Whether the guarantees that the round states are true, and its key can be sealed for."""
+    true = recomputation.holds(terms.plan, terms.rates, terms.configuration.guarantees)
+    return true and _can_be_sealed_for(terms.public)
 
 
 @functools.lru_cache(maxsize=_AT_HAND)
@@ -264,10 +240,3 @@ def _can_be_sealed_for(public: PublicKey) -> bool:
     except InvalidFormat:
         return False
     return True
-
-
-def _remember(store: OrderedDict[K, V], key: K, value: V) -> V:
-    store[key] = value
-    while len(store) > _AT_HAND:
-        store.popitem(last=False)
-    return value

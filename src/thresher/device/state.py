@@ -1,6 +1,6 @@
-"""What a device keeps: its token, what it has sealed, what it has refused, what it has been charged.
+"""What a device keeps: its token, the reports that it sealed, the rounds that it refused, and what it was charged.
 
-It holds no attribute and no coin: sealed bytes hide both, also from whoever reads the file.
+The state has no value and no coin of the device. Sealed bytes hide both, also from somebody who reads the file.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class FileState:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        file_target(self.path, setting="state")  # a device would be replaced, and a pipe waited for
+        file_target(self.path, setting="state")  # refuses a device file, which would be replaced, and a pipe
         self._seen = self._found()
 
     def load(self) -> DeviceState:

@@ -1,9 +1,9 @@
-"""How many took part in a round that not everybody completes, who tossed which coins, and the rate that made of it."""
+"""The numbers of a fleet's round, and its response: the numbers together with the rates of the round's coins."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +12,6 @@ from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE, Rates
 from thresher.privacy.settings import check_count
 
-_NUMBERS = ("asked", "contacted", "completed")
 _COINS = ("contact_rate", "device_rate", "aggregator_rate")
 _COINS_OF_SOMEBODY = ("contact_rate", "kept_rate")
 
@@ -37,20 +36,38 @@ def _span(numbers: list[int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
-    """Public numbers of one round of a fleet: devices asked, contacted, and completed, and the rates of its coins.
+class RoundNumbers:
+    """How many devices took part in one round of a fleet, as they were counted or stored; `Response` checks them.
+
+    Guarantee: none of the numbers depends on what a device holds, since those without an answer complete too
+    (docs/protocol.md, section 4). They are public.
+    """
+
+    asked: int
+    """Devices that checked in while the round was open."""
+    contacted: int
+    """Asked devices that the round was shown to."""
+    completed: int
+    """Contacted devices whose report was taken."""
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The three numbers by name."""
+        return {name: getattr(self, name) for name in _NUMBERS}
+
+
+_NUMBERS = tuple(field.name for field in fields(RoundNumbers))
+
+
+@dataclass(frozen=True, slots=True)
+class Response(RoundNumbers):
+    """The numbers of one round, checked, and the rates of its coins.
 
     All who could have been sampled are the `asked`; of them completed ÷ asked were, each kept with `kept_rate`.
     `coins_recorded` is False for a release that Thresher 0.1.0 stored, which says how many were kept and not whether
     the devices or the aggregator tossed for it: `rates` then has the devices', against which less is guaranteed.
-
-    Guarantee: none of the numbers depends on what a device holds, since those without an answer complete too
-    (docs/protocol.md, section 4).
     """
 
-    asked: int
-    contacted: int
-    completed: int
     rates: Rates
     coins_recorded: bool = True
 
@@ -61,6 +78,11 @@ class Response:
             raise InvalidSetting("completed", "must be at most contacted, and that at most asked")
         if not isinstance(self.rates, Rates):
             raise InvalidSetting("rates", "must be the rates of three coins")
+
+    @classmethod
+    def of(cls, numbers: RoundNumbers, rates: Rates) -> Response:
+        """The response of a round with these numbers, whose coins were tossed at these rates."""
+        return cls(numbers.asked, numbers.contacted, numbers.completed, rates)
 
     @property
     def kept_rate(self) -> float:
@@ -76,11 +98,6 @@ class Response:
     def rate(self) -> float | None:
         """The part of the asked devices that was sampled; None where nobody completed."""
         return self.sampled / self.asked if self.completed else None
-
-    @property
-    def numbers(self) -> dict[str, int]:
-        """Asked, contacted, completed."""
-        return {name: getattr(self, name) for name in _NUMBERS}
 
     @property
     def coins(self) -> dict[str, int]:

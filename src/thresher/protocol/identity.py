@@ -1,7 +1,7 @@
 """How a server proves to a device that it is the one which enrolled it: a signature (Ed25519) over the device's nonce.
 
-Only one statement is signed: "I know nobody with this token". A device that enrolled after a backup was made hears it
-from the restored server, and enrols again. Somebody else who answers in the server's place cannot say it.
+The server signs one statement only: "I know nobody with this token". A device that enrolled after the last backup gets
+it from the restored server, and enrols again. Another machine that answers in the server's place cannot sign it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Identity:
     def __init__(self, secret: bytes) -> None:
         self._key = Ed25519PrivateKey.from_private_bytes(secret)
         self.public = self._key.public_key().public_bytes_raw().hex()
-        """What a device keeps from its enrolment on, in hexadecimal."""
+        """The public key in hexadecimal; a device keeps it when it enrols."""
 
     def proof(self, nonce: str, token: str) -> str | None:
         """The statement that this token is unknown here; None for a nonce that no device makes."""

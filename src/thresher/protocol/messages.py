@@ -1,42 +1,45 @@
-"""Every message of the fleet protocol, as it is on the wire. See docs/protocol.md.
+"""What all messages of the fleet protocol share, and the messages of devices. See docs/protocol.md.
 
-One definition serves the server, the Python clients and the OpenAPI document. Making a message and reading one are
-equally strict: unknown, missing, oversized or mistyped fields are refused, and the error says which field, never its
-content.
+One definition serves the server, the Python clients and the OpenAPI document. A message is checked when it is made and
+when it is read, by the same description: unknown, missing, oversized or mistyped fields are refused, and the error
+names the field, never its content. A value that could not be read back can therefore not be stored, sent or charged.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import math
+import re
+import threading
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from thresher import questions
-from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
+from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.privacy import rates as against
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE, Rates
 from thresher.privacy.units import DEVICE
-from thresher.protocol import recomputation
-from thresher.protocol.checking import Checked, field_of, read_json
-from thresher.protocol.rates import SampledBy, check_bounded
+from thresher.protocol.limits import description, limits
 from thresher.questions import Question
 
 VERSION: Literal[1] = 1
 """Of the requests."""
 CONFIGURATION_VERSION: Literal[2] = 2
-"""Of a round's configuration. Version 1, of Thresher 0.1.0, did not state what holds against injected reports."""
+"""Of a round's configuration. Version 1, of Thresher 0.1.0, did not state the `injected` guarantee."""
 SMALLEST_BUCKET = 48
-"""A padded plaintext has room for a decoy, at least."""
+"""A padded plaintext has room for a decoy."""
 LARGEST_BUCKET = 4096
 LARGEST_CONFIGURATION = 4 << 20
 LARGEST_ANSWER = 4 * LARGEST_CONFIGURATION
-"""What a device reads of an answer at most."""
+"""Bytes of an answer that a device reads at most."""
 
+_FIELD = re.compile(r"at `\$\.?([A-Za-z0-9_.\[\]]{1,100})`")
 _NAMES = "letters, digits and . _ : - only, a letter or digit first, at most 100"
 Name = Annotated[
     str,
@@ -55,16 +58,46 @@ Text = Annotated[str, Meta(min_length=1, max_length=200)]
 Rate = Annotated[int, Meta(ge=1, le=ONE)]
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 Seconds = Annotated[float, Meta(gt=0, le=366 * 86_400)]
-RoundSeconds = Annotated[float, Meta(ge=0.1, le=366 * 86_400)]
-"""Shorter than this no device can answer: the query would be charged for nothing."""
 Hex32 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
 """32 bytes in hexadecimal."""
 BucketSize = Annotated[int, Meta(ge=SMALLEST_BUCKET, le=LARGEST_BUCKET)]
 Version = Literal[1]
 
 
-class Message(Checked, frozen=True, kw_only=True):
-    """Base of all messages: whatever can be made can be read back."""
+class _Reading(threading.local):
+    """Whether this thread is decoding messages; the decoder has checked what it makes."""
+
+    now = False
+
+
+_reading = _Reading()
+
+
+class Message(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of all messages.
+
+    Guarantee: every instance, however it was made, is what reading it back from JSON gives; `InvalidSetting` names the
+    field otherwise, and never quotes its content.
+    """
+
+    def __post_init__(self) -> None:
+        if _reading.now:
+            return
+        found = description(type(self))
+        try:
+            msgspec.convert(self, found.shape, from_attributes=True)
+        except msgspec.ValidationError as error:
+            field = _field_of(error)
+            name = field.partition(".")[0].partition("[")[0]
+            problem = "is missing or of the wrong kind" if name not in found.fields else limits(type(self), name)
+            raise InvalidSetting(field or type(self).__name__, str(problem)) from None
+        for name in found.floats:
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):  # JSON has no such number
+                raise InvalidSetting(name, "must be a finite number")
+            # A whole number is written differently than the float it is read as, and hashes are over what is written.
+            if type(value) is int:
+                msgspec.structs.force_setattr(self, name, float(value))
 
 
 class GuaranteeStated(Message, frozen=True, kw_only=True):
@@ -134,13 +167,8 @@ class GuaranteesStated(Message, frozen=True, kw_only=True, omit_defaults=True):
             return None
         return against.Guarantees(self.analyst.stated, self.contact_list.stated, self.injected.stated)
 
-    @property
-    def beyond_the_plan(self) -> tuple[Guarantee, Guarantee | None]:
-        """The contact list's and, if it is stated, that against injected reports; the analyst's is the plan's."""
-        return self.contact_list.stated, None if self.injected is None else self.injected.stated
 
-
-class RoundConfiguration(Message, frozen=True, kw_only=True):
+class RoundConfiguration(Message, frozen=True, kw_only=True, dict=True):
     """All that a device agrees to when it answers. Its hash is sealed into every report.
 
     Version 1 is read so that rounds that Thresher 0.1.0 opened can be finished; devices answer version 2 only.
@@ -196,6 +224,14 @@ class RoundConfiguration(Message, frozen=True, kw_only=True):
             public_key=public_key.hex(),
             guarantees=GuaranteesStated.of(Guarantees.of(plan, rates)),
         )
+
+    @functools.cached_property
+    def hash(self) -> bytes:
+        """What is bound into every sealed report of the round."""
+        return hashlib.sha256(b"thresher round %d\0" % self.version + canonical(self)).digest()
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
 
     @property
     def asked(self) -> Question:
@@ -253,149 +289,6 @@ class Accepted(Message, frozen=True, kw_only=True):
     accepted: Literal[True] = True
 
 
-class RoundSettings(Message, frozen=True, kw_only=True):
-    """How a query's rounds are run; all have defaults at the server."""
-
-    contact_rate: Annotated[float, Meta(gt=0, le=1)] | None = None
-    sampled_by: SampledBy | None = None
-    bucket_size: BucketSize | None = None
-    seconds: RoundSeconds | None = None
-    """How long a round is open."""
-    completions: Annotated[int, Meta(ge=1, le=1 << 40)] | None = None
-    """A round also closes when this many devices have completed it."""
-
-
-class QueryRequest(Message, frozen=True, kw_only=True):
-    """A query: one of the four verbs with its plan, as `thresher.verbs.query` writes it."""
-
-    name: Name
-    """Chosen by the caller; asking again under the same name returns the first query."""
-    query: dict[str, Any]
-    settings: RoundSettings = RoundSettings()
-    version: Version = VERSION
-
-
-QueryState = Literal["received", "running", "done", "cancelled", "refused", "failed"]
-RoundState = Literal["planned", "open", "closed", "forwarded", "released", "dropped"]
-
-
-class RoundStatus(Message, frozen=True, kw_only=True):
-    """One round of a query; the numbers are public (docs/protocol.md, section 4)."""
-
-    round: Name
-    index: int
-    state: RoundState
-    asked: Count
-    contacted: Count
-    completed: Count
-    target: Count | None
-    opened: float | None
-    deadline: float
-    released: float | None
-
-
-class QueryStatus(Message, frozen=True, kw_only=True):
-    """Where a query stands."""
-
-    id: Name
-    name: Name
-    verb: Text
-    what: str
-    by: str
-    state: QueryState
-    created: float
-    ended: float | None
-    problem: str | None
-    query: dict[str, Any]
-    """Empty for a stored query that cannot be read; `problem` says so. A long one lacks its domain, the
-    edges of its bins and its probabilities, except where it is asked for by its id and was not refused."""
-    settings: RoundSettings
-    rounds_planned: int
-    rounds: list[RoundStatus]
-    guarantees: Guarantees | None
-    """None where what was stored cannot be read."""
-
-
-class Releases(Message, frozen=True, kw_only=True):
-    """The stored releases of a query, in order; each is what `Release.to_json` wrote."""
-
-    query: Name
-    state: QueryState
-    releases: list[str]
-
-
-class Caution(Message, frozen=True, kw_only=True):
-    """Why a query would be charged for nothing, as far as public numbers tell."""
-
-    code: Name
-    text: str
-
-
-class PlanPreview(Message, frozen=True, kw_only=True):
-    """What a query would do, before anything is charged."""
-
-    verb: str
-    what: str
-    sampling_rate: float
-    threshold: int
-    rounds: int
-    contact_rate: float
-    devices: Count
-    contacted: float
-    smallest_visible: int
-    sees: list[tuple[int, float]]
-    relative_error: list[tuple[int, float]]
-    guarantees: Guarantees
-    words: list[str]
-    cost_epsilon: float
-    cost_delta: float
-    left_epsilon: float
-    left_delta: float
-    fits: bool
-    warnings: list[Caution] = msgspec.field(default_factory=list)
-    """What speaks against asking it; empty where nothing does."""
-
-
-class Charge(Message, frozen=True, kw_only=True):
-    """One entry of the ledger."""
-
-    id: int
-    time: float
-    what: str
-    by: str
-    epsilon: float
-    delta: float
-    rounds: int
-    query: str | None
-
-
-class LedgerView(Message, frozen=True, kw_only=True):
-    """The fleet's budget and every charge."""
-
-    epsilon: float
-    delta: float
-    spent_epsilon: float
-    spent_delta: float
-    left_epsilon: float
-    left_delta: float
-    charges: list[Charge]
-    unit: Literal["device"] = "device"
-    """Whom the guarantees protect that are added up here."""
-
-
-class FleetView(Message, frozen=True, kw_only=True):
-    """The fleet at a glance."""
-
-    fleet: Name
-    enrolled: Count
-    active: Count
-    """Devices that enrolled or checked in during the last day."""
-    check_ins: list[tuple[float, int]]
-    """Devices that enrolled or checked in, by hour of the last day."""
-    roles: dict[str, str]
-    """Health of each role: "ready", or what is wrong."""
-
-
 class Problem(Message, frozen=True, kw_only=True):
     """An error, as application/problem+json."""
 
@@ -408,14 +301,9 @@ class Problem(Message, frozen=True, kw_only=True):
 
 
 def canonical(message: Any) -> bytes:
-    """The one way to write a message: JSON with sorted keys and no spaces, so that its hash is the same everywhere."""
+    """A message in canonical form: JSON with sorted keys and no spaces, so that its hash is the same everywhere."""
     plain = msgspec.to_builtins(message)
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
-
-
-def configuration_hash(configuration: RoundConfiguration) -> bytes:
-    """What is bound into every sealed report of a round."""
-    return hashlib.sha256(b"thresher round %d\0" % configuration.version + canonical(configuration)).digest()
 
 
 def encode(message: Message) -> bytes:
@@ -439,43 +327,18 @@ T = TypeVar("T")
 
 def decode(kind: type[T], body: bytes | str) -> T:
     """Read a message. `InvalidFormat` names the field that is wrong, never its content."""
+    _reading.now = True
     try:
-        return read_json(kind, body)
+        return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        field = field_of(error)
+        field = _field_of(error)
         where = f" Check the field {field}." if field else ""
         raise InvalidFormat(f"This is not a {kind.__name__} message of version {VERSION}.{where}") from None
+    finally:
+        _reading.now = False
 
 
-def read_configuration(configuration: RoundConfiguration) -> tuple[Question, Plan, Rates]:
-    """The question, plan and rates of a configuration whose parts fit together, as far as that costs next to nothing.
-
-    Guarantee: the rates' product is the plan's rate exactly, the analyst's guarantee is the plan's, and `injected` is
-    stated from version 2 on. What is stated is not recomputed: `check_configuration` does. `InvalidFormat` otherwise.
-    """
-    try:
-        question, plan, rates = configuration.asked, configuration.planned, configuration.rates
-        check_bounded(plan)
-        consistent = (
-            configuration.index < plan.rounds
-            and rates.sampling_rate == plan.exact_rate
-            and configuration.guarantees.analyst == GuaranteeStated.of(plan.stated)
-            and (configuration.version == 1) == (configuration.guarantees.injected is None)
-        )
-    except (ThresherError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError):
-        raise InvalidFormat("This round's configuration does not hold together.") from None
-    if not consistent:
-        raise InvalidFormat("This round's configuration states rates or guarantees that do not follow from its plan.")
-    return question, plan, rates
-
-
-def check_configuration(configuration: RoundConfiguration) -> tuple[Question, Plan, Rates]:
-    """The question, plan and rates of a configuration that is consistent in itself.
-
-    Guarantee: that of `read_configuration`, and the plan's delta and all stated guarantees have been recomputed.
-    `InvalidFormat` otherwise.
-    """
-    question, plan, rates = read_configuration(configuration)
-    if not recomputation.holds(plan, rates, configuration.guarantees.beyond_the_plan):
-        raise InvalidFormat("This round's configuration states rates or guarantees that do not follow from its plan.")
-    return question, plan, rates
+def _field_of(error: Exception) -> str:
+    """The field that msgspec found wrong; empty if it is the whole message."""
+    found = _FIELD.search(str(error))
+    return found[1] if found else ""

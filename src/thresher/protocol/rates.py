@@ -1,4 +1,4 @@
-"""How a plan's sampling rate is shared out among those who toss coins, and which plans a fleet takes."""
+"""How a plan's sampling rate is split into the rates of the three coins, and which plans a fleet accepts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_ROUNDS = 1_000
 
 
 def check_bounded(plan: Plan) -> None:
-    """Refuse plans that no query needs and whose guarantee takes long to recompute: every device does that."""
+    """Refuse plans that no query needs and whose guarantee takes long to recompute, as every device does."""
     if not (plan.threshold <= 100_000 and plan.epsilon >= 1e-4 and plan.rounds <= MOST_ROUNDS):
         raise InvalidSetting(
             "plan",
@@ -29,7 +29,7 @@ def check_bounded(plan: Plan) -> None:
 
 
 def share(plan: Plan, contact_rate: float = 1.0, sampled_by: SampledBy = SAMPLED_BY) -> tuple[Rates, Plan]:
-    """The factors for a plan, and the plan for their product.
+    """Split a plan's rate into three rates; returns them and the plan for their exact product.
 
     Guarantee: the product is at most the plan's rate, and a smaller rate never has a larger delta, so the returned plan
     keeps the total (epsilon, delta) of the given one.

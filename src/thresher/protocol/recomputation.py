@@ -1,31 +1,31 @@
-"""Whether a plan keeps what is stated of it: computed anew, once for each plan, and remembered good or bad.
+"""Whether a round's configuration holds together, and whether the guarantees that it states are true.
 
-This is the expensive part of checking a round: up to seconds for a plan of many rounds. Devices therefore do it last,
-and only a few times a visit (`device_effort`).
+Recomputing guarantees is the expensive part of checking a round: up to seconds for a plan of many rounds. Each plan is
+therefore recomputed once and its verdict remembered, good or bad. Devices recompute last, and only a few times a visit
+(`thresher.device.effort`).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TypeAlias
 
-from thresher.errors import ThresherError
-from thresher.privacy.guarantee import Guarantee
+from thresher.errors import InvalidFormat, ThresherError
 from thresher.privacy.plans import Plan
-from thresher.privacy.rates import Rates, contact_list_guarantee, injected_guarantee
+from thresher.privacy.rates import Rates
+from thresher.protocol.messages import Guarantees, GuaranteesStated, GuaranteeStated, RoundConfiguration
+from thresher.protocol.rates import check_bounded
+from thresher.questions import Question
 
-Stated: TypeAlias = tuple[Guarantee, Guarantee | None]
-"""What a round states against whoever knows who was contacted and, from version 2 on, whoever can add reports."""
 _KEPT = 256
-_verdicts: OrderedDict[tuple[Plan, Rates, Stated], bool] = OrderedDict()
+_verdicts: OrderedDict[tuple[Plan, Rates, GuaranteesStated], bool] = OrderedDict()
 
 
-def known(plan: Plan, rates: Rates, stated: Stated) -> bool | None:
+def known(plan: Plan, rates: Rates, stated: GuaranteesStated) -> bool | None:
     """What `holds` said of these before, or None."""
     return _verdicts.get((plan, rates, stated))
 
 
-def holds(plan: Plan, rates: Rates, stated: Stated) -> bool:
+def holds(plan: Plan, rates: Rates, stated: GuaranteesStated) -> bool:
     """Whether the plan's delta and the stated guarantees are what rates, threshold and rounds give.
 
     Guarantee: recomputed once for many rounds and many devices of this process, also where the answer is no.
@@ -38,12 +38,44 @@ def holds(plan: Plan, rates: Rates, stated: Stated) -> bool:
     return verdict
 
 
-def _recomputed(plan: Plan, rates: Rates, stated: Stated) -> bool:
+def _recomputed(plan: Plan, rates: Rates, stated: GuaranteesStated) -> bool:
     try:
         plan.verify()
-        contact_list, injected = stated
-        return contact_list == contact_list_guarantee(plan, rates) and (
-            injected is None or injected == injected_guarantee(plan, rates)
-        )
+        true = Guarantees.of(plan, rates)
     except (ThresherError, TypeError, ValueError, ArithmeticError):
         return False
+    return stated.contact_list == true.contact_list and stated.injected in (None, true.injected)
+
+
+def read_configuration(configuration: RoundConfiguration) -> tuple[Question, Plan, Rates]:
+    """The question, plan and rates of a configuration whose parts fit together, as far as that costs next to nothing.
+
+    Guarantee: the rates' product is the plan's rate exactly, the analyst's guarantee is the plan's, and `injected` is
+    stated from version 2 on. What is stated is not recomputed: `check_configuration` does. `InvalidFormat` otherwise.
+    """
+    try:
+        question, plan, rates = configuration.asked, configuration.planned, configuration.rates
+        check_bounded(plan)
+        consistent = (
+            configuration.index < plan.rounds
+            and rates.sampling_rate == plan.exact_rate
+            and configuration.guarantees.analyst == GuaranteeStated.of(plan.stated)
+            and (configuration.version == 1) == (configuration.guarantees.injected is None)
+        )
+    except (ThresherError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError):
+        raise InvalidFormat("This round's configuration does not hold together.") from None
+    if not consistent:
+        raise InvalidFormat("This round's configuration states rates or guarantees that do not follow from its plan.")
+    return question, plan, rates
+
+
+def check_configuration(configuration: RoundConfiguration) -> tuple[Question, Plan, Rates]:
+    """The question, plan and rates of a configuration that is consistent in itself.
+
+    Guarantee: that of `read_configuration`, and the plan's delta and all stated guarantees have been recomputed.
+    `InvalidFormat` otherwise.
+    """
+    question, plan, rates = read_configuration(configuration)
+    if not holds(plan, rates, configuration.guarantees):
+        raise InvalidFormat("This round's configuration states rates or guarantees that do not follow from its plan.")
+    return question, plan, rates

@@ -1,4 +1,4 @@
-"""Where something that may take seconds is computed: here, or in another process; and on whose behalf."""
+"""Where functions that may take seconds run: in this process or in another one; and for which caller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 Compute = Callable[..., Any]
-"""Calls a function of this package with arguments, and returns what it returns or raises what it raises."""
+"""Calls a function of this package with arguments, here or elsewhere; its result or its error comes back."""
 
 _caller: ContextVar[bytes] = ContextVar("caller", default=b"")
 
@@ -20,7 +20,7 @@ def here(function: Callable[..., Any], *arguments: Any) -> Any:
 
 @contextlib.contextmanager
 def on_behalf_of(caller: bytes) -> Iterator[None]:
-    """Say who asked for what is computed in this block, and in threads that are started in it."""
+    """Name the caller for whom this block computes, and the threads that are started in it."""
     before = _caller.set(caller)
     try:
         yield
@@ -29,5 +29,5 @@ def on_behalf_of(caller: bytes) -> Iterator[None]:
 
 
 def current_caller() -> bytes:
-    """Who asked for what is being computed: a token's hash; empty where nobody was named."""
+    """The caller of the current computation: the hash of a token; empty where nobody was named."""
     return _caller.get()

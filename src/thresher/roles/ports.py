@@ -2,67 +2,17 @@
 
 Every method may be called again with the same arguments, after a crash or a lost answer, and changes nothing then.
 A role that cannot be reached raises `ServerUnavailable` or `StoreUnavailable`; the caller keeps its state and tries
-again later.
+again later. To *forget* a round is to delete its reports and to overwrite their pages.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from thresher.mechanism.response import Response
+from thresher.mechanism.response import Response, RoundNumbers
 from thresher.protocol.messages import RoundConfiguration
-
-
-class PublicKeyPort(Protocol):
-    """The aggregator's key as devices get it."""
-
-    @property
-    def key_id(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def raw(self) -> bytes:
-        """Its 32 bytes."""
-        ...
-
-
-class ProgressPort(Protocol):
-    """The public numbers of a round (docs/protocol.md, section 4)."""
-
-    @property
-    def asked(self) -> int:
-        """Devices that checked in while the round was open."""
-        ...
-
-    @property
-    def contacted(self) -> int:
-        """Devices that the round was shown to."""
-        ...
-
-    @property
-    def completed(self) -> int:
-        """Devices whose report was taken."""
-        ...
-
-
-class OverviewPort(Protocol):
-    """The fleet at a glance, as the collector knows it."""
-
-    @property
-    def enrolled(self) -> int:
-        """Devices enrolled."""
-        ...
-
-    @property
-    def active(self) -> int:
-        """Devices that enrolled or checked in during the last day."""
-        ...
-
-    @property
-    def check_ins(self) -> list[tuple[float, int]]:
-        """Devices that checked in, by hour of the last day."""
-        ...
+from thresher.protocol.sealing import PublicKey
+from thresher.roles.collector.enrolment import Overview
 
 
 class CollectorPort(Protocol):
@@ -72,11 +22,11 @@ class CollectorPort(Protocol):
         """Show a round to devices from now until its deadline. Another configuration under its name is a `Conflict`."""
         ...
 
-    def progress(self, round: str) -> ProgressPort:
-        """How far a round is; `NotFound` for one that was never opened."""
+    def progress(self, round: str) -> RoundNumbers:
+        """A round's numbers so far; `NotFound` for one that was never opened."""
         ...
 
-    def close(self, round: str) -> ProgressPort:
+    def close(self, round: str) -> RoundNumbers:
         """Take no more reports; the numbers are final. `NotFound` for a round that was never opened."""
         ...
 
@@ -85,23 +35,27 @@ class CollectorPort(Protocol):
         ...
 
     def forget(self, round: str) -> None:
-        """Delete all that is left of a round's reports; nothing to do for an unknown round."""
+        """Forget a round's reports; nothing to do for an unknown round."""
         ...
 
-    def overview(self) -> OverviewPort:
+    def overview(self) -> Overview:
         """Devices enrolled and active."""
         ...
 
 
-class AggregatorPort(Protocol):
-    """What collector and coordinator ask of the aggregator."""
-
-    def public_key(self) -> PublicKeyPort:
-        """The key that new rounds are sealed to."""
-        ...
+class BatchTaker(Protocol):
+    """What the collector asks of the aggregator."""
 
     def add_batch(self, round: str, number: int, blob: bytes) -> None:
         """Store one batch durably; another batch under the same number is a `Conflict`."""
+        ...
+
+
+class AggregatorPort(BatchTaker, Protocol):
+    """What collector and coordinator ask of the aggregator."""
+
+    def public_key(self) -> PublicKey:
+        """The key that new rounds are sealed to."""
         ...
 
     def release(self, configuration: RoundConfiguration, batches: int, response: Response) -> str:
@@ -109,5 +63,5 @@ class AggregatorPort(Protocol):
         ...
 
     def forget(self, round: str) -> None:
-        """Delete all that is left of a round's reports; nothing to do for an unknown round."""
+        """Forget a round's reports; nothing to do for an unknown round."""
         ...

@@ -1,4 +1,4 @@
-"""Bearer tokens: shown once to whom they are for, kept only as hashes."""
+"""Bearer tokens: the owner sees a token once, and the stores keep only its hash."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _BYTES = 24
 
 
 def new_token(kind: str) -> str:
-    """A fresh token of 192 random bits; `kind` is a readable mark in front, such as "device"."""
+    """A fresh token of 192 random bits; `kind` is a readable word in front, such as "device"."""
     return f"thresher-{kind}-{secrets.token_urlsafe(_BYTES)}"
 
 
 def token_hash(token: str) -> bytes:
-    """What is stored in place of a token. Tokens have too much entropy to be guessed, so a plain hash is enough."""
+    """The hash that is stored in place of a token. A plain hash is enough: nobody can guess 192 random bits."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

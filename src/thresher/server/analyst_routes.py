@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from thresher.protocol.messages import FleetView, LedgerView, Message, PlanPreview, QueryRequest, QueryStatus, Releases
+from thresher.protocol.analyst_messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus, Releases
+from thresher.protocol.messages import Message
 from thresher.roles.tokens import token_hash
 from thresher.server.auth import ANALYST
 from thresher.server.event_streams import EVENTS, events_of

@@ -15,18 +15,19 @@ from typing import TypeVar
 from thresher.clock import Clock, SystemClock
 from thresher.device.policy import Policy
 from thresher.errors import InvalidSetting, ServerUnavailable, StoreUnavailable
-from thresher.protocol.messages import RoundSettings, check_name
+from thresher.protocol.analyst_messages import RoundSettings
+from thresher.protocol.messages import check_name
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.round_drawing import Drawing, LocalDrawing
 from thresher.roles.aggregator.spark_drawing import SparkDrawing, check_master
 from thresher.roles.aggregator.store import AggregatorStore
-from thresher.roles.collector.collector import BatchTaker, Collector
+from thresher.roles.collector.collector import Collector
 from thresher.roles.collector.store import CollectorStore
 from thresher.roles.computing import here
 from thresher.roles.coordinator.coordinator import Coordinator
 from thresher.roles.database.database import Store
-from thresher.roles.ports import AggregatorPort, CollectorPort
+from thresher.roles.ports import AggregatorPort, BatchTaker, CollectorPort
 from thresher.roles.tokens import token_hash
 from thresher.server.auth import (
     COLLECTOR_TO_AGGREGATOR,
@@ -154,12 +155,12 @@ def _add_aggregator(
     drawing: Drawing = LocalDrawing()
     if settings.spark is not None:
         drawing = SparkDrawing(settings.spark, settings.batches or own / "batches", smaller=drawing)
-    aggregator = Aggregator(store, KeyRing(own / "keys"), services.clock, drawing=drawing)
+    aggregator = Aggregator(store, KeyRing(own / "keys"), drawing)
     stack.callback(aggregator.close)
     aggregator.recover()
     aggregator.public_key()  # the first start makes a key
     services.aggregator = aggregator
-    services.checks["aggregator"] = store.rounds_to_delete
+    services.checks["aggregator"] = store.rounds_to_forget
     gauge = services.metrics.gauge
     totals = aggregator.totals  # how many reports were malformed or repeated is for operators only
     malformed, repeated = "Malformed reports dropped since the start.", "Repeated reports dropped since the start."

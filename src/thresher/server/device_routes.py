@@ -91,8 +91,8 @@ class DeviceFront:
         self._check_in_handler = (_CHECK_IN_PATH, self._check_in)
         self._enrol_handler = (_ENROL_PATH, self._enrol)
         self._report_handler = (_REPORT_PATH, self._report)
-        self._enrolments: GroupCommit[str, Enrolled | Entry] = self._committing("enrolment", collector.enrol_many)
-        self._identities: GroupCommit[str, str | None] = self._committing("identity", collector.identify_many)
+        self._enrolments: GroupCommit[str, Enrolled | Entry] = self._committing("enrolment", collector.enrol)
+        self._identities: GroupCommit[str, str | None] = self._committing("identity", collector.identify)
         self._check_ins: GroupCommit[str, bytes | None] = self._committing("check-in", self._visits)
         self._reports: GroupCommit[NewReport, Outcome] = self._committing("report", self._accept)
 

@@ -13,10 +13,10 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from thresher.errors import Unauthorised
+from thresher.protocol.states import ACTIVE_QUERY
 from thresher.server.limits import Shares
 
 EVENTS = "text/event-stream"
-RUNNING = ("received", "running")
 """The states in which a query can still change."""
 _QUIET_SECONDS = 15.0
 """Proxies close a connection on which nothing is sent for longer; a comment is sent then."""
@@ -57,7 +57,7 @@ async def events_of(
                 if shown != last:
                     last, quiet = shown, 0.0
                     yield await write(shown)
-                if state not in RUNNING:
+                if state not in ACTIVE_QUERY:
                     return
             await asyncio.sleep(every)
             quiet, lived = quiet + every, lived + every

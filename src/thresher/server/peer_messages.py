@@ -6,8 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from thresher.mechanism.response import RoundNumbers
 from thresher.protocol.messages import Count, Message, Name, RoundConfiguration
-from thresher.roles.ports import PublicKeyPort
+from thresher.protocol.sealing import PublicKey
 
 
 class OpenRound(Message, frozen=True, kw_only=True):
@@ -17,12 +18,22 @@ class OpenRound(Message, frozen=True, kw_only=True):
     target: Count | None = None
 
 
-class RoundNumbers(Message, frozen=True, kw_only=True):
+class NumbersStated(Message, frozen=True, kw_only=True):
     """The public numbers of a round."""
 
     asked: Count
     contacted: Count
     completed: Count
+
+    @classmethod
+    def of(cls, numbers: RoundNumbers) -> NumbersStated:
+        """The wire form."""
+        return cls(**numbers.numbers)
+
+    @property
+    def stated(self) -> RoundNumbers:
+        """The same as a value."""
+        return RoundNumbers(self.asked, self.contacted, self.completed)
 
 
 class Forwarded(Message, frozen=True, kw_only=True):
@@ -46,14 +57,14 @@ class AggregatorKey(Message, frozen=True, kw_only=True):
     public_key: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 
     @classmethod
-    def of(cls, key: PublicKeyPort) -> AggregatorKey:
+    def of(cls, key: PublicKey) -> AggregatorKey:
         """The message with a key."""
         return cls(key_id=key.key_id, public_key=key.raw.hex())
 
     @property
-    def raw(self) -> bytes:
-        """The key's 32 bytes."""
-        return bytes.fromhex(self.public_key)
+    def stated(self) -> PublicKey:
+        """The key."""
+        return PublicKey(self.key_id, bytes.fromhex(self.public_key))
 
 
 class RetireKeys(Message, frozen=True, kw_only=True):
@@ -73,7 +84,7 @@ class ReleaseRound(Message, frozen=True, kw_only=True):
 
     configuration: RoundConfiguration
     batches: Count
-    response: RoundNumbers
+    response: NumbersStated
 
 
 class Released(Message, frozen=True, kw_only=True):

@@ -6,21 +6,21 @@
 from __future__ import annotations
 
 from thresher.errors import InvalidFormat
-from thresher.mechanism.response import Response
+from thresher.mechanism.response import Response, RoundNumbers
 from thresher.protocol.messages import LARGEST_CONFIGURATION
-from thresher.roles.ports import OverviewPort, ProgressPort
+from thresher.roles.collector.enrolment import Overview as FleetOverview
 from thresher.server.auth import COLLECTOR_TO_AGGREGATOR, COORDINATOR_TO_AGGREGATOR, COORDINATOR_TO_COLLECTOR
 from thresher.server.limits import KIB, MIB
 from thresher.server.peer_messages import (
     AggregatorKey,
     Forwarded,
     KeysRetired,
+    NumbersStated,
     OpenRound,
     Overview,
     Released,
     ReleaseRound,
     RetireKeys,
-    RoundNumbers,
 )
 from thresher.server.problem import Refused
 from thresher.server.routing import OCTETS, Call, Routes
@@ -46,14 +46,14 @@ def open_round(call: Call) -> None:
     collector.open(message.configuration, message.target)
 
 
-@_COLLECTOR.add("GET", "/v1/peer/collector/rounds/{round}", answer=RoundNumbers, problems=(404,))
-def round_progress(call: Call) -> ProgressPort:
+@_COLLECTOR.add("GET", "/v1/peer/collector/rounds/{round}", answer=NumbersStated, problems=(404,))
+def round_progress(call: Call) -> RoundNumbers:
     """How far a round is."""
     return call.services.the_collector.progress(call.path["round"])
 
 
-@_COLLECTOR.add("POST", "/v1/peer/collector/rounds/{round}/close", answer=RoundNumbers, problems=(404,))
-def close_round(call: Call) -> ProgressPort:
+@_COLLECTOR.add("POST", "/v1/peer/collector/rounds/{round}/close", answer=NumbersStated, problems=(404,))
+def close_round(call: Call) -> RoundNumbers:
     """Take no more reports."""
     return call.services.the_collector.close(call.path["round"])
 
@@ -71,7 +71,7 @@ def forget_collected(call: Call) -> None:
 
 
 @_COLLECTOR.add("GET", "/v1/peer/collector/overview", answer=Overview)
-def collector_overview(call: Call) -> OverviewPort:
+def collector_overview(call: Call) -> FleetOverview:
     """Devices enrolled and active."""
     return call.services.the_collector.overview()
 
@@ -116,8 +116,7 @@ def release_round(call: Call) -> Released:
     message: ReleaseRound = call.body
     if message.configuration.round != call.path["round"]:
         raise InvalidFormat("The configuration is that of another round.")
-    stated = message.response
-    response = Response(stated.asked, stated.contacted, stated.completed, message.configuration.rates)
+    response = Response.of(message.response.stated, message.configuration.rates)
     aggregator = call.services.the_aggregator
     return Released(release=aggregator.release(message.configuration, message.batches, response))
 

@@ -15,12 +15,13 @@ from typing import TypeVar
 from urllib.parse import quote
 
 import httpx
-from msgspec import convert
 
 from thresher.addresses import checked_address
 from thresher.errors import Conflict, InvalidFormat, NotFound, ServerUnavailable, ThresherError
-from thresher.mechanism.response import Response
+from thresher.mechanism.response import Response, RoundNumbers
 from thresher.protocol.messages import Message, Problem, RoundConfiguration, decode, encode
+from thresher.protocol.sealing import PublicKey
+from thresher.roles.collector.enrolment import Overview
 from thresher.server import peer_messages as messages
 from thresher.server.peer_routes import ROUTES
 from thresher.server.routing import JSON
@@ -116,13 +117,13 @@ class HttpCollector(_Peer):
         """See `CollectorPort`."""
         self._tell("open_round", messages.OpenRound(configuration=configuration, target=target))
 
-    def progress(self, round: str) -> messages.RoundNumbers:
+    def progress(self, round: str) -> RoundNumbers:
         """See `CollectorPort`."""
-        return self._ask(messages.RoundNumbers, "round_progress", round=round)
+        return self._ask(messages.NumbersStated, "round_progress", round=round).stated
 
-    def close(self, round: str) -> messages.RoundNumbers:
+    def close(self, round: str) -> RoundNumbers:
         """See `CollectorPort`."""
-        return self._ask(messages.RoundNumbers, "close_round", round=round)
+        return self._ask(messages.NumbersStated, "close_round", round=round).stated
 
     def forward(self, round: str) -> int:
         """See `CollectorPort`."""
@@ -132,17 +133,18 @@ class HttpCollector(_Peer):
         """See `CollectorPort`."""
         self._tell("forget_collected", round=round)
 
-    def overview(self) -> messages.Overview:
+    def overview(self) -> Overview:
         """See `CollectorPort`."""
-        return self._ask(messages.Overview, "collector_overview")
+        stated = self._ask(messages.Overview, "collector_overview")
+        return Overview(stated.enrolled, stated.active, stated.check_ins)
 
 
 class HttpAggregator(_Peer):
     """An aggregator on another machine, for coordinator and collector: see `AggregatorPort`."""
 
-    def public_key(self) -> messages.AggregatorKey:
+    def public_key(self) -> PublicKey:
         """See `AggregatorPort`."""
-        return self._ask(messages.AggregatorKey, "aggregator_key")
+        return self._ask(messages.AggregatorKey, "aggregator_key").stated
 
     def retire_keys(self, in_use: Collection[str]) -> list[str]:
         """Delete the private halves of old keys that no round needs; returns their ids."""
@@ -154,7 +156,7 @@ class HttpAggregator(_Peer):
 
     def release(self, configuration: RoundConfiguration, batches: int, response: Response) -> str:
         """See `AggregatorPort`."""
-        numbers = convert(response, messages.RoundNumbers, from_attributes=True)
+        numbers = messages.NumbersStated.of(response)
         message = messages.ReleaseRound(configuration=configuration, batches=batches, response=numbers)
         return self._ask(messages.Released, "release_round", message, round=configuration.round).release
 

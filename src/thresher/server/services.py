@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from thresher.clock import Clock
 from thresher.errors import NotFound, StoreUnavailable, ThresherError
-from thresher.protocol.messages import PlanPreview, QueryRequest, QueryStatus, encode
+from thresher.protocol.analyst_messages import PlanPreview, QueryRequest, QueryStatus
+from thresher.protocol.messages import encode
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.collector.collector import Collector
 from thresher.roles.collector.store import CollectorStore

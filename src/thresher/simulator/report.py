@@ -73,9 +73,7 @@ class Comparison:
             "held": self.held,
             "large": self.large,
             "large_released": self.large_released,
-            "rounds": [
-                {"asked": each.asked, "contacted": each.contacted, "completed": each.completed} for each in self.rounds
-            ],
+            "rounds": [each.numbers for each in self.rounds],
         }
 
 

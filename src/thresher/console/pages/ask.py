@@ -14,7 +14,7 @@ from thresher.console.headers import is_fragment
 from thresher.console.requests import PageRequest
 from thresher.errors import Conflict, ThresherError
 from thresher.privacy.binomial import reach
-from thresher.protocol.messages import PlanPreview
+from thresher.protocol.analyst_messages import PlanPreview
 from thresher.roles.coordinator.outlines import columns
 from thresher.roles.tokens import token_hash
 from thresher.server.problem import Refused, problem_of

@@ -5,8 +5,9 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from thresher import charts
-from thresher.console.pages.queries import RUNNING, newest_first, progress
+from thresher.console.pages.queries import newest_first, progress
 from thresher.console.requests import PageRequest
+from thresher.protocol.states import ACTIVE_QUERY
 
 _RECENT = 12
 
@@ -25,8 +26,8 @@ def _page(request: PageRequest, template: str) -> Response:
     analyst = request.console.analyst
     fleet, ledger = analyst.fleet_view(), analyst.ledger_view()
     queries = newest_first(analyst.queries())
-    running = [query for query in queries if query.state in RUNNING]
-    ended = [query for query in queries if query.state not in RUNNING]
+    running = [query for query in queries if query.state in ACTIVE_QUERY]
+    ended = [query for query in queries if query.state not in ACTIVE_QUERY]
     charges = [(charge.time, charge.epsilon) for charge in ledger.charges]
     return request.page(
         template,

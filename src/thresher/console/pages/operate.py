@@ -12,7 +12,7 @@ from starlette.responses import Response
 from thresher.console.ports import CallerRole, Operations, SealingKey
 from thresher.console.requests import PageRequest
 from thresher.errors import InvalidSetting, NotFound, ThresherError
-from thresher.protocol.messages import QueryStatus
+from thresher.protocol.analyst_messages import QueryStatus
 from thresher.verbs.settings import read_number, read_whole
 
 _ROUNDS = 10

@@ -8,9 +8,8 @@ from starlette.responses import Response
 
 from thresher.console.pages.paging import paged
 from thresher.console.requests import PageRequest
-from thresher.protocol.messages import QueryStatus
+from thresher.protocol.analyst_messages import QueryStatus
 
-RUNNING = ("received", "running")
 """The states of a query that has not ended."""
 
 

@@ -18,7 +18,7 @@ from thresher.console.ports import AnalystService
 from thresher.console.python_line import python_line
 from thresher.console.requests import PageRequest
 from thresher.errors import InvalidSetting, ThresherError
-from thresher.protocol.messages import QueryStatus
+from thresher.protocol.analyst_messages import QueryStatus
 from thresher.verbs.answer import Answer
 from thresher.verbs.settings import read_number
 

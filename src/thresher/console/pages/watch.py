@@ -17,10 +17,11 @@ from thresher.console.ports import AnalystService
 from thresher.console.requests import Endpoint, PageRequest, TurnedAway, authenticate
 from thresher.console.shared_state import Console
 from thresher.errors import ThresherError, Unauthorised
-from thresher.protocol.messages import QueryStatus
+from thresher.protocol.analyst_messages import QueryStatus
+from thresher.protocol.states import ACTIVE_QUERY
 from thresher.roles.coordinator.outlines import columns
 from thresher.roles.tokens import token_hash
-from thresher.server.event_streams import RUNNING, EventStream, events_of
+from thresher.server.event_streams import EventStream, events_of
 from thresher.server.problem import Refused
 from thresher.verbs.asking import function_of
 from thresher.verbs.query import query_from_dict
@@ -52,7 +53,7 @@ def _content(console: Console, status: QueryStatus) -> dict[str, Any]:
         "current": current,
         "done": sum(each.state == "released" for each in status.rounds),
         "progress": progress(status),
-        "ended": status.state not in RUNNING,
+        "ended": status.state not in ACTIVE_QUERY,
         "said": said(status),
         "in_short": console.descriptions(_description, status.id),
         "now": console.clock.now(),
@@ -81,7 +82,7 @@ def in_short(query: dict[str, Any]) -> list[tuple[str, str]]:
 def said(status: QueryStatus) -> str:
     """One sentence for a screen reader; it changes when a round does, not with every report."""
     done = sum(each.state == "released" for each in status.rounds)
-    if status.state in RUNNING:
+    if status.state in ACTIVE_QUERY:
         return f"{done} of at most {status.rounds_planned} rounds released."
     words = {
         "done": "The answer is ready.",

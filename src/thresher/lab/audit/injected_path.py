@@ -19,13 +19,14 @@ from thresher.lab.audit.paths import INJECTED, Observed, observed
 from thresher.mechanism import Release, Response
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Rates
-from thresher.protocol.messages import CheckedIn, Enrolled, Report, RoundConfiguration, configuration_hash, decode
+from thresher.protocol.messages import CheckedIn, Enrolled, Report, RoundConfiguration, decode
 from thresher.protocol.plaintext import encode_bucket
 from thresher.protocol.rates import SampledBy, share
 from thresher.protocol.sealing import PublicKey, seal
 from thresher.questions import Values
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
+from thresher.roles.aggregator.round_drawing import LocalDrawing
 from thresher.roles.aggregator.store import AggregatorStore
 
 _ATTRIBUTE = "held"
@@ -62,7 +63,7 @@ class FromInjected(DrawnInLots):
         rates, exact = share(plan, 1.0, self._sampled_by)
         with tempfile.TemporaryDirectory(prefix="thresher-audit-") as folder:
             store = AggregatorStore.open(Path(folder))
-            aggregator = Aggregator(store, KeyRing(Path(folder) / "keys"), SystemClock(), processes=1)
+            aggregator = Aggregator(store, KeyRing(Path(folder) / "keys"), LocalDrawing(1))
             try:
                 configuration = self._configuration(exact, rates, aggregator.public_key())
                 names = [str(copy * population.buckets) for copy in range(copies)]
@@ -113,4 +114,4 @@ def _of_the_attacker(held: str, number: int, configuration: RoundConfiguration) 
     plain = encode_bucket(_QUESTION, held, _BUCKET_SIZE)
     assert plain is not None, "the names of buckets are short"
     public = PublicKey(configuration.key_id, bytes.fromhex(configuration.public_key))
-    return [seal(plain, public, configuration_hash(configuration)) for _ in range(number)]
+    return [seal(plain, public, configuration.hash) for _ in range(number)]

@@ -12,14 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from thresher.clock import Clock
 from thresher.errors import Conflict, InvalidFormat, StoreUnavailable
 from thresher.mechanism import Response
-from thresher.protocol.messages import RoundConfiguration, check_configuration, configuration_hash
+from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.recomputation import check_configuration
 from thresher.protocol.sealing import OVERHEAD, PublicKey
 from thresher.roles.aggregator.keys import KeyRing
-from thresher.roles.aggregator.report_tally import count_reports
-from thresher.roles.aggregator.round_drawing import Drawing, LocalDrawing
+from thresher.roles.aggregator.round_drawing import Drawing, count_reports
 
 if TYPE_CHECKING:
     from thresher.roles.aggregator.store import AggregatorStore
@@ -30,33 +29,22 @@ class Totals:
     """Numbers for the operator, since the start: nothing in them depends on what an honest device holds."""
 
     releases: int = 0
-    reports: int = 0
     malformed: int = 0
     duplicates: int = 0
-    last_release: float | None = None
 
 
 class Aggregator:
     """The role as a plain class; every method may be called again with the same arguments.
 
-    Guarantee: a release is drawn once. It is stored together with the mark that its reports are to be deleted, in one
-    transaction, before anybody sees it; later calls return the stored one. Then the reports are deleted.
-    `drawing` is where rounds are opened: by default on this machine, large ones with `processes` processes.
+    Guarantee: a release is drawn once. It is stored together with the mark that its reports are to be forgotten, in one
+    transaction, before anybody sees it; later calls return the stored one. Then the reports are forgotten.
+    `drawing` is where rounds are opened, such as `LocalDrawing`.
     """
 
-    def __init__(
-        self,
-        store: AggregatorStore,
-        keys: KeyRing,
-        clock: Clock,
-        *,
-        drawing: Drawing | None = None,
-        processes: int | None = None,
-    ) -> None:
+    def __init__(self, store: AggregatorStore, keys: KeyRing, drawing: Drawing) -> None:
         self._store = store
         self._keys = keys
-        self._clock = clock
-        self._drawing = LocalDrawing(processes) if drawing is None else drawing
+        self._drawing = drawing
         # One round at a time: each uses all cores, and a second call for the same round waits for the first one's draw.
         self._lock = threading.Lock()
         self._totals = Totals()
@@ -99,33 +87,33 @@ class Aggregator:
         if response.rates != rates:
             raise InvalidFormat("The response states other rates than the round's configuration.")
         with self._lock:
-            self._store.open_round(configuration.round, configuration_hash(configuration))
+            self._store.open_round(configuration.round, configuration.hash)
             stored = self._store.release(configuration.round)
             if stored is None:
                 stored = self._draw(configuration, batches, response)
-            # The release stands, whether or not its reports can be deleted now; `recover` deletes them later.
+            # The release stands, whether or not its reports can be forgotten now; `recover` forgets them later.
             with suppress(StoreUnavailable):
-                self._delete_marked()
+                self._forget_marked()
             return stored
 
     def forget(self, round: str) -> None:
-        """Delete a round's reports, unread if it has no release; nothing to do for an unknown round."""
+        """Delete a round's reports, unread if it has no release, and overwrite their pages."""
         with self._lock:
-            self._store.delete_reports(round)
+            self._store.forget(round)
 
     def recover(self) -> None:
-        """Finish what a crash left: delete the reports of rounds that have their release. Call it at every start."""
+        """Finish what a crash left: forget the reports of rounds that have their release. Call it at every start."""
         with self._lock:
             self._drawing.recover()
-            self._delete_marked()
+            self._forget_marked()
 
     def close(self) -> None:
         """End what opens reports."""
         self._drawing.close()
 
-    def _delete_marked(self) -> None:
-        for round in self._store.rounds_to_delete():
-            self._store.delete_reports(round)
+    def _forget_marked(self) -> None:
+        for round in self._store.rounds_to_forget():
+            self._store.forget(round)
 
     def _draw(self, configuration: RoundConfiguration, batches: int, response: Response) -> str:
         key = self._keys.get(configuration.key_id)
@@ -148,9 +136,7 @@ class Aggregator:
         )
         self._totals = Totals(
             releases=self._totals.releases + 1,
-            reports=self._totals.reports + reports,
             malformed=self._totals.malformed + drawn.malformed,
             duplicates=self._totals.duplicates + drawn.duplicates,
-            last_release=self._clock.now(),
         )
         return stored

@@ -1,11 +1,12 @@
-"""The aggregator's keys: one file each, the newest is current, old ones stay until no round needs them."""
+"""The aggregator's private keys, one file each. The newest is current; old ones stay until no round needs them."""
 
 from __future__ import annotations
 
 import re
 import secrets
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from thresher.errors import InvalidFormat, NotFound, StoreUnavailable
@@ -18,8 +19,8 @@ _KEY_ID = re.compile(r"k(\d{6})-[0-9a-f]{8}")
 class KeyRing:
     """Private keys in a directory that only its owner can read.
 
-    A key is named by a serial number and a random part, so that two that were made at once still differ; the highest
-    name is current. A new key is durable before anybody hears of it.
+    A key's name is a serial number and a random part, so that two keys that are made at the same time have different
+    names; the highest name is current. A new key is durable before its name is given out.
 
     Guarantee: no secret is in a repr or in an error.
     Edge cases: a key file that others may read is refused, since its secret may be known already.
@@ -29,10 +30,8 @@ class KeyRing:
         self._directory = Path(directory)
         self._lock = threading.Lock()
         self._known: dict[str, PrivateKey] = {}
-        try:
+        with _files():
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unavailable(error) from None
 
     def current(self) -> PublicKey:
         """The public half that new rounds use; the first call makes a key."""
@@ -59,30 +58,24 @@ class KeyRing:
         """
         with self._lock:
             retired = [name for name in self._names()[:-1] if name not in in_use]
-            try:
+            with _files():
                 for name in retired:
                     self._known.pop(name, None)
                     shred(self._path(name))
-            except OSError as error:
-                raise _unavailable(error) from None
             return retired
 
     def _names(self) -> list[str]:
         """All key ids, oldest first."""
-        try:
+        with _files():
             return sorted(path.stem for path in self._directory.glob("*.key") if _KEY_ID.fullmatch(path.stem))
-        except OSError as error:
-            raise _unavailable(error) from None
 
     def _path(self, key_id: str) -> Path:
         return self._directory / f"{key_id}.key"
 
     def _make(self, serial: int) -> PrivateKey:
         key = PrivateKey.generate(f"k{serial:06d}-{secrets.token_hex(4)}")
-        try:
+        with _files():
             write_whole(self._path(key.key_id), key.to_bytes().hex() + "\n")  # made with mode 0600
-        except OSError as error:
-            raise _unavailable(error) from None
         self._known[key.key_id] = key
         return key
 
@@ -94,12 +87,12 @@ class KeyRing:
             raise NotFound("This aggregator does not hold that key.", hint="It was retired, or belongs to another.")
         path = self._path(key_id)
         try:
-            if path.stat().st_mode & 0o077:
-                raise InvalidFormat("A key file can be read by others.", hint="Rotate the key; keep files at mode 600.")
-            raw = bytes.fromhex(path.read_text(encoding="ascii"))
-            key = PrivateKey.from_bytes(key_id, raw)
-        except OSError as error:
-            raise _unavailable(error) from None
+            with _files():
+                if path.stat().st_mode & 0o077:
+                    raise InvalidFormat(
+                        "A key file can be read by others.", hint="Rotate the key; keep files at mode 600."
+                    )
+                key = PrivateKey.from_bytes(key_id, bytes.fromhex(path.read_text(encoding="ascii")))
         except ValueError:
             raise InvalidFormat("A key file is damaged.", hint="Restore it from a backup, or rotate.") from None
         self._known[key_id] = key
@@ -115,5 +108,11 @@ def _serial(key_id: str) -> int:
     return int(found[1])
 
 
-def _unavailable(error: OSError) -> StoreUnavailable:
-    return StoreUnavailable(f"The directory of keys cannot be used: {error.strerror}.", hint="Check it and try again.")
+@contextmanager
+def _files() -> Iterator[None]:
+    """What the file system refuses becomes `StoreUnavailable`."""
+    try:
+        yield
+    except OSError as error:
+        reason = f"The directory of keys cannot be used: {error.strerror}."
+        raise StoreUnavailable(reason, hint="Check it and try again.") from None

@@ -8,7 +8,7 @@ import threading
 
 
 def end_with_parent() -> None:
-    """In a process that was started from here: end with the one that started it, even if that was killed."""
+    """Called in a child process: end it when its parent ends, also when the parent was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -1,8 +1,7 @@
 """Opening sealed reports, on all cores.
 
-What a report says lives in memory only, in the process that opened it and in the one that asked. Whatever goes wrong
-while opening, the error that leaves has neither the message nor the context of the one that happened, since both
-might quote a report.
+What a report says is in memory only: in the process that opened it and in the one that asked for it. An error while
+opening is replaced by one without its message and its context, since both might quote a report.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from thresher.errors import InvalidFormat, ServerUnavailable
-from thresher.protocol.messages import RoundConfiguration, configuration_hash
+from thresher.protocol.messages import RoundConfiguration
 from thresher.protocol.plaintext import DECOY, decode_payload, payload
 from thresher.protocol.sealing import OVERHEAD, PrivateKey, open_sealed
 from thresher.questions import Bucket, Question
@@ -33,7 +32,7 @@ SMALL = 20_000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Opening:
-    """What opening a round's reports takes."""
+    """What a process needs to open a round's reports."""
 
     key_id: str
     private_key: bytes
@@ -43,36 +42,36 @@ class Opening:
 
     @classmethod
     def of(cls, configuration: RoundConfiguration, key: PrivateKey) -> Opening:
-        """For a round that was sealed to this key."""
+        """For a round whose reports are sealed to this key."""
         return cls(
             key.key_id,
             key.to_bytes(),
-            configuration_hash(configuration),
+            configuration.hash,
             configuration.asked,
             configuration.bucket_size,
         )
 
     @property
     def record(self) -> int:
-        """Bytes of a sealed report; all of a round's have the same length."""
+        """Bytes of a sealed report; all reports of a round have the same length."""
         return self.bucket_size + OVERHEAD
 
 
 Opened: TypeAlias = tuple[Counter[Bucket], int]
-"""How many reports say which bucket, without decoys; and how many were malformed. A tally: nobody may see it."""
+"""The number of reports for each bucket, without decoys; and how many were malformed. A tally: nobody may see it."""
 
 
 def open_reports(reports: Iterable[bytes], opening: Opening) -> Opened:
     """Open and count some reports; decoys are dropped, malformed reports are dropped and counted.
 
-    Edge cases: a report that was sealed under another configuration or to another key is malformed. An error says what
-    kind it was and nothing else.
+    Edge cases: a report that was sealed under another configuration or to another key is malformed. An error names the
+    class of what happened and nothing else.
     """
     try:
         return _opened(reports, opening)
     except Exception as error:
         kind = type(error).__name__
-    # Outside of the except block, so that what happened is not even the context of this error.
+    # Raised outside of the except block, so that the first error is not the context of this one.
     raise InvalidFormat(
         f"Reports could not be opened: {kind}.", hint="The message is withheld, since it may quote a report."
     )

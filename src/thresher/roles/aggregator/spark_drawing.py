@@ -1,4 +1,4 @@
-"""Rounds drawn on Spark: sealed reports go to a file that its workers read, and the file goes when they have."""
+"""Rounds drawn on Spark: its workers read sealed reports from a file, which is then overwritten and deleted."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from thresher.files import shred
 from thresher.mechanism import Randomness, Response
 from thresher.protocol.messages import RoundConfiguration
 from thresher.protocol.sealing import OVERHEAD, PrivateKey
-from thresher.roles.aggregator.report_tally import Batches
-from thresher.roles.aggregator.round_drawing import Drawing, Drawn
+from thresher.roles.aggregator.round_drawing import Batches, Drawing, Drawn
 from thresher.roles.aggregator.spark_tally import ENCRYPTION, on_spark, release_from, write_reports
 from thresher.tables import provide_java
 
@@ -32,7 +31,7 @@ _SETTINGS = {
     # The key that opens reports travels to the workers, and opened reports travel between them.
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
-    # What these would show or keep has numbers that nobody may see, such as how many buckets there were.
+    # Spark would show or keep numbers here that nobody may see, such as how many buckets there were.
     "spark.ui.enabled": "false",
     "spark.eventLog.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -131,7 +130,7 @@ class SparkDrawing:
 
 
 def check_master(master: str) -> None:
-    """Refuse what no Spark master is called."""
+    """Refuse a text that cannot be the address of a Spark master."""
     if not _MASTER.fullmatch(master):
         raise InvalidSetting("spark", "must be a master, such as local[4], spark://host:7077, yarn or k8s://host")
 
@@ -154,7 +153,7 @@ def _started(master: str) -> Any:
 
 
 def _end_java() -> None:
-    """End the Java that Spark ran in, and let PySpark forget it: it would go on using one that has died."""
+    """End the Java process of Spark, and clear PySpark's reference to it: PySpark would go on using a dead one."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

@@ -1,7 +1,8 @@
-"""The same tally on Spark, over Parquet files of sealed reports, for fleets that outgrow a machine.
+"""The tally on Spark, over Parquet files of sealed reports, for fleets that outgrow a machine.
 
-Workers open; the cluster drops duplicates and counts; only buckets whose count reaches the threshold come back to the
-driver, which thins them. Spark writes what it shuffles to its workers' disks, so encryption of that is required.
+Spark's workers open reports. The cluster drops duplicates and counts. Only buckets whose count reaches the threshold
+come back to the driver, which thins them. Spark writes what it shuffles to its workers' disks, so the session must
+encrypt that.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from thresher.errors import Conflict, InvalidSetting, ServerUnavailable
 from thresher.mechanism import Randomness, Response
-from thresher.protocol.messages import RoundConfiguration, canonical, check_configuration
+from thresher.protocol.messages import RoundConfiguration, canonical
 from thresher.protocol.plaintext import decode_payload
+from thresher.protocol.recomputation import check_configuration
 from thresher.protocol.sealing import PrivateKey
 from thresher.questions import Bucket
 from thresher.roles.aggregator.report_opening import Opening, open_reports, records
-from thresher.roles.aggregator.report_tally import draw
-from thresher.roles.aggregator.round_drawing import Drawn
+from thresher.roles.aggregator.round_drawing import Drawn, draw
 from thresher.tables.error_guard import withheld
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def release_from(
             opened, malformed = count, broken
         else:
             counts[decode_payload(text, question)] = count
-    release = draw(counts, question, plan, rates, response, randomness)
+    release = draw(counts, configuration, response, randomness)
     return Drawn(release, malformed=malformed, duplicates=arrived - opened)
 
 

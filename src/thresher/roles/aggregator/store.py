@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from thresher.errors import Conflict, NotFound
+from thresher.protocol.states import TO_FORGET, WITHOUT_REPORTS
+from thresher.protocol.states import AggregatedState as State
 from thresher.roles.database.database import Store, Transaction, is_name, open_database
 from thresher.roles.database.schema import AGGREGATED, create_round_tables, drop_round_tables, round_table
 
-_WITHOUT_REPORTS = ("emptying", "deleting", "deleted")
-_Found = tuple[int, str, bytes | None, str | None]
+
+class _Round(NamedTuple):
+    number: int
+    state: State
+    configuration_hash: bytes | None
+    release: str | None
 
 
 class AggregatorStore(Store):
-    """Rounds go from collecting to released, emptying, deleting and deleted; without a release they are deleted unread.
+    """Rounds and their batches, through the states of `AggregatedState`.
 
     Guarantee: a batch is durable when `add_batch` returns; a release is stored at most once, together with the mark
-    that its reports are to be deleted.
+    that its reports are to be forgotten.
     """
 
     @classmethod
@@ -28,18 +35,18 @@ class AggregatorStore(Store):
         """Bind a round to its configuration. `Conflict` for another configuration, or a round that was dropped."""
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
-            number, state, bound, release = _find(transaction, round) or _create(transaction, round)
-            if release is None and state in _WITHOUT_REPORTS:
+            found = _find(transaction, round) or _create(transaction, round)
+            if found.release is None and found.state in WITHOUT_REPORTS:
                 raise Conflict("The reports of this round were deleted unread.")
-            if bound is None:
+            if found.configuration_hash is None:
                 transaction.execute(
-                    "UPDATE rounds SET configuration_hash = ? WHERE number = ?", (configuration_hash, number)
+                    "UPDATE rounds SET configuration_hash = ? WHERE number = ?", (configuration_hash, found.number)
                 )
-            elif bound != configuration_hash:
+            elif found.configuration_hash != configuration_hash:
                 raise Conflict("This round has another configuration.")
 
     def add_batch(self, round: str, number: int, digest: bytes, reports: bytes) -> bool:
-        """Keep a batch; whether it is new. `Conflict` for another one under its number, or after the release."""
+        """Store a batch; whether it is new. `Conflict` for another one under its number, or after the release."""
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
             key, state, _, _ = _find(transaction, round) or _create(transaction, round)
@@ -48,7 +55,7 @@ class AggregatorStore(Store):
                 if known[0][0] != digest:
                     raise Conflict("Another batch is stored under this number.")
                 return False
-            if state != "collecting":
+            if state != State.COLLECTING:
                 raise Conflict("This round takes no more batches.")
             transaction.execute("INSERT INTO batches (number, batch, digest) VALUES (?, ?, ?)", (key, number, digest))
             transaction.execute(
@@ -60,29 +67,22 @@ class AggregatorStore(Store):
     def batch_numbers(self, round: str) -> list[int]:
         """The numbers of the batches that are stored, in order; none once they are deleted."""
         with self._database.transaction(write=False) as transaction:
-            found = _find(transaction, round)
-            if found is None or found[1] in _WITHOUT_REPORTS:
-                return []
-            return [batch for (batch,) in transaction.fetch(
-                f"SELECT batch FROM {round_table('blobs', found[0])} ORDER BY batch"  # noqa: S608
-            )]  # fmt: skip
+            blobs = _blobs(transaction, round)
+            rows = transaction.fetch(f"SELECT batch FROM {blobs} ORDER BY batch") if blobs else []  # noqa: S608
+        return [batch for (batch,) in rows]
 
     def batch(self, round: str, number: int) -> bytes:
         """One batch. `NotFound` if there is none, or no more."""
         with self._database.transaction(write=False) as transaction:
-            found = _find(transaction, round)
-            if found is not None and found[1] not in _WITHOUT_REPORTS:
-                rows = transaction.fetch(
-                    f"SELECT reports FROM {round_table('blobs', found[0])} WHERE batch = ?",  # noqa: S608
-                    (number,),
-                )
-                if rows:
-                    blob: bytes = rows[0][0]
-                    return blob
-        raise NotFound("There is no such batch.")
+            blobs = _blobs(transaction, round)
+            rows = transaction.fetch(f"SELECT reports FROM {blobs} WHERE batch = ?", (number,)) if blobs else []  # noqa: S608
+        if not rows:
+            raise NotFound("There is no such batch.")
+        blob: bytes = rows[0][0]
+        return blob
 
     def store_release(self, round: str, release: str, *, malformed: int = 0, duplicates: int = 0) -> str:
-        """Keep a round's release, and mark its reports to be deleted; the release that is kept, which is the first.
+        """Store a round's release and mark its reports to be forgotten, unless it has one; the stored release.
 
         `malformed` and `duplicates` count the reports that were dropped, for the operator.
         """
@@ -91,14 +91,13 @@ class AggregatorStore(Store):
             found = _find(transaction, round)
             if found is None:
                 raise NotFound("There is no such round.")
-            number, state, _, stored = found
-            if stored is not None:
-                return stored
-            if state != "collecting":
+            if found.release is not None:
+                return found.release
+            if found.state != State.COLLECTING:
                 raise Conflict("The reports of this round were deleted unread.")
             transaction.execute(
-                "UPDATE rounds SET state = 'released', release = ?, malformed = ?, duplicates = ? WHERE number = ?",
-                (release, malformed, duplicates, number),
+                "UPDATE rounds SET state = ?, release = ?, malformed = ?, duplicates = ? WHERE number = ?",
+                (State.RELEASED, release, malformed, duplicates, found.number),
             )
             return release
 
@@ -106,7 +105,7 @@ class AggregatorStore(Store):
         """A round's release, if it has one."""
         with self._database.transaction(write=False) as transaction:
             found = _find(transaction, round)
-            return found[3] if found else None
+            return found.release if found else None
 
     def dropped(self) -> tuple[int, int]:
         """How many reports were malformed, and how many came twice, over all releases."""
@@ -115,31 +114,31 @@ class AggregatorStore(Store):
             malformed, duplicates = map(int, sums)
             return malformed, duplicates
 
-    def delete_reports(self, round: str) -> None:
-        """Delete a round's reports and overwrite them; if it has no release yet, it will never have one.
+    def forget(self, round: str) -> None:
+        """Delete a round's reports and overwrite their pages; if it has no release yet, it will never have one.
 
-        Guarantee: what is not finished, because of a crash or an error, is in `rounds_to_delete`. Memory does not grow
+        Guarantee: what is not finished, because of a crash or an error, is in `rounds_to_forget`. Memory does not grow
         with the number of reports.
         Edge cases: an unknown round is noted, so that a batch that comes late is refused; nothing to do for one that is
-        deleted already.
+        forgotten already.
         """
         if not is_name(round):
             return
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
             number, state, _, _ = _find(transaction, round) or _create(transaction, round)
-            if state == "deleted":
+            if state == State.FORGOTTEN:
                 return
-            if state != "deleting":
-                _set_state(transaction, number, "emptying")
-        if state != "deleting":
+            if state != State.FORGETTING:
+                _set_state(transaction, number, State.EMPTYING)
+        if state != State.FORGETTING:
             self._empty(number)
         self._database.scrub()
         with self._database.transaction() as transaction:
-            _set_state(transaction, number, "deleted")
+            _set_state(transaction, number, State.FORGOTTEN)
 
     def _empty(self, number: int) -> None:
-        """Delete the blobs in parts, since a table that is dropped whole is held in memory whole; then drop it."""
+        """Delete the blobs in parts, then drop the table: dropping a full table would hold all of it in memory."""
         table = round_table("blobs", number)
         left = True
         while left:
@@ -151,34 +150,39 @@ class AggregatorStore(Store):
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
             drop_round_tables(transaction, AGGREGATED, number)
-            _set_state(transaction, number, "deleting")
+            _set_state(transaction, number, State.FORGETTING)
 
-    def rounds_to_delete(self) -> list[str]:
+    def rounds_to_forget(self) -> list[str]:
         """Rounds that have their release, or were given up, and whose reports are not known to be overwritten."""
         with self._database.transaction(write=False) as transaction:
-            return [round for (round,) in transaction.fetch(
-                "SELECT round FROM rounds WHERE state IN ('released', 'emptying', 'deleting') ORDER BY number"
-            )]  # fmt: skip
+            rows = transaction.fetch("SELECT round FROM rounds WHERE state IN (?, ?, ?) ORDER BY number", TO_FORGET)
+        return [round for (round,) in rows]
 
 
-def _find(transaction: Transaction, round: str) -> _Found | None:
+def _blobs(transaction: Transaction, round: str) -> str | None:
+    """The table of a round's batches; None once they are being forgotten."""
+    found = _find(transaction, round)
+    return None if found is None or found.state in WITHOUT_REPORTS else round_table("blobs", found.number)
+
+
+def _find(transaction: Transaction, round: str) -> _Round | None:
     if not is_name(round):
         return None
     rows = transaction.fetch("SELECT number, state, configuration_hash, release FROM rounds WHERE round = ?", (round,))
-    return rows[0] if rows else None
+    return _Round(*rows[0]) if rows else None
 
 
-def _create(transaction: Transaction, round: str) -> _Found:
+def _create(transaction: Transaction, round: str) -> _Round:
     if not is_name(round):
         raise NotFound("There is no such round.")
     [(number,)] = transaction.fetch("SELECT COALESCE(MAX(number), 0) + 1 FROM rounds")
     transaction.execute(
-        "INSERT INTO rounds (round, number, state, malformed, duplicates) VALUES (?, ?, 'collecting', 0, 0)",
-        (round, number),
+        "INSERT INTO rounds (round, number, state, malformed, duplicates) VALUES (?, ?, ?, 0, 0)",
+        (round, number, State.COLLECTING),
     )
     create_round_tables(transaction, AGGREGATED, number)
-    return number, "collecting", None, None
+    return _Round(number, State.COLLECTING, None, None)
 
 
-def _set_state(transaction: Transaction, number: int, state: str) -> None:
+def _set_state(transaction: Transaction, number: int, state: State) -> None:
     transaction.execute("UPDATE rounds SET state = ? WHERE number = ?", (state, number))

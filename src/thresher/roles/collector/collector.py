@@ -1,19 +1,19 @@
 """The collector: knows the devices, and not what they say. See docs/protocol.md.
 
-It enrols devices, tosses the contact coin of each device and round once, takes one sealed report a device and round,
-and hands a closed round's reports to the aggregator in shuffled batches without identities.
+It enrols devices, tosses the contact coin of each device and round once, takes one sealed report for each device and
+round, and hands a closed round's reports to the aggregator in shuffled batches without identities.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import secrets
 import threading
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
 
 from thresher.clock import Clock
-from thresher.errors import InvalidFormat, Unauthorised
+from thresher.errors import InvalidFormat
 from thresher.mechanism.coins import coins
 from thresher.mechanism.randomness import Randomness, SecureRandomness
 from thresher.privacy.rates import ONE
@@ -22,40 +22,29 @@ from thresher.protocol.messages import (
     LARGEST_ANSWER,
     Enrolled,
     RoundConfiguration,
-    canonical,
-    configuration_hash,
     decode,
 )
-from thresher.protocol.sealing import OVERHEAD
 from thresher.roles.collector.enrolment import EnrolledDevice, EnrolmentKey, Entry, NewDevice, Overview
 from thresher.roles.collector.reports import NewReport, Outcome
 from thresher.roles.collector.store import CollectorStore, Progress
+from thresher.roles.ports import BatchTaker
 from thresher.roles.tokens import new_token, token_hash
-
-Key = TypeVar("Key")
-Kept = TypeVar("Kept")
 
 _log = logging.getLogger("thresher.collector")
 
 _DEVICE_BYTES = 8
-_REMEMBERED_DEVICES = 200_000
-_REMEMBERED_ROUNDS = 100
+_DEVICES = 200_000
+"""Devices that are known without asking the store."""
+_CONFIGURATIONS = 100
+"""Configurations that are known without asking the store."""
 _AROUND = 1024  # more than a check-in's answer has beside its rounds
-
-
-class BatchTaker(Protocol):
-    """What the collector needs of the aggregator."""
-
-    def add_batch(self, round: str, number: int, blob: bytes) -> None:
-        """Store one batch durably; another batch under the same number is a `Conflict`."""
-        ...
 
 
 class Collector:
     """The role as a plain class; every method may be called again with the same arguments, from any thread.
 
-    Guarantee: what `accept` says is accepted is durable. A round's numbers are final once it is closed. Nothing that
-    leaves for the aggregator says who sent a report, when, or in which order.
+    Guarantee: a report that `accept` accepts is durable. A round's numbers are final once it is closed. The aggregator
+    does not learn who sent a report, when, or in which order.
     """
 
     def __init__(
@@ -76,19 +65,15 @@ class Collector:
         self._batch_size = batch_size
         self._hourly = hourly
         self._identity = Identity(store.identity(new_secret()))
-        # Neither ever changes once stored, so what is remembered is never wrong.
-        self._devices: _Remembered[bytes, str] = _Remembered(_REMEMBERED_DEVICES)
-        self._configurations: _Remembered[str, bytes] = _Remembered(_REMEMBERED_ROUNDS)
-        self._shown: _Remembered[str, bytes] = _Remembered(_REMEMBERED_ROUNDS)
+        # Neither a token's device nor a round's configuration ever changes, so what is remembered is never wrong.
+        self._devices: dict[bytes, str] = {}
+        self._remembering = threading.Lock()
+        self._shown = functools.lru_cache(maxsize=_CONFIGURATIONS)(self._readable)
 
     def recover(self) -> None:
-        """Finish what a crash left: deletions that were begun. Call it at every start."""
+        """Finish the forgetting that a crash interrupted. Call it at every start."""
         for round in self._store.rounds_to_forget():
             self.forget(round)
-
-    def close_store(self) -> None:
-        """Close the store's connections."""
-        self._store.close()
 
     # Enrolment
 
@@ -116,15 +101,8 @@ class Collector:
         """Let nobody enrol with a key any more; False if there is no such key."""
         return self._store.revoke_enrolment_key(id, self._clock.now())
 
-    def enrol(self, enrolment_key: str) -> Enrolled:
-        """A new device's token, shown this once. `Unauthorised` if the key does not let it in."""
-        [enrolled] = self.enrol_many([enrolment_key])
-        if not isinstance(enrolled, Enrolled):
-            raise Unauthorised("This enrolment key is not valid.", hint="Ask the operator for a new one.")
-        return enrolled
-
-    def enrol_many(self, enrolment_keys: Sequence[str]) -> list[Enrolled | Entry]:
-        """A new device's token for each key, in one commit; where the key does not let it in, why."""
+    def enrol(self, enrolment_keys: Sequence[str]) -> list[Enrolled | Entry]:
+        """A new device's token for each key, shown this once, in one commit; or why the key does not let it in."""
         tokens = [new_token("device") for _ in enrolment_keys]
         devices = [
             NewDevice(token_hash(key), secrets.token_hex(_DEVICE_BYTES), token_hash(token))
@@ -142,7 +120,7 @@ class Collector:
         return self._store.devices_of_key(id, most)
 
     def revoke_device(self, id: str) -> bool:
-        """Take nothing more of a device; False if there is none. Reports that were taken stay."""
+        """Accept nothing more from a device; False if there is none. Its accepted reports stay."""
         return self._store.revoke_device(id, self._clock.now())
 
     def revoke_devices(self, id: str) -> int | None:
@@ -150,30 +128,29 @@ class Collector:
         return self._store.revoke_devices(id, self._clock.now())
 
     def proof(self, nonce: str, token: str) -> str | None:
-        """The proof, for a device that sent this nonce, that it is this fleet's collector which does not know a token.
+        """The proof, for a device that sent this nonce, that this fleet's own collector does not know the token.
 
-        A device that hears it enrols again. Give it for tokens that nobody has: never for one that was revoked.
+        A device that gets the proof enrols again. Give it for tokens that nobody has: never for a revoked device.
         """
         return self._identity.proof(nonce, token)
 
-    def identify(self, token: str) -> str | None:
-        """The device that a token belongs to, or None."""
-        return self.identify_many([token])[0]
-
     def remembered(self, hashed: bytes) -> str | None:
-        """The device whose token has this hash, if it was seen lately; asks nobody."""
+        """The device whose token has this hash, if it was seen lately; the store is not asked."""
         return self._devices.get(hashed)
 
-    def identify_many(self, tokens: Sequence[str]) -> list[str | None]:
-        """The device that each token belongs to, or None; those seen lately without asking the store."""
+    def identify(self, tokens: Sequence[str]) -> list[str | None]:
+        """The device that each token belongs to, or None; the store is asked for those not seen lately."""
         hashes = [token_hash(token) for token in tokens]
         found = {hashed: self._devices.get(hashed) for hashed in hashes}
         unknown = [hashed for hashed, device in found.items() if device is None]
         if unknown:
-            for hashed, device in zip(unknown, self._store.devices_of(unknown), strict=True):
-                if device is not None:
-                    found[hashed] = device
-                    self._devices.put(hashed, device)
+            looked_up = zip(unknown, self._store.devices_of(unknown), strict=True)
+            new = {hashed: device for hashed, device in looked_up if device is not None}
+            found |= new
+            with self._remembering:
+                self._devices |= new
+                while len(self._devices) > _DEVICES:
+                    del self._devices[next(iter(self._devices))]
         return [found[hashed] for hashed in hashes]
 
     # Devices
@@ -185,23 +162,15 @@ class Collector:
         """
         return self._store.check_in(devices, self._clock.now(), self._toss)
 
-    def configuration(self, round: str) -> bytes:
-        """A round's configuration as canonical JSON, as it was opened. `NotFound` for an unknown round."""
-        known = self._configurations.get(round)
-        if known is None:
-            known = self._store.configuration(round)
-            self._configurations.put(round, known)
-        return known
-
     def checked_in(self, rounds: Sequence[str], come_back: float) -> bytes:
         """The `CheckedIn` message with the configurations of some rounds, joined from the bytes they are stored as.
 
-        Guarantee: not longer than a device reads. What does not fit is left for the visits after these are answered.
+        Guarantee: not longer than a device reads. Rounds that do not fit are shown at later visits.
         """
         listed: list[bytes] = []
         left = LARGEST_ANSWER - _AROUND
         for round in rounds:
-            configuration = self._readable(round)
+            configuration = self._shown(round)
             if configuration is None:
                 continue
             left -= len(configuration) + 1
@@ -211,17 +180,14 @@ class Collector:
         return b'{"rounds":[%b],"come_back":%b}' % (b",".join(listed), repr(float(come_back)).encode())
 
     def _readable(self, round: str) -> bytes | None:
-        """A round's configuration, or None if devices could not read it: one such must not hide the others."""
-        known = self._shown.get(round)
-        if known is None:
-            known = self.configuration(round)
-            try:
-                decode(RoundConfiguration, known)
-            except InvalidFormat:
-                _log.warning("the configuration of round %s cannot be read; no device is shown it", round)
-                known = b""
-            self._shown.put(round, known)
-        return known or None
+        """A round's configuration, or None if devices could not read it; they would reject the whole check-in."""
+        configuration = self._store.configuration(round)
+        try:
+            decode(RoundConfiguration, configuration)
+        except InvalidFormat:
+            _log.warning("the configuration of round %s cannot be read; no device is shown it", round)
+            return None
+        return configuration
 
     def accept(self, reports: Sequence[NewReport]) -> list[Outcome]:
         """Take reports, in one commit; what became of each. After a round's deadline none is taken."""
@@ -231,23 +197,14 @@ class Collector:
 
     def open(self, configuration: RoundConfiguration, target: int | None = None) -> None:
         """Show a round to devices until its deadline. A second time changes nothing; `Conflict` for another one."""
-        self._store.open_round(
-            configuration.round,
-            canonical(configuration),
-            configuration_hash(configuration),
-            contact_numerator=configuration.contact_rate,
-            sealed_size=configuration.bucket_size + OVERHEAD,
-            deadline=configuration.deadline,
-            target=target,
-            now=self._clock.now(),
-        )
+        self._store.open_round(configuration, target, self._clock.now())
 
     def open_rounds(self) -> list[str]:
         """The rounds that are open."""
         return self._store.open_rounds()
 
     def progress(self, round: str) -> Progress:
-        """How far a round is. `NotFound` for one that was never opened."""
+        """A round's numbers and state. `NotFound` for one that was never opened."""
         return self._store.progress(round)
 
     def close(self, round: str) -> Progress:
@@ -268,7 +225,7 @@ class Collector:
         return -(-progress.completed // size)
 
     def forget(self, round: str) -> None:
-        """Delete all that is left of a round but its public numbers; nothing to do for an unknown round."""
+        """Delete all that is left of a round but its numbers, and overwrite the pages; nothing for an unknown round."""
         self._store.forget(round, self._clock.now())
 
     def overview(self) -> Overview:
@@ -281,21 +238,3 @@ class Collector:
         with self._tossing:
             tossed: list[bool] = coins(number, numerator / ONE, self._randomness).tolist()
         return tossed
-
-
-class _Remembered(Generic[Key, Kept]):
-    """What was looked up, no more than so many: the oldest go first."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: dict[Key, Kept] = {}
-        self._lock = threading.Lock()
-
-    def get(self, key: Key) -> Kept | None:
-        return self._kept.get(key)
-
-    def put(self, key: Key, kept: Kept) -> None:
-        with self._lock:
-            while len(self._kept) >= self._most:
-                del self._kept[next(iter(self._kept))]
-            self._kept[key] = kept

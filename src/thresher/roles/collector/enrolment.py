@@ -1,4 +1,4 @@
-"""Who may enrol, who has enrolled, and who has been seen: the collector's register of devices."""
+"""The collector's register of devices: enrolment keys, enrolled devices, and when they were last seen."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class EnrolmentKey:
     created: float
     expires: float | None
     devices: int | None
-    """How many devices it is for, at most."""
+    """How many devices may enrol with it in all; None for any number."""
     enrolled: int
     revoked: float | None
     hourly: int | None = None
-    """How many devices may enrol with it in an hour; None for as many as the server says."""
+    """How many devices may enrol with it in an hour; None for the server's own limit."""
 
 
 class Entry(Enum):
@@ -38,18 +38,18 @@ class Entry(Enum):
     REFUSED = "refused"
     """Its key is unknown, expired, revoked or used up."""
     LATER = "later"
-    """As many have enrolled with its key in this hour as may."""
+    """The key's limit for this hour is reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnrolledDevice:
-    """A device as an operator sees it: when, to the day, and nothing of what it holds or answered."""
+    """A device as an operator sees it: days, and nothing of what it holds or answered."""
 
     id: str
     enrolled: float | None
     """The day, as its first second; None for devices from before this was kept."""
     last_check_in: float | None
-    """Likewise; enrolling counts. None for devices from before that did, which have not been here since."""
+    """The day, as its first second; enrolling counts as a check-in. None where it is not known."""
     revoked: bool
 
 
@@ -80,7 +80,7 @@ class DeviceRegister(Store):
     """
 
     def identity(self, new: bytes) -> bytes:
-        """The secret of this fleet's collectors, which share a database: `new` for the first that asks."""
+        """The secret key of this fleet's collectors, which share a database; the first call stores `new`."""
         with self._database.transaction() as transaction:
             transaction.execute("INSERT INTO identity (id, secret) VALUES (1, ?) ON CONFLICT (id) DO NOTHING", (new,))
             [(secret,)] = transaction.fetch("SELECT secret FROM identity")
@@ -99,14 +99,12 @@ class DeviceRegister(Store):
     ) -> bool:
         """Let devices enrol with a key; False if the key is known already, and nothing is changed then."""
         with self._database.transaction() as transaction:
-            return (
-                transaction.execute(
-                    "INSERT INTO enrolment_keys (id, key_hash, name, created, expires, devices, enrolled, hourly) "
-                    "VALUES (?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT (key_hash) DO NOTHING",
-                    (id, key_hash, name, now, expires, devices, hourly),
-                )
-                == 1
+            added = transaction.execute(
+                "INSERT INTO enrolment_keys (id, key_hash, name, created, expires, devices, enrolled, hourly) "
+                "VALUES (?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT (key_hash) DO NOTHING",
+                (id, key_hash, name, now, expires, devices, hourly),
             )
+        return added == 1
 
     def enrolment_keys(self) -> list[EnrolmentKey]:
         """All keys, oldest first."""
@@ -116,19 +114,14 @@ class DeviceRegister(Store):
 
     def revoke_enrolment_key(self, id: str, now: float) -> bool:
         """Let nobody enrol with a key any more; False if there is none. Devices that have enrolled stay."""
-        if not is_name(id):
-            return False
         with self._database.transaction() as transaction:
-            return (
-                transaction.execute("UPDATE enrolment_keys SET revoked = COALESCE(revoked, ?) WHERE id = ?", (now, id))
-                == 1
-            )
+            return _revoke_key(transaction, id, now)
 
     def enrol(self, devices: Sequence[NewDevice], now: float, *, hourly: int | None = None) -> list[Entry]:
-        """Enrol devices; for each, whether its key let it in. `hourly` is for keys without a number of their own.
+        """Enrol devices; for each, whether its key let it in. `hourly` is the limit of keys without their own.
 
-        Guarantee: a key with a number of devices, in all or in an hour, never lets in more, whoever asks at the same
-        time and whoever restarts in between.
+        Guarantee: a key never lets in more devices than its limits, in all and in an hour, also with several processes
+        and across restarts.
         """
         hour = int(now // HOUR)
         with self._database.transaction() as transaction:
@@ -184,9 +177,9 @@ class DeviceRegister(Store):
         ]
 
     def revoke_device(self, device: str, now: float) -> bool:
-        """Let a device take part no more; False if there is none.
+        """Exclude a device from now on; False if there is none.
 
-        Guarantee: once this has returned, nothing of it is taken, whichever process it asks. What was taken stays.
+        Guarantee: once this has returned, no process accepts anything from the device. Its accepted reports stay.
         """
         if not is_name(device):
             return False
@@ -200,17 +193,13 @@ class DeviceRegister(Store):
             return True
 
     def revoke_devices(self, id: str, now: float) -> int | None:
-        """Revoke a key and all devices that enrolled with it; how many devices that were. None if there is no such key.
+        """Revoke all devices that enrolled with a key; how many there were. None if there is no such key.
 
-        The key too, since they would enrol again.
+        The key is revoked too, since the devices would enrol again with it.
         """
-        if not is_name(id):
-            return None
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
-            if not transaction.execute(
-                "UPDATE enrolment_keys SET revoked = COALESCE(revoked, ?) WHERE id = ?", (now, id)
-            ):
+            if not _revoke_key(transaction, id, now):
                 return None
             return transaction.execute(
                 "INSERT INTO revocations (device, revoked) "
@@ -232,10 +221,6 @@ class DeviceRegister(Store):
             )
         return [found.get(token_hash) for token_hash in token_hashes]
 
-    def device_of(self, token_hash: bytes) -> str | None:
-        """The device of a token, or None."""
-        return self.devices_of([token_hash])[0]
-
     def overview(self, now: float) -> Overview:
         """The fleet at a glance."""
         first = int(now // HOUR) - _DAY + 1
@@ -254,8 +239,14 @@ class DeviceRegister(Store):
         return Overview(int(enrolled) - int(revoked), active, check_ins)
 
 
+def _revoke_key(transaction: Transaction, id: str, now: float) -> bool:
+    """Mark a key as revoked; False if there is none."""
+    sql = "UPDATE enrolment_keys SET revoked = COALESCE(revoked, ?) WHERE id = ?"
+    return is_name(id) and transaction.execute(sql, (now, id)) == 1
+
+
 def record_visits(transaction: Transaction, devices: Sequence[str], now: float) -> None:
-    """Remember, to the hour, that devices were seen; most visits are not the first of their hour and change nothing."""
+    """Store, to the hour, when devices were last seen. Only the first visit in an hour changes anything."""
     hour = int(now // HOUR)
     first = transaction.execute_given(
         "UPDATE devices SET last_hour = given.hour FROM given "
@@ -297,7 +288,7 @@ class _Places:
 
 
 def _places(transaction: Transaction, key_hash: bytes, now: float, hourly: int | None) -> _Places | None:
-    """What a key has left, with its row locked: an update that changes nothing does that."""
+    """What a key has left. The no-op UPDATE takes the row lock."""
     rows = transaction.fetch(
         "UPDATE enrolment_keys SET enrolled = enrolled WHERE key_hash = ? AND revoked IS NULL "
         "AND (expires IS NULL OR expires > ?) RETURNING id, devices, enrolled, hourly",

@@ -1,4 +1,4 @@
-"""The collector's two busy steps within one round: tossing contact coins, and taking reports. Both work on batches."""
+"""What the collector does most often within a round: toss contact coins and take reports, many in one transaction."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
 
+from thresher.protocol.states import CollectedState
 from thresher.roles.database.database import Transaction
 from thresher.roles.database.schema import round_table
 
-CollectedState = Literal["open", "closed", "forwarded", "forgetting", "forgotten"]
 Toss = Callable[[int, int], Sequence[bool]]
-"""So many coins, each true with probability numerator ÷ 2^32: `toss(numerator, number)`."""
+"""`toss(numerator, number)` returns that number of coins, each true with probability numerator ÷ 2^32."""
 
 _DIGEST_BYTES = 16
 
@@ -34,7 +33,7 @@ class Outcome(Enum):
     NOT_CONTACTED = "not-contacted"
     UNKNOWN_ROUND = "unknown-round"
     WRONG_SIZE = "wrong-size"
-    """Every report of a round has the same length; this one has not."""
+    """The report has another length than all reports of its round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,8 @@ class Contacted:
 def contact(transaction: Transaction, number: int, numerator: int, devices: Sequence[str], toss: Toss) -> Contacted:
     """Toss the coins that are missing; the devices that were chosen for a round and have not answered.
 
-    Guarantee: of coins that two processes toss at the same time, the one stored first counts for both.
-    `devices` are distinct and sorted, so that processes wait for each other in one direction only.
+    Guarantee: when two processes toss a device's coin at the same time, both use the one that was stored first.
+    `devices` are distinct and sorted, so that all processes lock rows in the same order.
     """
     contacts, reports = round_table("contacts", number), round_table("reports", number)
     known = (
@@ -97,9 +96,9 @@ def accept_reports(
     reports: Sequence[NewReport],
 ) -> tuple[list[Outcome], int]:
     """Take the reports of one round; what became of each, and how many were taken."""
-    if state in ("forgetting", "forgotten"):
+    if state in (CollectedState.FORGETTING, CollectedState.FORGOTTEN):
         return [Outcome.CLOSED] * len(reports), 0
-    open_now = state == "open" and in_time
+    open_now = state == CollectedState.OPEN and in_time
     digests = [hashlib.sha256(report.sealed).digest()[:_DIGEST_BYTES] for report in reports]
     taken = _take(transaction, number, sealed_size, reports, digests) if open_now else {}
     known: dict[str, tuple[bool, bytes | None]] = {device: (True, digests[place]) for device, place in taken.items()}
@@ -142,7 +141,7 @@ def _take(
         [(device, digests[place]) for device, place in sorted(first.items())],
     )
     taken = {device: first[device] for (device,) in inserted}
-    # The secret numbers that batches are ordered by: 63 bits, so that they fit a signed column and hardly ever meet.
+    # Batches are ordered by secret numbers of 63 bits: they fit a signed column, and two are hardly ever equal.
     numbers = struct.unpack(f"={len(taken)}Q", os.urandom(8 * len(taken)))
     sealed = [(secret >> 1, reports[place].sealed) for secret, place in zip(numbers, taken.values(), strict=True)]
     transaction.execute_given(

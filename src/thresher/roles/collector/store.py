@@ -1,36 +1,37 @@
-"""What the collector keeps: devices, who was contacted and reported in open rounds, and sealed reports until forwarded.
+"""What the collector keeps: devices, who took part in rounds that are not forgotten, and reports until forwarded.
 
     open ──close_round──▶ closed ──mark_forwarded──▶ forwarded ──forget──▶ forgotten
 
-Accepting and checking in hold the store's lock shared, opening and closing hold it alone: a round's numbers are final
-once it has closed, whichever process took its reports.
+Accepting and checking in hold the store's lock shared; opening and closing hold it alone. A round's numbers are
+therefore final once it has closed, whichever processes took its reports.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from thresher.errors import Conflict, NotFound
+from thresher.mechanism.response import RoundNumbers
+from thresher.protocol.messages import RoundConfiguration, canonical
+from thresher.protocol.sealing import OVERHEAD
+from thresher.protocol.states import CollectedState as State
 from thresher.roles.collector.enrolment import DeviceRegister, record_visits, revoked_among
-from thresher.roles.collector.reports import CollectedState, NewReport, Outcome, Toss, accept_reports, contact
+from thresher.roles.collector.reports import NewReport, Outcome, Toss, accept_reports, contact
 from thresher.roles.database.database import Database, Transaction, is_name, open_database
 from thresher.roles.database.schema import COLLECTED, create_round_tables, drop_round_tables, round_table
 
-_PROGRESS = "number, state, opened, deadline, target, closed, asked, contacted, completed"
+_PROGRESS = "asked, contacted, completed, round, state, opened, deadline, target, closed"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """The public numbers of a round; final unless it is open."""
+class Progress(RoundNumbers):
+    """The numbers of a round, which are final unless it is open, and where it stands."""
 
     round: str
-    state: CollectedState
-    asked: int
-    contacted: int
-    completed: int
+    state: State
     opened: float
     deadline: float
     target: int | None
@@ -49,34 +50,24 @@ class CollectorStore(DeviceRegister):
         """The store in a directory or at a `postgresql://` address."""
         return cls(open_database(where, "collector"))
 
-    def open_round(
-        self,
-        round: str,
-        configuration: bytes,
-        configuration_hash: bytes,
-        *,
-        contact_numerator: int,
-        sealed_size: int,
-        deadline: float,
-        target: int | None,
-        now: float,
-    ) -> None:
+    def open_round(self, configuration: RoundConfiguration, target: int | None, now: float) -> None:
         """Show a round to devices. A second time changes nothing; `Conflict` for another configuration."""
+        round = configuration.round
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
             known = transaction.fetch("SELECT configuration_hash FROM rounds WHERE round = ?", (round,))
             if known:
-                if known[0][0] != configuration_hash:
+                if known[0][0] != configuration.hash:
                     raise Conflict("Another configuration is stored under this round's name.")
                 return
             [(number,)] = transaction.fetch("SELECT COALESCE(MAX(number), 0) + 1 FROM rounds")
             transaction.execute(
                 "INSERT INTO rounds (round, number, state, configuration, configuration_hash, contact_numerator, "
                 "sealed_size, opened, deadline, target, asked, contacted, completed) "
-                "VALUES (?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, 0, 0, 0)",
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0)",
                 (
-                    round, number, configuration, configuration_hash, contact_numerator, sealed_size, now, deadline,
-                    target,
+                    round, number, State.OPEN, canonical(configuration), configuration.hash, configuration.contact_rate,
+                    configuration.bucket_size + OVERHEAD, now, configuration.deadline, target,
                 ),
             )  # fmt: skip
             create_round_tables(transaction, COLLECTED, number)
@@ -84,8 +75,7 @@ class CollectorStore(DeviceRegister):
     def open_rounds(self) -> list[str]:
         """The rounds that are open, oldest first; their deadlines may have passed."""
         with self._database.transaction(write=False) as transaction:
-            rows = transaction.fetch("SELECT round FROM rounds WHERE state = 'open' ORDER BY number")
-        return [round for (round,) in rows]
+            return _in_state(transaction, State.OPEN)
 
     def configuration(self, round: str) -> bytes:
         """A round's configuration, as it was opened. `NotFound` for one that never was."""
@@ -95,11 +85,11 @@ class CollectorStore(DeviceRegister):
             return bytes(configuration)
 
     def check_in(self, devices: Sequence[str], now: float, toss: Toss) -> list[list[str] | None]:
-        """Note that devices are here; for each, the open rounds that it was chosen for and has not answered.
+        """Record the devices' visits; for each, the open rounds that it was chosen for and has not answered.
 
-        For a device that was revoked None, and nothing is noted.
+        A revoked device gets None, and nothing is recorded for it.
 
-        Guarantee: a device's coin for a round is tossed once and kept, whatever happens and whoever asks.
+        Guarantee: a device's coin for a round is tossed once and kept, also across crashes and processes.
         """
         distinct = sorted(set(devices))
         chosen: dict[str, list[str]] = {}
@@ -110,9 +100,8 @@ class CollectorStore(DeviceRegister):
                 distinct = [device for device in distinct if device not in revoked]
             chosen |= {device: [] for device in distinct}
             open_rounds = transaction.fetch(
-                "SELECT round, number, contact_numerator FROM rounds "
-                "WHERE state = 'open' AND deadline > ? ORDER BY number",
-                (now,),
+                "SELECT round, number, contact_numerator FROM rounds WHERE state = ? AND deadline > ? ORDER BY number",
+                (State.OPEN, now),
             )
             for round, number, numerator in open_rounds:
                 contacted = contact(transaction, number, numerator, distinct, toss)
@@ -125,8 +114,8 @@ class CollectorStore(DeviceRegister):
     def accept(self, reports: Sequence[NewReport], now: float) -> list[Outcome]:
         """Take reports; for each, what became of it.
 
-        Guarantee: all is decided and stored in one transaction. Of the reports of a device for a round the first is
-        taken and no other. Same bytes are recognised after the round has closed too, until it is forgotten.
+        Guarantee: all is decided and stored in one transaction. A round takes a device's first report and no other. The
+        same bytes are recognised again until the round is forgotten, also after it has closed.
         """
         outcomes = [Outcome.UNKNOWN_ROUND] * len(reports)
         with self._database.transaction() as transaction:
@@ -153,7 +142,7 @@ class CollectorStore(DeviceRegister):
         return outcomes
 
     def progress(self, round: str) -> Progress:
-        """How far a round is. `NotFound` for one that was never opened."""
+        """A round's numbers and state. `NotFound` for one that was never opened."""
         with self._database.transaction(write=False) as transaction:
             return _progress(transaction, round)
 
@@ -164,13 +153,13 @@ class CollectorStore(DeviceRegister):
             return _close(transaction, round, now)
 
     def begin_forwarding(self, round: str, batch_size: int) -> int:
-        """The size of this round's batches: the given one the first time, and the same ever after.
+        """The size of this round's batches: the first call sets it, and later calls return the same.
 
         Edge cases: `Conflict` while the round is open, and once it is forgotten.
         """
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
-            if _progress(transaction, round).state not in ("closed", "forwarded"):
+            if _progress(transaction, round).state not in (State.CLOSED, State.FORWARDED):
                 raise Conflict("Only a closed round can be forwarded.")
             transaction.execute(
                 "UPDATE rounds SET batch_size = COALESCE(batch_size, ?) WHERE round = ?", (batch_size, round)
@@ -187,7 +176,7 @@ class CollectorStore(DeviceRegister):
         while True:
             with self._database.transaction(write=False) as transaction:
                 number, state = _number(transaction, round)
-                if state != "closed":
+                if state != State.CLOSED:
                     return
                 rows = transaction.fetch(
                     f"SELECT position, sealed FROM {round_table('sealed', number)} "  # noqa: S608
@@ -204,38 +193,37 @@ class CollectorStore(DeviceRegister):
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
             number, state = _number(transaction, round)
-            if state == "open":
+            if state == State.OPEN:
                 raise Conflict("Only a closed round can be forwarded.")
-            if state == "closed":
-                transaction.execute("UPDATE rounds SET state = 'forwarded' WHERE number = ?", (number,))
+            if state == State.CLOSED:
+                _set_state(transaction, number, State.FORWARDED)
                 drop_round_tables(transaction, ("sealed",), number)
         self._database.scrub()
 
     def forget(self, round: str, now: float) -> None:
-        """Delete all that is left of a round but its public numbers, and overwrite it. An open round is closed first.
+        """Delete all that is left of a round but its numbers, and overwrite the pages. An open round is closed first.
 
         Guarantee: what is not finished, because of a crash or an error, is in `rounds_to_forget`.
         Edge cases: nothing to do for a round that is unknown or forgotten already.
         """
         with self._database.transaction() as transaction:
             transaction.lock(shared=False)
-            if not _known(transaction, round):
+            found = _find(transaction, round)
+            if found is None or found[1] == State.FORGOTTEN:
                 return
-            number, state = _number(transaction, round)
-            if state == "forgotten":
-                return
+            number, _ = found
             _close(transaction, round, now)
-            transaction.execute("UPDATE rounds SET state = 'forgetting' WHERE number = ?", (number,))
+            _set_state(transaction, number, State.FORGETTING)
             transaction.execute("DELETE FROM counts WHERE number = ?", (number,))
             drop_round_tables(transaction, COLLECTED, number)
         self._database.scrub()
         with self._database.transaction() as transaction:
-            transaction.execute("UPDATE rounds SET state = 'forgotten' WHERE number = ?", (number,))
+            _set_state(transaction, number, State.FORGOTTEN)
 
     def rounds_to_forget(self) -> list[str]:
-        """Rounds whose deletion was begun and not finished."""
+        """Rounds whose forgetting was begun and not finished."""
         with self._database.transaction(write=False) as transaction:
-            return [round for (round,) in transaction.fetch("SELECT round FROM rounds WHERE state = 'forgetting'")]
+            return _in_state(transaction, State.FORGETTING)
 
     def _count(
         self, transaction: Transaction, number: int, *, asked: int = 0, contacted: int = 0, completed: int = 0
@@ -250,39 +238,50 @@ class CollectorStore(DeviceRegister):
             )
 
 
-def _known(transaction: Transaction, round: str) -> bool:
-    return is_name(round) and bool(transaction.fetch("SELECT 1 FROM rounds WHERE round = ?", (round,)))
+def _find(transaction: Transaction, round: str) -> tuple[int, State] | None:
+    """A round's number and state; None for one that was never opened."""
+    rows = transaction.fetch("SELECT number, state FROM rounds WHERE round = ?", (round,)) if is_name(round) else []
+    return rows[0] if rows else None
 
 
-def _number(transaction: Transaction, round: str) -> tuple[int, CollectedState]:
-    if not _known(transaction, round):
+def _number(transaction: Transaction, round: str) -> tuple[int, State]:
+    found = _find(transaction, round)
+    if found is None:
         raise NotFound("There is no such round.")
-    [(number, state)] = transaction.fetch("SELECT number, state FROM rounds WHERE round = ?", (round,))
-    return number, state
+    return found
+
+
+def _in_state(transaction: Transaction, state: State) -> list[str]:
+    rows = transaction.fetch("SELECT round FROM rounds WHERE state = ? ORDER BY number", (state,))
+    return [round for (round,) in rows]
+
+
+def _set_state(transaction: Transaction, number: int, state: State) -> None:
+    transaction.execute("UPDATE rounds SET state = ? WHERE number = ?", (state, number))
 
 
 def _progress(transaction: Transaction, round: str) -> Progress:
-    if not _known(transaction, round):
-        raise NotFound("There is no such round.")
-    [row] = transaction.fetch(f"SELECT {_PROGRESS} FROM rounds WHERE round = ?", (round,))  # noqa: S608
-    number, state, opened, deadline, target, closed, asked, contacted, completed = row
-    if state == "open":
-        [sums] = transaction.fetch(
-            "SELECT COALESCE(SUM(asked), 0), COALESCE(SUM(contacted), 0), COALESCE(SUM(completed), 0) "
-            "FROM counts WHERE number = ?",
-            (number,),
-        )
-        asked, contacted, completed = map(int, sums)
-    return Progress(round, state, asked, contacted, completed, opened, deadline, target, closed)
+    number, state = _number(transaction, round)
+    [row] = transaction.fetch(f"SELECT {_PROGRESS} FROM rounds WHERE number = ?", (number,))  # noqa: S608
+    progress = Progress(*row)
+    if state != State.OPEN:
+        return progress
+    [sums] = transaction.fetch(
+        "SELECT COALESCE(SUM(asked), 0), COALESCE(SUM(contacted), 0), COALESCE(SUM(completed), 0) "
+        "FROM counts WHERE number = ?",
+        (number,),
+    )
+    asked, contacted, completed = map(int, sums)
+    return replace(progress, asked=asked, contacted=contacted, completed=completed)
 
 
 def _close(transaction: Transaction, round: str, now: float) -> Progress:
     """Close a round if it is open, with the store's lock held alone."""
     progress = _progress(transaction, round)
-    if progress.state == "open":
-        transaction.execute(
-            "UPDATE rounds SET state = 'closed', closed = ?, asked = ?, contacted = ?, completed = ? WHERE round = ?",
-            (now, progress.asked, progress.contacted, progress.completed, round),
-        )
-        progress = _progress(transaction, round)
-    return progress
+    if progress.state != State.OPEN:
+        return progress
+    transaction.execute(
+        "UPDATE rounds SET state = ?, closed = ?, asked = ?, contacted = ?, completed = ? WHERE round = ?",
+        (State.CLOSED, now, *progress.numbers.values(), round),
+    )
+    return _progress(transaction, round)

@@ -14,13 +14,12 @@ from thresher.mechanism.release_table import NUMBERS
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Rates
 from thresher.protocol import sealing
+from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.protocol.messages import (
     LARGEST_BUCKET,
     LARGEST_CONFIGURATION,
     Guarantees,
-    QueryRequest,
     RoundConfiguration,
-    RoundSettings,
     canonical,
     decode,
 )

@@ -1,7 +1,7 @@
-"""What speaks against asking a query, from public numbers, before anything is charged.
+"""Reasons not to ask a query, which are known before anything is charged.
 
-Nothing here depends on what any device holds: how many devices were active, the policy and the attributes that the
-operator states, and the ledger.
+They follow from public numbers: how many devices were active, the policy and the attributes that the operator states,
+and the ledger. Nothing here depends on what any device holds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from thresher.device.policy import Policy
 from thresher.ledger import Entry
-from thresher.protocol.messages import Caution
+from thresher.protocol.analyst_messages import Caution
 from thresher.roles.coordinator.admission import Admitted
 
 _SURE, _LIKELY = 0.95, 0.5
@@ -27,7 +27,7 @@ class Public:
     policy: Policy
     """What devices agree to, as the operator states it; `attributes` are those that devices hold."""
     recent: tuple[tuple[float, float], ...] = ()
-    """Epsilon and delta of each query that was charged within the policy's period."""
+    """Epsilon and delta of each query that was charged in the policy's last period."""
     come_back: float = 0.0
     """After how many seconds devices are told to come again; 0 where that is not known."""
 
@@ -40,7 +40,7 @@ class Public:
 
 
 def cautions(admitted: Admitted, public: Public) -> list[Caution]:
-    """Why this query would be charged for nothing; an empty list where nothing speaks against it."""
+    """Why this query would probably be charged for nothing; an empty list if there is no reason."""
     found = [
         _few_devices(admitted, public),
         _short_round(admitted, public),
@@ -105,7 +105,7 @@ def _refused(admitted: Admitted, public: Public) -> Caution | None:
             code="policy",
             text=f"Devices will not answer: under the policy that the operator states for them, {objection}.",
         )
-    if not policy.affords([policy.cost_of(guarantees), *public.recent]):
+    if not policy.affords([policy.cost(guarantees), *public.recent]):
         return Caution(
             code="device-budget",
             text=f"Devices that answered the queries of the last {policy.period_days:g} days will not answer this one: "

@@ -4,12 +4,13 @@
        │                    ├──cancel──▶ cancelled
        └──no budget──▶ refused  └──cannot go on──▶ failed
 
-Everything is in the store; `step` looks at it and does what comes next. A crash between any two lines is met by the
-next `step`, because each thing it does may be done again (docs/protocol.md, sections 2, 3 and 7).
+The store holds everything. `step` reads it and does what comes next. After a crash anywhere the next `step` goes on,
+because each thing that it does may be done again (docs/protocol.md, sections 2, 3 and 7).
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import secrets
 import threading
@@ -31,18 +32,16 @@ from thresher.errors import (
 )
 from thresher.ledger import Ledger, charge_plan
 from thresher.privacy.units import DEVICE
-from thresher.protocol.messages import (
+from thresher.protocol.analyst_messages import (
     FleetView,
-    GuaranteesStated,
     LedgerView,
     PlanPreview,
     QueryRequest,
-    QueryState,
     QueryStatus,
     RoundSettings,
-    canonical,
-    check_name,
 )
+from thresher.protocol.messages import GuaranteesStated, canonical, check_name
+from thresher.protocol.states import ACTIVE_QUERY, STOPPED_QUERY, QueryState
 from thresher.roles.computing import Compute, here
 from thresher.roles.coordinator import previews, views
 from thresher.roles.coordinator.admission import DEFAULTS, Admitted, admit, filled
@@ -55,15 +54,12 @@ from thresher.verbs.drivers import Done
 
 _log = logging.getLogger("thresher.coordinator")
 
-_RECEIVED: tuple[QueryState, ...] = ("received",)
-_RUNNING: tuple[QueryState, ...] = ("running",)
-_OPEN = _RECEIVED + _RUNNING
 _TRIES = 5
-"""How often in a row a query may fail for another reason than a role that is down, before it is given up."""
+"""A query fails for good after this many errors in a row. A role that is down is no error."""
 _REFUSED = 100
-"""Refused queries that are kept, the newest: nothing was charged for them, and anybody can ask for more."""
-_REMEMBERED = 64
-"""Answers that are kept at hand."""
+"""How many refused queries are kept. They cost nothing, so that without a limit they could fill the store."""
+_ANSWERS = 64
+"""Answers that are kept in memory."""
 
 
 def _new_id() -> str:
@@ -71,7 +67,7 @@ def _new_id() -> str:
 
 
 def _check_ledger(ledger: Ledger, store: CoordinatorStore) -> None:
-    """Refuse a ledger that lacks what queries were charged, however they ended."""
+    """Refuse a ledger that lacks the charge of a query, however the query ended."""
     if not store.charged_ids() <= ledger.references():
         raise Conflict(
             "The ledger does not hold what this store's queries were charged.",
@@ -89,10 +85,9 @@ def _found(query: StoredQuery | None) -> StoredQuery:
 class Coordinator:
     """The role as a plain class on any clock.
 
-    Guarantee: a query's whole total is on the ledger before its first round is planned, once, and stays there; a ledger
-    that lacks what the store's queries were charged is refused. A release is stored before the next round is planned,
-    and never replaced. Methods may be called from any thread; one `step` runs at a time, and no other method waits for
-    it.
+    Guarantee: a query's whole total is charged once, before its first round is planned, and stays charged; a ledger
+    that lacks a charge of the store's queries is refused. A release is stored before the next round is planned, and
+    never replaced. Methods may be called from any thread. One `step` runs at a time; no other method waits for it.
     """
 
     def __init__(
@@ -122,27 +117,26 @@ class Coordinator:
         self._aggregator = aggregator
         self._defaults = filled(defaults, DEFAULTS)
         self.policy = policy or Policy()
-        """What devices agree to, as the operator states it: those with another policy may do otherwise."""
+        """What devices agree to, as the operator states it. A device may have another policy."""
         self._most_open = most_open
         self._new_id = new_id
         self._compute = compute
         self._runner = RoundRunner(store, clock, collector, aggregator, fleet)
         self._fleet = check_name("fleet", fleet)
-        # Held while a query is taken and charged, so that no charge slips between the look and the entry.
+        # Held while a query is stored and charged, so that no other charge comes between the check and the entry.
         self._charging = threading.RLock()
         self._stepping = threading.Lock()
-        self._to_drop: set[str] = set()  # stopped queries that may have a round left
+        self._to_forget: set[str] = set()  # stopped queries that may have reports left
         self._looked = False  # whether those from before the start are among them
         self._failures: dict[str, int] = {}
-        self._answers: dict[str, Any] = {}
-        self._answering = threading.Lock()
+        self._replayed = functools.lru_cache(maxsize=_ANSWERS)(self._replay)
 
     # What an analyst may do.
 
     def preview(self, request: QueryRequest | bytes, come_back: float = 0.0) -> PlanPreview:
-        """What a query would do, and what speaks against it; charges nothing. A request in bytes is read first.
+        """What a query would do, and reasons not to ask it; charges nothing. A request in bytes is decoded first.
 
-        `come_back` is after how many seconds devices are told to come again, where that is known.
+        `come_back` is the number of seconds between two visits of a device; 0 if it is not known.
         """
         budget = previews.budget_of(self._ledger)
         public = Public.of(
@@ -152,45 +146,45 @@ class Coordinator:
             now=self._clock.now(),
             come_back=come_back,
         )
-        preview: PlanPreview = self._compute(previews.previewed, request, self._defaults, budget, public)
+        preview: PlanPreview = self._compute(previews.preview, request, self._defaults, budget, public)
         return preview
 
     def submit(self, request: QueryRequest | bytes, by: str) -> QueryStatus:
-        """Take a query, charge it, and start it; where it stands. A request in bytes, as it was sent, is read first.
+        """Store a query, charge it, and start it; returns its status. A request in bytes is decoded first.
 
-        Guarantee: idempotent by `by` and the request's name. Nothing is stored for a request that is refused by a
-        check, and nothing is charged for one that does not fit the budget: it is stored as refused, for a while.
+        Guarantee: idempotent by `by` and the request's name. A request that fails a check is not stored. A query that
+        does not fit the budget is not charged; it is stored as refused, for a while.
         Edge cases: another request under a name that is taken is a `Conflict`.
         """
         admitted: Admitted = self._compute(admit, request, self._defaults)
         with self._charging:
             stored = self._store.named(by, admitted.name)
             if stored is None:
-                # Another coordinator may have taken up this store since the start.
+                # Another coordinator may have used this store since the start.
                 _check_ledger(self._ledger, self._store)
                 self._check_room()
                 stored = self._create(admitted, by)
             if not views.same_request(stored, admitted.request_hash):
                 raise Conflict("Another query is stored under this name.", hint="Choose another name.")
-            if stored.state == "refused":
+            if stored.state == QueryState.REFUSED:
                 raise BudgetExceeded(stored.problem or "The budget was exceeded.", hint="Nothing was charged.")
             self._charge(stored)
         return self.standing(stored.id)
 
     def cancel(self, query: str, by: str) -> QueryStatus:
-        """Stop a query and delete its open round's reports unread; nothing is refunded.
+        """Stop a query and forget its open round's reports unread; nothing is refunded.
 
-        Edge cases: a query that has ended stays as it is. `by` is whoever cancels, not necessarily who asked.
+        Edge cases: a query that has ended stays as it is. `by` is who cancels, not necessarily who asked.
         """
         _found(self._store.outline(query))
         with self._charging:  # not between a charge and the mark that it was made
-            stopped = self._store.set_state(query, "cancelled", expected=_OPEN, ended=self._clock.now())
+            stopped = self._end(query, QueryState.CANCELLED)
         if stopped:
-            self._to_drop.add(query)
+            self._to_forget.add(query)
             # A step that is at work finishes it; otherwise it is done here and now.
             if self._stepping.acquire(blocking=False):
                 try:
-                    self._drop_rounds()
+                    self._forget_stopped()
                 finally:
                     self._stepping.release()
         return self.standing(query)
@@ -200,7 +194,7 @@ class Coordinator:
         return views.status(self._find(query), self._store.shown_rounds(query), self._runner.live)
 
     def status_json(self, query: str) -> bytes:
-        """The same as it is sent. A long query is not decoded, only copied."""
+        """The status as JSON, as it is sent. A long query is copied without being decoded."""
         return views.written(self.standing(query), self._find(query))
 
     def standing(self, query: str) -> QueryStatus:
@@ -220,25 +214,20 @@ class Coordinator:
     def answer(self, query: str) -> Any:
         """The answer of a query that is done, replayed from its stored releases."""
         stored = _found(self._store.outline(query))
-        if stored.state in _OPEN:
+        if stored.state in ACTIVE_QUERY:
             raise Conflict("This query is not done yet.", hint="Wait for its last round.")
-        if stored.state != "done":
+        if stored.state != QueryState.DONE:
             raise QueryEnded(f"This query ended without an answer: it is {stored.state}.")
-        known = self._answers.get(query)
-        if known is None:
-            try:
-                at = self._runner.standing(self._find(query))
-            except CannotGoOn:
-                at = None
-            if not isinstance(at, Done):
-                raise VerificationFailed("The stored releases do not give this query's answer.")
-            answer = at.answer
-            with self._answering:
-                while len(self._answers) >= _REMEMBERED:
-                    del self._answers[next(iter(self._answers))]
-                self._answers[query] = answer
-            return answer
-        return known
+        return self._replayed(query)
+
+    def _replay(self, query: str) -> Any:
+        try:
+            at = self._runner.standing(self._find(query))
+        except CannotGoOn:
+            at = None
+        if not isinstance(at, Done):
+            raise VerificationFailed("The stored releases do not give this query's answer.")
+        return at.answer
 
     def ledger_view(self) -> LedgerView:
         """The budget and every charge."""
@@ -251,7 +240,7 @@ class Coordinator:
     def keys_in_use(self) -> set[str]:
         """The keys that rounds without a release are sealed to; others may be retired.
 
-        Edge cases: a round whose configuration cannot be read keeps no key: nobody could release it.
+        Edge cases: a round whose configuration cannot be read needs no key, since nobody can release it.
         """
         keys = set()
         for round in self._store.unfinished_rounds():
@@ -269,22 +258,22 @@ class Coordinator:
         """
         with self._stepping:
             try:
-                waits = [self._guarded(query) for query in self._store.queries(_OPEN)]
-                waits.append(self._drop_rounds())
+                waits = [self._guarded(query) for query in self._store.queries(ACTIVE_QUERY)]
+                waits.append(self._forget_stopped())
             except UNAVAILABLE:
                 return RETRY_SECONDS
         return min((wait for wait in waits if wait is not None), default=None)
 
     def _guarded(self, query: StoredQuery) -> float | None:
-        """One query's part of a step; whatever goes wrong in it stays with it."""
+        """One query's part of a step. Its errors do not stop the other queries."""
         try:
-            wait = self._take_up(query) if query.state == "received" else self._advance(query)
+            wait = self._take_up(query) if query.state == QueryState.RECEIVED else self._advance(query)
         except UNAVAILABLE:
             return RETRY_SECONDS
         except CannotGoOn as error:
             return self._fail(query.id, error.code)
         except Exception as error:
-            # Only the kind of error is kept: a message could hold more.
+            # Only the class of the error is logged, since its message could quote a value.
             _log.warning("query %s did not go on: %s", query.id, type(error).__name__)
             self._failures[query.id] = self._failures.get(query.id, 0) + 1
             if self._failures[query.id] < _TRIES:
@@ -294,19 +283,21 @@ class Coordinator:
         return wait
 
     def _fail(self, query: str, code: str) -> float | None:
-        self._store.set_state(
-            query, "failed", expected=_OPEN, ended=self._clock.now(), problem=f"The query could not go on ({code})."
-        )
+        self._end(query, QueryState.FAILED, f"The query could not go on ({code}).")
         self._failures.pop(query, None)
-        self._to_drop.add(query)
+        self._to_forget.add(query)
         return None
 
+    def _end(self, query: str, state: QueryState, problem: str | None = None) -> bool:
+        """Give a query its last state, unless it has ended already; whether it had not."""
+        return self._store.set_state(query, state, expected=ACTIVE_QUERY, ended=self._clock.now(), problem=problem)
+
     def _take_up(self, query: StoredQuery) -> float | None:
-        """Charge a query that was stored and not charged, or not marked as charged, before a crash."""
+        """Charge a query that a crash left stored and not charged, or charged and not marked so."""
         with self._charging:
             try:
                 whole = self._find(query.id)
-                views.query_of(whole)  # what cannot be read is not charged
+                views.query_of(whole)  # a query that cannot be read is not charged
                 self._charge(whole)
             except (InvalidFormat, InvalidSetting):
                 raise CannotGoOn("unreadable") from None
@@ -317,30 +308,30 @@ class Coordinator:
     def _advance(self, query: StoredQuery) -> float | None:
         wait = self._runner.advance(query)
         if wait is None:
-            self._store.set_state(query.id, "done", expected=_RUNNING, ended=self._clock.now())
+            self._end(query.id, QueryState.DONE)
         return wait
 
-    def _drop_rounds(self) -> float | None:
-        """Delete what stopped queries have left behind; after a start, look at all of them once."""
+    def _forget_stopped(self) -> float | None:
+        """Forget the reports of stopped queries; the first call after a start looks at all stopped queries."""
         if not self._looked:
-            self._to_drop |= {query.id for query in self._store.queries(("cancelled", "failed"))}
+            self._to_forget |= {query.id for query in self._store.queries(STOPPED_QUERY)}
             self._looked = True
         wait = None
-        for query in tuple(self._to_drop):
+        for query in tuple(self._to_forget):
             try:
-                self._runner.drop(query)
+                self._runner.forget(query)
             except Exception as error:  # nobody waits for it, so it is tried until it is done
                 _log.warning("what query %s left cannot be deleted yet: %s", query, type(error).__name__)
                 wait = RETRY_SECONDS
             else:
-                self._to_drop.discard(query)
+                self._to_forget.discard(query)
         return wait
 
     def _find(self, query: str) -> StoredQuery:
         return _found(self._store.query(query))
 
     def _check_room(self) -> None:
-        open_now = self._store.count(_OPEN)
+        open_now = self._store.count(ACTIVE_QUERY)
         if open_now >= self._most_open:
             raise Conflict(
                 f"{open_now} queries are running, which is as many as this server takes.",
@@ -359,18 +350,18 @@ class Coordinator:
                 query=canonical(admitted.query.to_dict()).decode(),
                 settings=canonical(admitted.settings).decode(),
                 prepared=canonical(fixed).decode(),
-                state="received",
+                state=QueryState.RECEIVED,
                 created=self._clock.now(),
             )
         )
         return stored
 
     def _charge(self, query: StoredQuery) -> None:
-        """Charge a query, whole or in short, under its id unless it is charged already, and start it.
+        """Charge a query, whole or in short, under its id and start it, unless that was done already.
 
         Guarantee: after a crash anywhere in here, calling it again charges nothing twice.
         """
-        if query.state != "received":
+        if query.state != QueryState.RECEIVED:
             return
         try:
             plan = views.plan_of(query)
@@ -379,7 +370,7 @@ class Coordinator:
         try:
             charge_plan(self._ledger, plan, query.what, DEVICE, reference=query.id)
         except BudgetExceeded as error:
-            self._store.refuse(query.id, ended=self._clock.now(), problem=error.message)
-            self._store.forget_refused(_REFUSED)
+            self._end(query.id, QueryState.REFUSED, error.message)
+            self._store.delete_refused(_REFUSED)
             raise
-        self._store.set_state(query.id, "running", expected=_RECEIVED)
+        self._store.set_state(query.id, QueryState.RUNNING, expected=[QueryState.RECEIVED])

@@ -1,4 +1,4 @@
-"""A fleet's ledger made again from the coordinator's store, which keeps the plan of every query that was charged."""
+"""A lost ledger is rebuilt from the coordinator's store, which keeps the plan of every query that was charged."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.ledger import Ledger
 from thresher.privacy.plans import Plan
 from thresher.privacy.units import DEVICE
+from thresher.protocol.states import QueryState
 from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
 
 COMMAND = "thresher ledger rebuild"
 
-_NOT_CHARGED = ("received", "refused")
+_NOT_CHARGED = (QueryState.RECEIVED, QueryState.REFUSED)
 """A refused query was not charged. One that was only received is charged when it is taken up, if it is not yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """How many charges were missing and are entered now, how many were there, and how many the store has forgotten."""
+    """How many charges were missing and are entered now, and how many were there already."""
 
     entered: int
     present: int
@@ -29,25 +30,21 @@ class Rebuilt:
 
 
 def rebuild(store: CoordinatorStore, ledger: Ledger) -> Rebuilt:
-    """Enter every charge that the store's queries may have been made and that the ledger lacks.
+    """Enter every charge of the store's queries that the ledger lacks.
 
-    Each query is charged its whole plan under its own reference, whatever came of it and whether or not the sum fits
-    the budget: what is spent may then exceed it, and nothing more is accepted.
+    Each query is charged its whole plan under its own reference, whatever became of it. The sum may exceed the budget;
+    the ledger then accepts nothing more. Charges for queries that the store does not have, because it was restored from
+    a backup, stay in the ledger.
 
-    What else is in the ledger was spent on queries that the store has forgotten, since it was restored from a backup,
-    and stays spent.
-
-    Guarantee: nothing is removed. Doing it again, also after a crash, enters only what is missing.
+    Guarantee: nothing is removed. A second call, also after a crash, enters only what is missing.
     Raises: `InvalidFormat` if a query's plan can be read neither from the query nor from its rounds. Nothing is entered
     then.
     """
     queries = {query.id: query for query in store.queries()}
     charged = store.charged_ids() | {query.id for query in queries.values() if query.state not in _NOT_CHARGED}
     forgotten = ledger.references() - queries.keys() - charged
-    order = {id: number for number, id in enumerate(queries)}
-    plans = {
-        id: _plan(store, id, queries.get(id)) for id in sorted(charged, key=lambda id: (order.get(id, len(order)), id))
-    }
+    ordered = [*(id for id in queries if id in charged), *sorted(charged - queries.keys())]
+    plans = {id: _plan(store, id, queries.get(id)) for id in ordered}
     entered = 0
     for id, plan in plans.items():
         query = queries.get(id)

@@ -1,4 +1,4 @@
-"""A query in short: what lists and progress show of it, however many values it names."""
+"""A query in short: without its long lists of values, for lists of queries and for progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 LONGEST = 4096
-"""Characters of a query that is short as it is."""
+"""A query of at most this many characters is kept as it is."""
 _LONG = ("domain", "edges", "probabilities")
 
 
@@ -26,7 +26,7 @@ def outlined(query: str) -> str:
 
 
 def columns(query: dict[str, Any]) -> list[str]:
-    """The attributes that a query asks for, whether it is whole or in short; none where they cannot be read."""
+    """The attributes that a query asks for, whole or in short; an empty list if they cannot be read."""
     found = query["column"] if "column" in query else _named(query.get("question"))
     return [name for name in (found if isinstance(found, list) else [found]) if isinstance(name, str)]
 

@@ -1,10 +1,10 @@
-"""What a query would cost, guarantee and see, before anything is charged."""
+"""The preview of a query: what it would cost, guarantee and show, before anything is charged."""
 
 from __future__ import annotations
 
 from thresher.ledger import Ledger
 from thresher.privacy.budget import Budget, Charge
-from thresher.protocol.messages import PlanPreview, QueryRequest, RoundSettings
+from thresher.protocol.analyst_messages import PlanPreview, QueryRequest, RoundSettings
 from thresher.roles.coordinator.admission import Admitted, admit
 from thresher.roles.coordinator.cautions import Public, cautions
 
@@ -12,18 +12,14 @@ _SIZES = (100, 300, 1_000, 3_000, 10_000, 100_000, 1_000_000)
 
 
 def budget_of(ledger: Ledger) -> Budget:
-    """What a ledger holds, as a value that can be sent to another process."""
+    """A ledger's budget and charges, as a value that can be sent to another process."""
     charges = tuple(Charge(entry.epsilon, entry.delta) for entry in ledger.history())
     return Budget(ledger.epsilon, ledger.delta, charges)
 
 
-def previewed(request: QueryRequest | bytes, defaults: RoundSettings, budget: Budget, public: Public) -> PlanPreview:
-    """The preview of a request, checked first."""
-    return preview(admit(request, defaults), budget, public)
-
-
-def preview(admitted: Admitted, budget: Budget, public: Public) -> PlanPreview:
-    """The preview of a query that was admitted, in a fleet of which this is known."""
+def preview(request: QueryRequest | bytes, defaults: RoundSettings, budget: Budget, public: Public) -> PlanPreview:
+    """The preview of a request, which is checked first, in a fleet of which this is known."""
+    admitted = admit(request, defaults)
     plan, query = admitted.plan, admitted.query
     contact_rate = admitted.settings.contact_rate or 1.0
     return PlanPreview(

@@ -1,6 +1,6 @@
-"""One query's rounds, moved on from whatever the store says: planned, open, closed, forwarded, released.
+"""Runs the rounds of a query through their states (`RoundState`), from the state that the store holds.
 
-Every move ends with a write to the store; what comes before it may be done again (docs/protocol.md, section 2).
+Every step ends with a write to the store. What comes before the write may be done again (docs/protocol.md, section 2).
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from thresher.errors import (
     VerificationFailed,
 )
 from thresher.mechanism.release import Release
-from thresher.mechanism.response import Response
+from thresher.mechanism.response import Response, RoundNumbers
 from thresher.protocol.messages import LARGEST_CONFIGURATION, RoundConfiguration, canonical, decode
+from thresher.protocol.states import ENDED_ROUND, QueryState, RoundState
 from thresher.questions import Question
 from thresher.roles.coordinator import views
 from thresher.roles.coordinator.admission import rates_of
-from thresher.roles.ports import AggregatorPort, CollectorPort, ProgressPort
+from thresher.roles.ports import AggregatorPort, CollectorPort
 from thresher.verbs.drivers import Done, Next, step
 
 if TYPE_CHECKING:
     from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery, StoredRound
 
 UNAVAILABLE = (StoreUnavailable, ServerUnavailable, LedgerUnavailable, Unauthorised)
-"""What passes: a role that is down, or whose peers' keys an operator has still to put right."""
+"""Errors that pass: a role is down, or an operator has still to correct the keys between roles."""
 RETRY_SECONDS = 1.0
 POLL_SECONDS = 1.0
 
 
 class CannotGoOn(Exception):
-    """A query that would fail again however often it is tried; `code` says why, without any value."""
+    """Trying again would not help this query; `code` says why, without any value."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -48,7 +49,7 @@ class CannotGoOn(Exception):
 
 
 class RoundRunner:
-    """Moves rounds on. `live` has the latest numbers of open rounds, which are not worth a write each."""
+    """Runs rounds. `live` has the newest numbers of open rounds, which the store gets only when they are final."""
 
     def __init__(
         self, store: CoordinatorStore, clock: Clock, collector: CollectorPort, aggregator: AggregatorPort, fleet: str
@@ -58,7 +59,7 @@ class RoundRunner:
         self._collector = collector
         self._aggregator = aggregator
         self._fleet = fleet
-        self.live: dict[str, ProgressPort] = {}
+        self.live: dict[str, RoundNumbers] = {}
 
     def advance(self, query: StoredQuery) -> float | None:
         """Move a running query on until it has to wait; for how many seconds, or None once its last release is there.
@@ -68,7 +69,7 @@ class RoundRunner:
         """
         while self._running(query):
             rounds = self._store.shown_rounds(query.id)
-            current = next((round for round in rounds if round.state != "released"), None)
+            current = next((round for round in rounds if round.state != RoundState.RELEASED), None)
             if current is not None:
                 wait = self._move(query, current)
                 if wait is not None:
@@ -107,22 +108,22 @@ class RoundRunner:
             raise CannotGoOn("round-lost")
         return self.configuration(stored)
 
-    def drop(self, query: str) -> None:
-        """End what a stopped query has open, and delete its reports unread."""
+    def forget(self, query: str) -> None:
+        """End the open round of a stopped query, and have its reports forgotten unread."""
         for round in self._store.shown_rounds(query):
-            if round.state in ("released", "dropped"):
+            if round.state in ENDED_ROUND:
                 continue
-            numbers: dict[str, int] = {}
+            numbers: RoundNumbers | None = None
             with suppress(NotFound):  # it was never opened, or has been forgotten before a crash
-                numbers = _numbers(self._collector.close(round.round))
+                numbers = self._collector.close(round.round)
             self._collector.forget(round.round)
             self._aggregator.forget(round.round)
-            self._store.set_round_state(round.round, "dropped", **numbers)
+            self._store.set_round_state(round.round, RoundState.DROPPED, numbers=numbers)
             self.live.pop(round.round, None)
 
     def _running(self, query: StoredQuery) -> bool:
         stored = self._store.outline(query.id)
-        return stored is not None and stored.state == "running"
+        return stored is not None and stored.state == QueryState.RUNNING
 
     def _plan(self, query: StoredQuery, index: int, question: Question) -> None:
         """Fix the next round's configuration."""
@@ -156,15 +157,15 @@ class RoundRunner:
 
     def _move(self, query: StoredQuery, round: StoredRound) -> float | None:
         """One move; seconds to wait where there is none to make yet."""
-        if round.state == "planned":
+        if round.state == RoundState.PLANNED:
             self._collector.open(self._configuration_of(round.round), round.target)
-            self._store.set_round_state(round.round, "open", opened=self._clock.now())
-        elif round.state == "open":
+            self._store.set_round_state(round.round, RoundState.OPEN, opened=self._clock.now())
+        elif round.state == RoundState.OPEN:
             return self._watch(round)
-        elif round.state == "closed":
+        elif round.state == RoundState.CLOSED:
             batches = self._collector.forward(round.round)
-            self._store.set_round_state(round.round, "forwarded", batches=batches)
-        elif round.state == "forwarded":
+            self._store.set_round_state(round.round, RoundState.FORWARDED, batches=batches)
+        elif round.state == RoundState.FORWARDED:
             self._release(query, round)
         else:
             raise CannotGoOn("round-dropped")
@@ -172,24 +173,23 @@ class RoundRunner:
 
     def _watch(self, round: StoredRound) -> float | None:
         """Close an open round that is due: at its deadline, or when enough devices have completed it."""
-        progress = self._collector.progress(round.round)
-        self.live[round.round] = progress
+        numbers = self.live[round.round] = self._collector.progress(round.round)
         left = round.deadline - self._clock.now()
-        if left > 0 and (round.target is None or progress.completed < round.target):
+        if left > 0 and (round.target is None or numbers.completed < round.target):
             return min(left, POLL_SECONDS)
-        numbers = _numbers(self._collector.close(round.round))
-        self._store.set_round_state(round.round, "closed", closed=self._clock.now(), **numbers)
+        numbers = self._collector.close(round.round)
+        self._store.set_round_state(round.round, RoundState.CLOSED, closed=self._clock.now(), numbers=numbers)
         self.live.pop(round.round, None)
         return None
 
     def _release(self, query: StoredQuery, round: StoredRound) -> None:
-        """Fetch the release, have the reports forgotten, and store it.
+        """Fetch the release, have the reports forgotten, and store the release.
 
-        The aggregator keeps the release it drew, so whatever comes between can be done again. Forgetting comes before
-        storing: a round that is marked as released has no reports left anywhere.
+        The aggregator keeps the release that it drew, so that all of this can be done again. Reports are forgotten
+        before the release is stored: a round that is marked as released has no reports left anywhere.
         """
         configuration = self._configuration_of(round.round)
-        response = Response(round.asked, round.contacted, round.completed, configuration.rates)
+        response = Response.of(round, configuration.rates)
         text = self._aggregator.release(configuration, round.batches or 0, response)
         release = Release.from_json(text)
         if release.plan != configuration.planned or release.columns != configuration.asked.columns:
@@ -201,9 +201,5 @@ class RoundRunner:
 
 
 def _question(round: StoredRound) -> Any:
-    """What a round asked; of a configuration that another version wrote, this can still be read."""
+    """A round's question, read without the rest of the configuration, which another version may have written."""
     return json.loads(round.configuration)["question"]
-
-
-def _numbers(progress: ProgressPort) -> dict[str, int]:
-    return {"asked": progress.asked, "contacted": progress.contacted, "completed": progress.completed}

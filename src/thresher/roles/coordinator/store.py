@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 from thresher.errors import NotFound
-from thresher.protocol.messages import QueryState, RoundState
+from thresher.mechanism.response import RoundNumbers
+from thresher.protocol.states import ENDED_ROUND, QueryState, RoundState
 from thresher.roles.coordinator.outlines import LONGEST, outlined
-from thresher.roles.database.database import Row, Store, Transaction, is_name, open_database
+from thresher.roles.database.database import Row, Store, Transaction, Value, is_name, open_database
 
 _QUERY = "id, asked_by, name, verb, what, query, settings, prepared, state, created, ended, problem"
 _WHOLE_QUERY = _QUERY.replace(
     " query,", " COALESCE((SELECT body.query FROM query_bodies body WHERE body.id = queries.id), query),"
 )
 _ROUND = (
-    "round, query, position, configuration, state, deadline, target, asked, contacted, completed, batches, planned, "
-    "opened, closed, released"
+    "asked, contacted, completed, round, query, position, state, deadline, target, batches, planned, opened, closed, "
+    "released"
 )
-_SHOWN_ROUND = _ROUND.replace("configuration, ", "")
+_WHOLE_ROUND = f"{_ROUND}, configuration"
 _TOKEN = "id, kind, name, created, expires, revoked"  # noqa: S105
 
 
@@ -27,7 +28,7 @@ _TOKEN = "id, kind, name, created, expires, revoked"  # noqa: S105
 class StoredQuery:
     """A query as it was asked, and where it stands. `query`, `settings` and `prepared` are JSON.
 
-    `query` is whole in what `CoordinatorStore.query` returns. Everywhere else it is in short (`outlines.outlined`).
+    `CoordinatorStore.query` returns it with the whole `query`; all other methods return it in short (`outlined`).
     """
 
     id: str
@@ -46,24 +47,21 @@ class StoredQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRound:
+class StoredRound(RoundNumbers):
     """A round of a query, without its release. Where only its numbers were asked for, `configuration` is empty."""
 
     round: str
     query: str
     index: int
-    configuration: bytes
     state: RoundState
     deadline: float
     target: int | None
-    asked: int
-    contacted: int
-    completed: int
     batches: int | None
     planned: float
     opened: float | None
     closed: float | None
     released: float | None
+    configuration: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,7 @@ class StoredToken:
 
 
 class CoordinatorStore(Store):
-    """Everything is written once and first wins, but states, which move on.
+    """Queries, rounds, releases and tokens. Everything but states is written once: the first write counts.
 
     Guarantee: each method is one transaction, durable when it returns.
     """
@@ -100,11 +98,10 @@ class CoordinatorStore(Store):
         return store
 
     def _shorten(self) -> None:
-        """Put what an earlier version stored of long queries where lists do not read it."""
-        with self._database.transaction(write=False) as transaction:
-            long = transaction.fetch(
-                "SELECT id FROM queries WHERE length(query) > ? AND id NOT IN (SELECT id FROM query_bodies)", (LONGEST,)
-            )
+        """Move the long queries that an earlier version stored to the table that lists do not read."""
+        long = self._fetch(
+            "SELECT id FROM queries WHERE length(query) > ? AND id NOT IN (SELECT id FROM query_bodies)", LONGEST
+        )
         for (id,) in long:
             with self._database.transaction() as transaction:
                 [(query,)] = transaction.fetch("SELECT query FROM queries WHERE id = ?", (id,))
@@ -112,17 +109,15 @@ class CoordinatorStore(Store):
                 transaction.execute("UPDATE queries SET query = ? WHERE id = ?", (outlined(query), id))
 
     def create_query(self, query: StoredQuery) -> tuple[StoredQuery, bool]:
-        """Keep a query; the one that is kept under its caller and name, which is the first, and whether it is new."""
+        """Store a query unless its caller has one of its name; returns the stored query and whether it is new."""
         short = outlined(query.query)
+        values = astuple(replace(query, query=short))
         with self._database.transaction() as transaction:
             new = transaction.execute(
-                f"INSERT INTO queries ({_QUERY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
+                f"INSERT INTO queries ({_QUERY}) VALUES ({_marks(values)}) "  # noqa: S608
                 "ON CONFLICT (asked_by, name) DO NOTHING",
-                (
-                    query.id, query.by, query.name, query.verb, query.what, short, query.settings,
-                    query.prepared, query.state, query.created, query.ended, query.problem,
-                ),
-            )  # fmt: skip
+                values,
+            )
             if new and short != query.query:
                 _put_body(transaction, query.id, query.query)
             [row] = transaction.fetch(
@@ -133,45 +128,34 @@ class CoordinatorStore(Store):
 
     def query(self, id: str) -> StoredQuery | None:
         """A query by its id, whole."""
-        rows = self._fetch(f"SELECT {_WHOLE_QUERY} FROM queries WHERE id = ?", id)  # noqa: S608
-        return StoredQuery(*rows[0]) if rows else None
+        return self._query(_WHOLE_QUERY, id)
 
     def outline(self, id: str) -> StoredQuery | None:
         """A query by its id, in short."""
-        rows = self._fetch(f"SELECT {_QUERY} FROM queries WHERE id = ?", id)  # noqa: S608
+        return self._query(_QUERY, id)
+
+    def _query(self, columns: str, id: str) -> StoredQuery | None:
+        rows = self._find(f"SELECT {columns} FROM queries WHERE id = ?", id)  # noqa: S608
         return StoredQuery(*rows[0]) if rows else None
 
     def named(self, by: str, name: str) -> StoredQuery | None:
         """The query that a caller asked under a name, in short."""
-        with self._database.transaction(write=False) as transaction:
-            rows = transaction.fetch(
-                f"SELECT {_QUERY} FROM queries WHERE asked_by = ? AND name = ?",  # noqa: S608
-                (by, name),
-            )
+        rows = self._fetch(f"SELECT {_QUERY} FROM queries WHERE asked_by = ? AND name = ?", by, name)  # noqa: S608
         return StoredQuery(*rows[0]) if rows else None
 
     def count(self, states: Collection[QueryState]) -> int:
         """How many queries are in some states."""
-        with self._database.transaction(write=False) as transaction:
-            [(number,)] = transaction.fetch(
-                f"SELECT COUNT(*) FROM queries WHERE state IN ({', '.join('?' * len(states))})",  # noqa: S608
-                tuple(states),
-            )
+        [(number,)] = self._fetch(f"SELECT COUNT(*) FROM queries WHERE state IN ({_marks(states)})", *states)  # noqa: S608
         return int(number)
 
     def asked_by(self) -> dict[str, str]:
         """Who asked each query, by its id."""
-        with self._database.transaction(write=False) as transaction:
-            return dict(transaction.fetch("SELECT id, asked_by FROM queries"))
+        return dict(self._fetch("SELECT id, asked_by FROM queries"))
 
     def queries(self, states: Collection[QueryState] | None = None) -> list[StoredQuery]:
         """All queries in short, oldest first; or those in some states."""
-        wanted = "" if states is None else f"WHERE state IN ({', '.join('?' * len(states))})"
-        with self._database.transaction(write=False) as transaction:
-            rows = transaction.fetch(
-                f"SELECT {_QUERY} FROM queries {wanted} ORDER BY created, id",  # noqa: S608
-                tuple(states or ()),
-            )
+        wanted = "" if states is None else f"WHERE state IN ({_marks(states)})"
+        rows = self._fetch(f"SELECT {_QUERY} FROM queries {wanted} ORDER BY created, id", *(states or ()))  # noqa: S608
         return [StoredQuery(*row) for row in rows]
 
     def charged_ids(self) -> set[str]:
@@ -179,10 +163,11 @@ class CoordinatorStore(Store):
 
         A query has its first round after its charge, so one that was cancelled or failed later is among them.
         """
-        with self._database.transaction(write=False) as transaction:
-            rows = transaction.fetch(
-                "SELECT id FROM queries WHERE state IN ('running', 'done') UNION SELECT query FROM rounds"
-            )
+        rows = self._fetch(
+            "SELECT id FROM queries WHERE state IN (?, ?) UNION SELECT query FROM rounds",
+            QueryState.RUNNING,
+            QueryState.DONE,
+        )
         return {id for (id,) in rows}
 
     def set_state(
@@ -194,38 +179,30 @@ class CoordinatorStore(Store):
         ended: float | None = None,
         problem: str | None = None,
     ) -> bool:
-        """Move a query on, if it is in one of the expected states; whether it was."""
+        """Give a query a state and its end, if it is in one of the expected states; whether it was."""
         with self._database.transaction() as transaction:
-            marks = ", ".join("?" * len(expected))
             changed = transaction.execute(
-                f"UPDATE queries SET state = ?, ended = ?, problem = ? WHERE id = ? AND state IN ({marks})",  # noqa: S608
+                "UPDATE queries SET state = ?, ended = ?, problem = ? "  # noqa: S608
+                f"WHERE id = ? AND state IN ({_marks(expected)})",
                 (state, ended, problem, id, *expected),
             )
+            if changed and state == QueryState.REFUSED:  # nobody will run it, so it stays in short only
+                transaction.execute("DELETE FROM query_bodies WHERE id = ?", (id,))
             return changed == 1
 
-    def refuse(self, id: str, *, ended: float, problem: str) -> None:
-        """Mark a query that was received as refused. Nobody will run it, so that it stays in short only."""
-        with self._database.transaction() as transaction:
-            changed = transaction.execute(
-                "UPDATE queries SET state = 'refused', ended = ?, problem = ? WHERE id = ? AND state = 'received'",
-                (ended, problem, id),
-            )
-            if changed:
-                transaction.execute("DELETE FROM query_bodies WHERE id = ?", (id,))
-
-    def forget_refused(self, keep: int) -> None:
+    def delete_refused(self, keep: int) -> None:
         """Delete refused queries, which have no rounds and no charge, but the `keep` newest."""
         with self._database.transaction() as transaction:
             transaction.execute(
-                "DELETE FROM queries WHERE state = 'refused' AND id NOT IN "
-                "(SELECT id FROM queries WHERE state = 'refused' ORDER BY created DESC, id DESC LIMIT ?)",
-                (keep,),
+                "DELETE FROM queries WHERE state = ? AND id NOT IN "
+                "(SELECT id FROM queries WHERE state = ? ORDER BY created DESC, id DESC LIMIT ?)",
+                (QueryState.REFUSED, QueryState.REFUSED, keep),
             )
 
     def claim(self) -> None:
-        """Keep the store to this process from now on; `StoreUnavailable` while another one has it.
+        """Reserve the store for this process; `StoreUnavailable` while another process has reserved it.
 
-        Edge cases: a claim ends with its process, and with its connection: call it again before relying on it.
+        Edge cases: a claim ends with its process and with its connection. Call it again before relying on it.
         """
         self._database.claim()
 
@@ -240,16 +217,16 @@ class CoordinatorStore(Store):
         target: int | None,
         now: float,
     ) -> StoredRound:
-        """Keep a round's configuration; the round that is kept under this index, which is the first."""
+        """Store a round unless the query has one of this index; returns the stored round."""
         with self._database.transaction() as transaction:
             transaction.execute(
                 "INSERT INTO rounds (round, query, position, configuration, state, deadline, target, asked, contacted, "
-                "completed, planned) VALUES (?, ?, ?, ?, 'planned', ?, ?, 0, 0, 0, ?) "
+                "completed, planned) VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, 0, ?) "
                 "ON CONFLICT (query, position) DO NOTHING",
-                (round, query, index, configuration, deadline, target, now),
+                (round, query, index, configuration, RoundState.PLANNED, deadline, target, now),
             )
             [row] = transaction.fetch(
-                f"SELECT {_ROUND} FROM rounds WHERE query = ? AND position = ?",  # noqa: S608
+                f"SELECT {_WHOLE_ROUND} FROM rounds WHERE query = ? AND position = ?",  # noqa: S608
                 (query, index),
             )
             return StoredRound(*row)
@@ -259,31 +236,30 @@ class CoordinatorStore(Store):
         round: str,
         state: RoundState,
         *,
-        asked: int | None = None,
-        contacted: int | None = None,
-        completed: int | None = None,
+        numbers: RoundNumbers | None = None,
         batches: int | None = None,
         opened: float | None = None,
         closed: float | None = None,
     ) -> None:
-        """Move a round on, and keep what is given; what is None stays as it was.
+        """Set a round's state and what else is given; what is None stays as it was.
 
-        Edge cases: a round that is released or dropped stays so.
+        Edge cases: a round that is released or dropped does not change any more.
         """
+        counted = (None, None, None) if numbers is None else tuple(numbers.numbers.values())
         with self._database.transaction() as transaction:
             transaction.execute(
                 "UPDATE rounds SET state = ?, asked = COALESCE(?, asked), contacted = COALESCE(?, contacted), "
                 "completed = COALESCE(?, completed), batches = COALESCE(?, batches), opened = COALESCE(?, opened), "
-                "closed = COALESCE(?, closed) WHERE round = ? AND state NOT IN ('released', 'dropped')",
-                (state, asked, contacted, completed, batches, opened, closed, round),
+                "closed = COALESCE(?, closed) WHERE round = ? AND state NOT IN (?, ?)",
+                (state, *counted, batches, opened, closed, round, *ENDED_ROUND),
             )
 
     def store_release(self, round: str, release: str, now: float) -> str:
-        """Keep a round's release, which makes it released; the release that is kept, which is the first."""
+        """Store a round's release and mark the round as released, unless it has one; returns the stored release."""
         with self._database.transaction() as transaction:
             transaction.execute(
-                "UPDATE rounds SET state = 'released', release = ?, released = ? WHERE round = ? AND release IS NULL",
-                (release, now, round),
+                "UPDATE rounds SET state = ?, release = ?, released = ? WHERE round = ? AND release IS NULL",
+                (RoundState.RELEASED, release, now, round),
             )
             rows = transaction.fetch("SELECT release FROM rounds WHERE round = ?", (round,))
             if not rows:
@@ -293,96 +269,79 @@ class CoordinatorStore(Store):
 
     def round(self, round: str) -> StoredRound | None:
         """A round by its name."""
-        rows = self._fetch(f"SELECT {_ROUND} FROM rounds WHERE round = ?", round)  # noqa: S608
+        rows = self._find(f"SELECT {_WHOLE_ROUND} FROM rounds WHERE round = ?", round)  # noqa: S608
         return StoredRound(*rows[0]) if rows else None
 
     def rounds(self, query: str) -> list[StoredRound]:
         """The rounds of a query, in order."""
-        rows = self._fetch(f"SELECT {_ROUND} FROM rounds WHERE query = ? ORDER BY position", query)  # noqa: S608
+        rows = self._find(f"SELECT {_WHOLE_ROUND} FROM rounds WHERE query = ? ORDER BY position", query)  # noqa: S608
         return [StoredRound(*row) for row in rows]
 
     def shown_rounds(self, query: str) -> list[StoredRound]:
         """The rounds of a query, in order, without their configurations."""
-        rows = self._fetch(f"SELECT {_SHOWN_ROUND} FROM rounds WHERE query = ? ORDER BY position", query)  # noqa: S608
-        return [_shown(row) for row in rows]
+        rows = self._find(f"SELECT {_ROUND} FROM rounds WHERE query = ? ORDER BY position", query)  # noqa: S608
+        return [StoredRound(*row) for row in rows]
 
     def all_shown_rounds(self) -> dict[str, list[StoredRound]]:
         """The rounds of every query that has any, in order, without their configurations."""
-        with self._database.transaction(write=False) as transaction:
-            rows = transaction.fetch(f"SELECT {_SHOWN_ROUND} FROM rounds ORDER BY query, position")  # noqa: S608
         found: dict[str, list[StoredRound]] = {}
-        for row in rows:
-            round = _shown(row)
+        for row in self._fetch(f"SELECT {_ROUND} FROM rounds ORDER BY query, position"):  # noqa: S608
+            round = StoredRound(*row)
             found.setdefault(round.query, []).append(round)
         return found
 
     def unfinished_rounds(self) -> list[StoredRound]:
         """The rounds that have neither a release nor been dropped."""
-        with self._database.transaction(write=False) as transaction:
-            rows = transaction.fetch(
-                f"SELECT {_ROUND} FROM rounds WHERE state NOT IN ('released', 'dropped')"  # noqa: S608
-            )
+        rows = self._fetch(f"SELECT {_WHOLE_ROUND} FROM rounds WHERE state NOT IN (?, ?)", *ENDED_ROUND)  # noqa: S608
         return [StoredRound(*row) for row in rows]
 
     def releases(self, query: str) -> list[str]:
         """The releases of a query, in order."""
-        rows = self._fetch(
-            "SELECT release FROM rounds WHERE query = ? AND release IS NOT NULL ORDER BY position", query
-        )
+        rows = self._find("SELECT release FROM rounds WHERE query = ? AND release IS NOT NULL ORDER BY position", query)
         return [release for (release,) in rows]
 
     def add_token(
         self, id: str, kind: str, token_hash: bytes, name: str, *, now: float, expires: float | None = None
     ) -> bool:
-        """Keep a token's hash; False if the token is known already, and nothing is changed then."""
+        """Store a token's hash; False if the token is known already, and nothing is changed then."""
         with self._database.transaction() as transaction:
-            return (
-                transaction.execute(
-                    "INSERT INTO tokens (id, kind, token_hash, name, created, expires) VALUES (?, ?, ?, ?, ?, ?) "
-                    "ON CONFLICT (token_hash) DO NOTHING",
-                    (id, kind, token_hash, name, now, expires),
-                )
-                == 1
+            added = transaction.execute(
+                "INSERT INTO tokens (id, kind, token_hash, name, created, expires) VALUES (?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (token_hash) DO NOTHING",
+                (id, kind, token_hash, name, now, expires),
             )
+        return added == 1
 
     def tokens(self) -> list[StoredToken]:
         """All tokens, oldest first."""
-        with self._database.transaction(write=False) as transaction:
-            rows = transaction.fetch(f"SELECT {_TOKEN} FROM tokens ORDER BY created, id")  # noqa: S608
+        rows = self._fetch(f"SELECT {_TOKEN} FROM tokens ORDER BY created, id")  # noqa: S608
         return [StoredToken(*row) for row in rows]
 
     def token(self, token_hash: bytes) -> StoredToken | None:
         """The token with this hash."""
-        with self._database.transaction(write=False) as transaction:
-            rows = transaction.fetch(f"SELECT {_TOKEN} FROM tokens WHERE token_hash = ?", (token_hash,))  # noqa: S608
+        rows = self._fetch(f"SELECT {_TOKEN} FROM tokens WHERE token_hash = ?", token_hash)  # noqa: S608
         return StoredToken(*rows[0]) if rows else None
 
     def revoke_token(self, id: str, now: float) -> bool:
         """Make a token worthless; False if there is no such token. A second time changes nothing."""
+        if not is_name(id):
+            return False
         with self._database.transaction() as transaction:
-            return _revoke(transaction, "tokens", id, now)
+            changed = transaction.execute("UPDATE tokens SET revoked = COALESCE(revoked, ?) WHERE id = ?", (now, id))
+        return changed == 1
 
-    def _fetch(self, sql: str, name: str) -> list[Row]:
-        if not is_name(name):
-            return []
+    def _fetch(self, sql: str, *parameters: Value) -> list[Row]:
         with self._database.transaction(write=False) as transaction:
-            return transaction.fetch(sql, (name,))
+            return transaction.fetch(sql, parameters)
+
+    def _find(self, sql: str, name: str) -> list[Row]:
+        return self._fetch(sql, name) if is_name(name) else []
 
 
-def _shown(row: Row) -> StoredRound:
-    round, query, index, *rest = row
-    return StoredRound(round, query, index, b"", *rest)
+def _marks(values: Collection[Value]) -> str:
+    """A parameter mark for each value."""
+    return ", ".join("?" * len(values))
 
 
 def _put_body(transaction: Transaction, id: str, query: str) -> None:
     transaction.execute("INSERT INTO query_bodies (id, query) VALUES (?, ?) ON CONFLICT (id) DO NOTHING", (id, query))
-
-
-def _revoke(transaction: Transaction, table: str, id: str, now: float) -> bool:
-    if not is_name(id):
-        return False
-    changed = transaction.execute(
-        f"UPDATE {table} SET revoked = COALESCE(revoked, ?) WHERE id = ?",  # noqa: S608
-        (now, id),
-    )
-    return changed == 1

@@ -1,33 +1,23 @@
-"""What the coordinator shows: stored rows as messages, public numbers only."""
+"""Stored queries and rounds as the messages that analysts see. All numbers in them are public."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
 from thresher.ledger import Ledger
+from thresher.mechanism.response import RoundNumbers
 from thresher.privacy.plans import Plan
-from thresher.protocol.messages import (
-    Charge,
-    FleetView,
-    Guarantees,
-    GuaranteesStated,
-    LedgerView,
-    Message,
-    QueryState,
-    QueryStatus,
-    RoundSettings,
-    RoundStatus,
-    decode,
-    encode,
-)
+from thresher.protocol.analyst_messages import Charge, FleetView, LedgerView, QueryStatus, RoundSettings, RoundStatus
+from thresher.protocol.messages import Guarantees, GuaranteesStated, Message, decode, encode
+from thresher.protocol.states import QueryState, RoundState
 from thresher.roles.coordinator.admission import rates_of
-from thresher.roles.ports import AggregatorPort, CollectorPort, ProgressPort
+from thresher.roles.ports import AggregatorPort, CollectorPort
 from thresher.verbs.query import Query, query_from_dict
 
 if TYPE_CHECKING:
@@ -47,7 +37,7 @@ def prepared(query: StoredQuery) -> Prepared:
 
 
 def same_request(query: StoredQuery, request_hash: str) -> bool:
-    """Whether a stored query came from this request; one that cannot be read is another."""
+    """Whether a stored query came from this request; False for a query that cannot be read."""
     try:
         return prepared(query).request == request_hash
     except InvalidFormat:
@@ -73,7 +63,7 @@ def settings_of(query: StoredQuery) -> RoundSettings:
 
 
 def guarantees_of(query: StoredQuery) -> Guarantees:
-    """What a stored query guarantees; what Thresher 0.1.0 did not store, `injected`, follows from plan and settings."""
+    """A stored query's guarantees. Thresher 0.1.0 did not store `injected`: it follows from plan and settings."""
     stated = prepared(query).guarantees
     if stated.injected is None:
         plan = plan_of(query)
@@ -81,10 +71,10 @@ def guarantees_of(query: StoredQuery) -> Guarantees:
     return Guarantees(analyst=stated.analyst, contact_list=stated.contact_list, injected=stated.injected)
 
 
-def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str, ProgressPort]) -> QueryStatus:
-    """Where a query stands; of one in short, without its lists of values. `live` has newer numbers of open rounds.
+def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str, RoundNumbers]) -> QueryStatus:
+    """Where a query stands. A query in short gives a status without lists of values. `live` has newer numbers.
 
-    Guarantee: never fails for what the store holds. Parts that cannot be read, because another version wrote them or
+    Guarantee: never fails, whatever the store holds. Parts that cannot be read, because another version wrote them or
     because they are damaged, are left empty and named in `problem`.
     """
     lost: list[str] = []
@@ -96,10 +86,10 @@ def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str,
         for round in rounds
         if (found := _read(lost, "rounds", partial(_round_status, round, live.get(round.round)))) is not None
     ]
-    state: QueryState = query.state
-    if state not in get_args(QueryState):
+    state = query.state
+    if state not in tuple(QueryState):
         lost.append("state")
-        state = "failed"
+        state = QueryState.FAILED
     said = [] if query.problem is None else [query.problem]
     if lost:
         said.append(f"What is stored of this query cannot be read: its {' and '.join(dict.fromkeys(lost))}.")
@@ -122,7 +112,7 @@ def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str,
 
 
 def written(standing: QueryStatus, whole: StoredQuery) -> bytes:
-    """A status as it is sent, with the whole query in place of the query in short.
+    """A status as JSON, with the whole query in place of the query in short.
 
     Edge cases: where the whole query cannot be read, the query in short stays, and `problem` says so.
     """
@@ -168,7 +158,7 @@ class _Plan(msgspec.Struct):
 
 
 def _described(query: StoredQuery) -> dict[str, Any]:
-    """A stored query as plain values; whether it can be run is not looked at here, since lists have many."""
+    """A stored query as plain values. Whether it can be run is not checked here: lists would take too long."""
     content = _content(query)
     try:
         msgspec.convert(content.get("plan"), _Plan)
@@ -177,15 +167,13 @@ def _described(query: StoredQuery) -> dict[str, Any]:
     return content
 
 
-def _round_status(round: StoredRound, live: ProgressPort | None) -> RoundStatus:
-    numbers: ProgressPort | StoredRound = live if live is not None and round.state == "open" else round
+def _round_status(round: StoredRound, live: RoundNumbers | None) -> RoundStatus:
+    newest = live if live is not None and round.state == RoundState.OPEN else round
     return RoundStatus(
         round=round.round,
         index=round.index,
         state=round.state,
-        asked=numbers.asked,
-        contacted=numbers.contacted,
-        completed=numbers.completed,
+        **newest.numbers,
         target=round.target,
         opened=round.opened,
         deadline=round.deadline,
@@ -194,7 +182,7 @@ def _round_status(round: StoredRound, live: ProgressPort | None) -> RoundStatus:
 
 
 def ledger_view(ledger: Ledger, asked_by: Mapping[str, str]) -> LedgerView:
-    """The budget and every charge; `asked_by` says who asked a query, which is its charge's reference."""
+    """The budget and every charge. A charge refers to its query by id; `asked_by` has who asked each query."""
     charges = []
     for entry in ledger.history():
         query = entry.reference if entry.reference in asked_by else None
@@ -223,7 +211,7 @@ def ledger_view(ledger: Ledger, asked_by: Mapping[str, str]) -> LedgerView:
 
 
 def fleet_view(fleet: str, collector: CollectorPort, aggregator: AggregatorPort) -> FleetView:
-    """Devices enrolled and active, and which roles answer."""
+    """Devices enrolled and active, and the health of the roles."""
     roles = {"coordinator": "ready", "collector": "ready", "aggregator": "ready"}
     enrolled, active, check_ins = 0, 0, list[tuple[float, int]]()
     try:

@@ -1,0 +1,154 @@
+"""What analysts send and see: queries, their status, previews, the ledger and the fleet at a glance."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from thresher.protocol.messages import VERSION, BucketSize, Count, Guarantees, Message, Name, Text, Version
+from thresher.protocol.rates import SampledBy
+from thresher.protocol.states import QueryState, RoundState
+
+RoundSeconds = Annotated[float, Meta(ge=0.1, le=366 * 86_400)]
+"""Shorter than this no device can answer: the query would be charged for nothing."""
+
+
+class RoundSettings(Message, frozen=True, kw_only=True):
+    """How a query's rounds are run; all have defaults at the server."""
+
+    contact_rate: Annotated[float, Meta(gt=0, le=1)] | None = None
+    sampled_by: SampledBy | None = None
+    bucket_size: BucketSize | None = None
+    seconds: RoundSeconds | None = None
+    """How long a round is open."""
+    completions: Annotated[int, Meta(ge=1, le=1 << 40)] | None = None
+    """A round also closes when this many devices have completed it."""
+
+
+class QueryRequest(Message, frozen=True, kw_only=True):
+    """A query: one of the four verbs with its plan, as `thresher.verbs.query` writes it."""
+
+    name: Name
+    """Chosen by the caller; asking again under the same name returns the first query."""
+    query: dict[str, Any]
+    settings: RoundSettings = RoundSettings()
+    version: Version = VERSION
+
+
+class RoundStatus(Message, frozen=True, kw_only=True):
+    """One round of a query; the numbers are public (docs/protocol.md, section 4)."""
+
+    round: Name
+    index: int
+    state: RoundState
+    asked: Count
+    contacted: Count
+    completed: Count
+    target: Count | None
+    opened: float | None
+    deadline: float
+    released: float | None
+
+
+class QueryStatus(Message, frozen=True, kw_only=True):
+    """Where a query stands."""
+
+    id: Name
+    name: Name
+    verb: Text
+    what: str
+    by: str
+    state: QueryState
+    created: float
+    ended: float | None
+    problem: str | None
+    query: dict[str, Any]
+    """Empty for a stored query that cannot be read; `problem` says so. A long one lacks its domain, the
+    edges of its bins and its probabilities, except where it is asked for by its id and was not refused."""
+    settings: RoundSettings
+    rounds_planned: int
+    rounds: list[RoundStatus]
+    guarantees: Guarantees | None
+    """None where what was stored cannot be read."""
+
+
+class Releases(Message, frozen=True, kw_only=True):
+    """The stored releases of a query, in order; each is what `Release.to_json` wrote."""
+
+    query: Name
+    state: QueryState
+    releases: list[str]
+
+
+class Caution(Message, frozen=True, kw_only=True):
+    """Why a query would be charged for nothing, as far as public numbers tell."""
+
+    code: Name
+    text: str
+
+
+class PlanPreview(Message, frozen=True, kw_only=True):
+    """What a query would do, before anything is charged."""
+
+    verb: str
+    what: str
+    sampling_rate: float
+    threshold: int
+    rounds: int
+    contact_rate: float
+    devices: Count
+    contacted: float
+    smallest_visible: int
+    sees: list[tuple[int, float]]
+    relative_error: list[tuple[int, float]]
+    guarantees: Guarantees
+    words: list[str]
+    cost_epsilon: float
+    cost_delta: float
+    left_epsilon: float
+    left_delta: float
+    fits: bool
+    warnings: list[Caution] = msgspec.field(default_factory=list)
+    """What speaks against asking it; empty where nothing does."""
+
+
+class Charge(Message, frozen=True, kw_only=True):
+    """One entry of the ledger."""
+
+    id: int
+    time: float
+    what: str
+    by: str
+    epsilon: float
+    delta: float
+    rounds: int
+    query: str | None
+
+
+class LedgerView(Message, frozen=True, kw_only=True):
+    """The fleet's budget and every charge."""
+
+    epsilon: float
+    delta: float
+    spent_epsilon: float
+    spent_delta: float
+    left_epsilon: float
+    left_delta: float
+    charges: list[Charge]
+    unit: Literal["device"] = "device"
+    """Whom the guarantees protect that are added up here."""
+
+
+class FleetView(Message, frozen=True, kw_only=True):
+    """The fleet at a glance."""
+
+    fleet: Name
+    enrolled: Count
+    active: Count
+    """Devices that enrolled or checked in during the last day."""
+    check_ins: list[tuple[float, int]]
+    """Devices that enrolled or checked in, by hour of the last day."""
+    roles: dict[str, str]
+    """Health of each role: "ready", or what is wrong."""

@@ -1,0 +1,83 @@
+"""The states of queries and of rounds, each with its meaning. docs/protocol.md (sections 2, 3) draws the transitions.
+
+The coordinator's states are sent to analysts. The collector's and the aggregator's are kept in their own stores only.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class QueryState(StrEnum):
+    """Where a query stands."""
+
+    RECEIVED = "received"
+    """Stored, and not charged yet."""
+    RUNNING = "running"
+    """Charged. Its rounds are run one after another."""
+    DONE = "done"
+    """Every release that its answer needs is stored."""
+    CANCELLED = "cancelled"
+    """Stopped by a person. What it was charged stays charged."""
+    REFUSED = "refused"
+    """The budget had too little left. Nothing was charged."""
+    FAILED = "failed"
+    """It could not go on. What it was charged stays charged."""
+
+
+ACTIVE_QUERY = (QueryState.RECEIVED, QueryState.RUNNING)
+STOPPED_QUERY = (QueryState.CANCELLED, QueryState.FAILED)
+"""The query has ended without an answer, and may have left reports that are to be forgotten."""
+ENDED_QUERY = (QueryState.DONE, QueryState.REFUSED, *STOPPED_QUERY)
+
+
+class RoundState(StrEnum):
+    """Where a round stands at the coordinator."""
+
+    PLANNED = "planned"
+    """Its configuration is stored."""
+    OPEN = "open"
+    """The collector shows it to devices and takes their reports."""
+    CLOSED = "closed"
+    """No more reports are taken, and its numbers are final."""
+    FORWARDED = "forwarded"
+    """The aggregator has every report."""
+    RELEASED = "released"
+    """Its release is stored, and its reports are forgotten."""
+    DROPPED = "dropped"
+    """Its query was stopped, and its reports are forgotten unread."""
+
+
+ENDED_ROUND = (RoundState.RELEASED, RoundState.DROPPED)
+
+
+class CollectedState(StrEnum):
+    """Where a round stands at the collector."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    FORWARDED = "forwarded"
+    """The aggregator has every report, and the sealed reports are deleted here."""
+    FORGETTING = "forgetting"
+    """Its tables are dropped, and their pages are not known to be overwritten."""
+    FORGOTTEN = "forgotten"
+    """Only its numbers and its configuration are left."""
+
+
+class AggregatedState(StrEnum):
+    """Where a round stands at the aggregator."""
+
+    COLLECTING = "collecting"
+    """It takes batches of reports."""
+    RELEASED = "released"
+    """Its release is stored, and its reports are to be forgotten."""
+    EMPTYING = "emptying"
+    """Its reports are being deleted."""
+    FORGETTING = "deleting"
+    """Its table is dropped, and the pages are not known to be overwritten."""
+    FORGOTTEN = "deleted"
+    """No report is left. Without a release it never has one."""
+
+
+WITHOUT_REPORTS = (AggregatedState.EMPTYING, AggregatedState.FORGETTING, AggregatedState.FORGOTTEN)
+TO_FORGET = (AggregatedState.RELEASED, AggregatedState.EMPTYING, AggregatedState.FORGETTING)
