@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, cast
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
 from thresher.cli import options
+from thresher.cli.command_making import command, parameter, parameters_of
 from thresher.cli.output import console, print_json
-from thresher.privacy import Adjacency as AdjacencyName
 from thresher.privacy import delta as delta_of
 from thresher.privacy import epsilon as epsilon_of
 
@@ -19,41 +20,26 @@ Rate = Annotated[float, typer.Option(help="Sampling rate, between 0 and 1.", sho
 Threshold = Annotated[int, typer.Option(help="Threshold, 1 or more.", show_default=False)]
 
 
-@app.command("delta")
-def delta(
-    sampling_rate: Rate,
-    threshold: Threshold,
-    epsilon: Annotated[float, typer.Option(help="Epsilon.", show_default=False)],
-    rounds: options.Rounds = 1,
-    adjacency: options.Adjacency = "replace",
-    json: options.Json = False,
-) -> None:
-    """The delta that is guaranteed at an epsilon."""
-    settings = _settings(sampling_rate, threshold, rounds, adjacency)
-    _answer("delta", delta_of(epsilon=epsilon, **settings), settings | {"epsilon": epsilon}, json)
+def _command(name: str, given: str, words: str, compute: Callable[..., float]) -> None:
+    """One of the two commands: from epsilon to delta, or back."""
+
+    def run(
+        sampling_rate: Rate,
+        threshold: Threshold,
+        rounds: options.Rounds = 1,
+        adjacency: options.Adjacency = "replace",
+        json: options.Json = False,
+        **target: float,
+    ) -> None:
+        settings = {"sampling_rate": sampling_rate, "threshold": threshold, "rounds": rounds, "adjacency": adjacency}
+        _answer(name, compute(**settings, **target), settings | target, json)
+
+    asked = Annotated[float, typer.Option(help=f"{given.capitalize()}.", show_default=False)]
+    app.command(name)(command(name, words, [*parameters_of(run), parameter(given, asked)], run))
 
 
-@app.command("epsilon")
-def epsilon(
-    sampling_rate: Rate,
-    threshold: Threshold,
-    delta: Annotated[float, typer.Option(help="Delta.", show_default=False)],
-    rounds: options.Rounds = 1,
-    adjacency: options.Adjacency = "replace",
-    json: options.Json = False,
-) -> None:
-    """The smallest epsilon that is guaranteed at a delta."""
-    settings = _settings(sampling_rate, threshold, rounds, adjacency)
-    _answer("epsilon", epsilon_of(delta=delta, **settings), settings | {"delta": delta}, json)
-
-
-def _settings(sampling_rate: float, threshold: int, rounds: int, adjacency: str) -> dict[str, Any]:
-    return {
-        "sampling_rate": sampling_rate,
-        "threshold": threshold,
-        "rounds": rounds,
-        "adjacency": cast(AdjacencyName, adjacency),
-    }
+_command("delta", "epsilon", "The delta that is guaranteed at an epsilon.", delta_of)
+_command("epsilon", "delta", "The smallest epsilon that is guaranteed at a delta.", epsilon_of)
 
 
 def _answer(name: str, value: float, settings: dict[str, Any], json: bool) -> None:

@@ -7,17 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
-from thresher.questions.question import (
-    NUMBERS,
-    Bucket,
-    Impossible,
-    OneColumn,
-    Reader,
-    as_double,
-    column_names,
-    double_constant,
-    json_bytes,
-)
+from thresher.questions.question import NUMBERS, Impossible, OneColumn, Reader, as_double, double_constant, json_bytes
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -35,17 +25,17 @@ class Below(OneColumn):
     repeated = True
 
     def __post_init__(self) -> None:
-        column_names((self.column,))
+        self._check_column()
         if not math.isfinite(self.split):
             raise InvalidSetting("split", "must be a finite number")
         object.__setattr__(self, "split", float(self.split))
 
-    def bucket(self, value: Any) -> Bucket | None:
+    def bucket(self, value: Any) -> Any:
         """Whether the number is below."""
         number = as_double(value)
         return None if number is None else number < self.split
 
-    def label(self, bucket: Bucket) -> str:
+    def label(self, bucket: Any) -> str:
         """The side of the split point."""
         return f"below {self.split:.10g}" if bucket else f"{self.split:.10g} or more"
 

@@ -9,17 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
-from thresher.questions.question import (
-    NUMBERS,
-    Bucket,
-    Impossible,
-    OneColumn,
-    Reader,
-    as_double,
-    column_names,
-    double_constant,
-    json_bytes,
-)
+from thresher.questions.question import NUMBERS, Impossible, OneColumn, Reader, as_double, double_constant, json_bytes
 from thresher.questions.spelling import read_float
 
 if TYPE_CHECKING:
@@ -43,7 +33,7 @@ class Bins(OneColumn):
     ordered = True
 
     def __post_init__(self) -> None:
-        column_names((self.column,))
+        self._check_column()
         try:
             edges = tuple(float(edge) for edge in self.edges)
         except (TypeError, ValueError, OverflowError):
@@ -58,14 +48,14 @@ class Bins(OneColumn):
         """Numbers outside the edges have no bucket."""
         return True
 
-    def bucket(self, value: Any) -> Bucket | None:
+    def bucket(self, value: Any) -> Any:
         """The lower edge of the interval that holds the number."""
         number = as_double(value)
         if number is None or not self.edges[0] <= number < self.edges[-1]:
             return None
         return self.edges[bisect_right(self.edges, number) - 1]
 
-    def label(self, bucket: Bucket) -> str:
+    def label(self, bucket: Any) -> str:
         """Both edges, as "18 to 65"."""
         place = bisect_right(self.edges, bucket)
         return f"{bucket:.10g} to {self.edges[place]:.10g}" if place < len(self.edges) else str(bucket)

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 from thresher.errors import InvalidSetting
 from thresher.questions.question import (
     NUMBERS,
-    Bucket,
     Impossible,
     OneColumn,
     Reader,
     are_whole,
     as_double,
-    column_names,
     double_constant,
     json_bytes,
 )
@@ -41,7 +39,7 @@ class Cells(OneColumn):
     ordered = True
 
     def __post_init__(self) -> None:
-        column_names((self.column,))
+        self._check_column()
         if not (self.lower < self.upper and math.isfinite(float(self.upper) - float(self.lower))):
             raise InvalidSetting("lower", "must be below upper, and both and their difference must be finite numbers")
         wide = (self.upper - self.lower) * self.cells if are_whole(self.cells) else math.inf
@@ -50,7 +48,7 @@ class Cells(OneColumn):
         object.__setattr__(self, "lower", float(self.lower))
         object.__setattr__(self, "upper", float(self.upper))
 
-    def bucket(self, value: Any) -> Bucket | None:
+    def bucket(self, value: Any) -> Any:
         """The cell's number."""
         number = as_double(value)
         if number is None:
@@ -59,7 +57,7 @@ class Cells(OneColumn):
         position = math.floor((inside - self.lower) * self.cells / (self.upper - self.lower))
         return min(position, self.cells - 1)
 
-    def label(self, bucket: Bucket) -> str:
+    def label(self, bucket: Any) -> str:
         """Both ends of the cell."""
         width = (self.upper - self.lower) / self.cells
         return f"{self.lower + bucket * width:.10g} to {self.lower + (bucket + 1) * width:.10g}"

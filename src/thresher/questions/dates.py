@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from thresher.errors import InvalidSetting
-from thresher.questions.question import (
-    Bucket,
-    Impossible,
-    OneColumn,
-    Reader,
-    column_names,
-    json_bytes,
-)
+from thresher.questions.question import Impossible, OneColumn, Reader, json_bytes
 from thresher.questions.spelling import read_date
 
 if TYPE_CHECKING:
@@ -40,11 +33,11 @@ class Dates(OneColumn):
     ordered = True
 
     def __post_init__(self) -> None:
-        column_names((self.column,))
+        self._check_column()
         if self.every not in get_args(Every):
             raise InvalidSetting("dates", "must be 'day', 'week' or 'month'")
 
-    def bucket(self, value: Any) -> Bucket | None:
+    def bucket(self, value: Any) -> Any:
         """The first day, as a date."""
         if isinstance(value, dt.datetime):
             value = value.date()

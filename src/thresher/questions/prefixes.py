@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
 from thresher.questions.normal_form import END, normal
-from thresher.questions.question import (
-    ArrowType,
-    Bucket,
-    Foreign,
-    Impossible,
-    OneColumn,
-    Reader,
-    are_whole,
-    column_names,
-    json_bytes,
-)
+from thresher.questions.question import ArrowType, Foreign, Impossible, OneColumn, Reader, are_whole, json_bytes
 from thresher.questions.values import read_text
 
 if TYPE_CHECKING:
@@ -46,7 +36,7 @@ class Prefixes(OneColumn):
     repeated = True
 
     def __post_init__(self) -> None:
-        column_names((self.column,))
+        self._check_column()
         if not (are_whole(self.known, self.length) and 0 <= self.known < self.length <= LONGEST_PREFIX):
             raise InvalidSetting(
                 "length", f"must be above the length that is known already, at most {LONGEST_PREFIX:,}"
@@ -58,7 +48,7 @@ class Prefixes(OneColumn):
         """Texts that extend no known prefix have no bucket."""
         return self.known > 0
 
-    def bucket(self, value: Any) -> Bucket | None:
+    def bucket(self, value: Any) -> Any:
         """The prefix that this text votes for."""
         text = normal(value)
         if not isinstance(text, str):
@@ -68,7 +58,7 @@ class Prefixes(OneColumn):
             return None
         return marked[: self.length]
 
-    def label(self, bucket: Bucket) -> str:
+    def label(self, bucket: Any) -> str:
         """A whole text as it is; a beginning with an ellipsis."""
         return str(bucket.removesuffix(END)) if bucket.endswith(END) else f"{bucket}…"
 

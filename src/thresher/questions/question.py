@@ -197,6 +197,9 @@ class OneColumn(Part):
 
     column: str
 
+    def _check_column(self) -> None:
+        column_names((self.column,))
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The one column that is read."""
@@ -213,10 +216,8 @@ _KINDS: dict[str, type[Question]] = {}
 
 def kinds() -> dict[str, type[Question]]:
     """Every kind of question, by its name on the wire."""
-    import thresher.questions as package
-
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(importlib.import_module(__package__).__path__):
+        importlib.import_module(f"{__package__}.{module.name}")
     return _KINDS
 
 

@@ -18,7 +18,8 @@ from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.privacy.units import Unit
-from thresher.verbs.query import Query, query_from_dict
+from thresher.verbs.drivers import replay
+from thresher.verbs.query import query_from_dict
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -249,22 +250,13 @@ def load(path: str | Path) -> Answer | Release:
             return Release.from_json(text)
         if content["version"] != VERSION:
             raise InvalidFormat("This answer has a version that this Thresher does not read.", hint="Upgrade Thresher.")
-        return read_answer(
-            query_from_dict(content["query"]),
-            [Release.from_json(json.dumps(release, ensure_ascii=False)) for release in content["releases"]],
-        )
+        releases = [Release.from_json(json.dumps(each, ensure_ascii=False)) for each in content["releases"]]
+        answer: Answer = replay(query_from_dict(content["query"]), releases)
+        return answer
     except ThresherError:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise InvalidFormat("This is not a Thresher answer.", hint="Give what an answer's save wrote.") from None
-
-
-def read_answer(query: Query, releases: Sequence[Release]) -> Answer:
-    """A query's answer from its stored releases."""
-    from thresher.verbs.drivers import replay
-
-    answer: Answer = replay(query, releases)
-    return answer
 
 
 def json_value(value: Any) -> Any:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting, VerificationFailed
 from thresher.mechanism.release import Release
 from thresher.questions import Question
 from thresher.questions.population import Population, Progress, unit_of
-from thresher.verbs.query import Query
+
+if TYPE_CHECKING:
+    from thresher.verbs.query import Query
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
 from thresher.mechanism.release import Release
 from thresher.privacy.plans import Plan
 from thresher.questions import Question
+from thresher.verbs import drivers
 
 if TYPE_CHECKING:
     from thresher.questions.population import Population, Progress
@@ -73,9 +74,7 @@ class Query(ABC):
     @property
     def first_question(self) -> Question:
         """What the first round asks."""
-        from thresher.verbs.drivers import first_questions
-
-        return first_questions(self)[0]
+        return drivers.first_questions(self)[0]
 
     @property
     def longest_question(self) -> Question:
@@ -84,9 +83,7 @@ class Query(ABC):
 
     def run(self, population: Population, progress: Progress | None = None) -> Any:
         """Ask a population; see `drivers.run`."""
-        from thresher.verbs.drivers import run
-
-        return run(self, population, progress)
+        return drivers.run(self, population, progress)
 
     def with_plan(self, plan: Plan) -> Self:
         """The same query with another plan."""
@@ -117,10 +114,8 @@ _QUERIES: dict[str, type[Query]] = {}
 
 def queries() -> dict[str, type[Query]]:
     """The query class of every verb."""
-    import thresher.verbs as package
-
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(importlib.import_module(__package__).__path__):
+        importlib.import_module(f"{__package__}.{module.name}")
     return _QUERIES
 
 
