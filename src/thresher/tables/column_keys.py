@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import narwhals as nw
     import pyarrow as pa
 
-VALUE, KEY, COUNT, WEIGHT = "v", "k", "n", "w"
+VALUE, UNIT, KEY, COUNT, WEIGHT = "v", "u", "k", "n", "w"
+"""The names of columns while they are counted; values and keys have a number too."""
 
 
 def value_names(number: int) -> list[str]:

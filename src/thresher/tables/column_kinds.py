@@ -116,15 +116,6 @@ def check_declared(column: str, declared: Kind, kind: Kind | None) -> None:
         )
 
 
-def not_read(kinds: Mapping[str, Kind], where: str) -> InvalidSetting:
-    """The error for declared types where text cannot be read as anything else."""
-    return InvalidSetting(
-        "types",
-        f"cannot be declared on {where}: {', '.join(map(repr, kinds))}",
-        hint="Cast the column in the data; its schema is public.",
-    )
-
-
 def counted_as(question: Question, column: str) -> Kind:
     """What an untyped column is read as for a question: text, unless numbers or dates are needed."""
     readable = _part(question, column).reads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -12,17 +12,10 @@ import numpy as np
 
 from thresher.errors import InvalidSetting
 from thresher.questions import Question, normal
-from thresher.questions.spelling import as_text, read_boolean, read_date, read_float, read_time, read_whole
+from thresher.questions.spelling import as_text
 from thresher.tables.column_kinds import Kind
+from thresher.tables.text_reading import value_as
 from thresher.tables.time_zones import UTC, zone_of
-
-_READ: dict[Kind, Callable[[str], Any]] = {
-    "text": str,
-    "whole numbers": read_whole,
-    "floats": read_float,
-    "decimals": str,
-    "booleans": read_boolean,
-}
 
 
 def as_counted(
@@ -61,7 +54,7 @@ def _value(value: Any, kind: Kind | None, column: str, untyped: bool, *, zone: d
     if kind == "text" and untyped and (text := as_text(value)) is not None:
         return text
     if isinstance(value, str):
-        read = _read(value, kind, zone)
+        read = value_as(kind, value, zone)
         if read is None:
             raise _misfit(kind, column)
         return read
@@ -75,12 +68,6 @@ def _value(value: Any, kind: Kind | None, column: str, untyped: bool, *, zone: d
         except OverflowError:
             raise _misfit(kind, column) from None
     return value
-
-
-def _read(text: str, kind: Kind, zone: dt.tzinfo) -> Any:
-    if kind in ("dates", "times"):
-        return (read_date if kind == "dates" else read_time)(text, zone)
-    return _READ[kind](text)
 
 
 def _number(number: float, value: Any, kind: Kind, column: str) -> float:

@@ -6,7 +6,7 @@ import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,12 @@ from thresher.privacy.units import Unit
 from thresher.questions import Question, Values
 from thresher.questions.population import Population, Progress
 from thresher.tables import column_kinds as kinds
-from thresher.tables.arrow_engine import ArrowEngine
-from thresher.tables.column_keys import buckets, canonical, nothing
+from thresher.tables.column_keys import buckets, nothing
 from thresher.tables.domains import as_counted
-from thresher.tables.duckdb_engine import weighted_rows
-from thresher.tables.rows import Engine, Rows
+from thresher.tables.duckdb_columns import weighted_rows
+from thresher.tables.engine import Engine
+from thresher.tables.rows import Rows
 from thresher.tables.sources import open_data
-from thresher.tables.spark_engine import SparkRows
 from thresher.tables.time_zones import UTC, check_time_zone
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ class Table(Population):
         self._driver_limit = check_count(driver_limit, setting="driver_limit")
         self._types = kinds.check_types(types)
         self._time_zone = check_time_zone(time_zone)
-        self._engine = open_data(data, progress).on_clock(self._time_zone)
+        self._engine = open_data(data, progress, self._time_zone)
         self._engines: dict[Readings, Engine] = {}
         self._chosen: dict[Readings, Rows] = {}
         self._cached: dict[Readings, Rows | None] = {}
@@ -165,13 +164,11 @@ class Table(Population):
         if self._samples_rows(question, plan):
             return self._release(self._sampled(question, plan), question, plan)
         rows = self._rows(question)
-        if isinstance(rows, SparkRows) and self._randomness.private:
-            counted = rows.counts(question, at_least=plan.threshold, most=self._driver_limit)
-            if counted.num_rows > self._driver_limit:
-                self._about_to_draw()
-                return self._release(rows.thinned(question, plan), question, plan)
-        else:
-            counted = rows.counts(question, at_least=plan.threshold)
+        most = self._driver_limit if rows.thins and self._randomness.private else None
+        counted = rows.counts(question, at_least=plan.threshold, most=most)
+        if most is not None and counted.num_rows > most:
+            self._about_to_draw()
+            return self._release(rows.thinned(question, plan), question, plan)
         if not self._randomness.private:
             # A seed gives a bucket the same draw again only if buckets come in the same order.
             counted = counted.sort_by([(name, "ascending") for name in counted.column_names])
@@ -251,13 +248,11 @@ class Table(Population):
         """Distinct values with their counts, in memory; None if there are too many."""
         values = Values(tuple(column for column, _ in readings))
         counted = self._units(readings).counts(values, most=self._cache_limit)
-        if counted.num_rows > self._cache_limit:
-            return None
-        return weighted_rows(canonical(counted))
+        return None if counted.num_rows > self._cache_limit else weighted_rows(counted)
 
     def _samples_rows(self, question: Question, plan: Plan) -> bool:
         return (
-            isinstance(self._engine, ArrowEngine)
+            self._engine.samples_rows
             and self._unit is None
             and plan.sampling_rate <= SAMPLING_RATE_LIMIT
             and not question.repeated
@@ -266,11 +261,13 @@ class Table(Population):
 
     def _sampled(self, question: Question, plan: Plan) -> pa.Table:
         """Keys and counts of a sample of the rows that reach the threshold."""
-        engine = cast(ArrowEngine, self._reader(self._readings(question)))
-        number = engine.number_of_rows(question.columns)
-        self._about_to_draw()
-        mask = coins(number, plan.sampling_rate, self._randomness)
-        return engine.sampled(question.columns, mask).counts(question, at_least=plan.threshold)
+
+        def toss(number: int) -> NDArray[np.bool_]:
+            self._about_to_draw()
+            return coins(number, plan.sampling_rate, self._randomness)
+
+        rows = self._reader(self._readings(question)).sampled(question.columns, toss)
+        return rows.counts(question, at_least=plan.threshold)
 
     def _about_to_draw(self) -> None:
         """Call `before_draw`, once: by now all that can be refused has been, and nothing random has happened."""
