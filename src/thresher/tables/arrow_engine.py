@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.tables.column_keys import UNIT, value_names
+from thresher.tables.column_keys import UNIT
 from thresher.tables.column_kinds import Kind, kind_of_arrow
-from thresher.tables.duckdb_columns import chosen, cleaned, collect
-from thresher.tables.duckdb_connection import connect, disconnect
-from thresher.tables.engine import Engine
+from thresher.tables.duckdb_columns import cleaned
+from thresher.tables.duckdb_connection import connect
+from thresher.tables.duckdb_engine import RelationEngine
+from thresher.tables.engine import renamed
 from thresher.tables.error_guard import guarded
 from thresher.tables.rows import LazyRows
-from thresher.tables.text_reading import read_column
-from thresher.tables.time_zones import FIRST_DAY, LAST_DAY
+from thresher.tables.time_zones import INSTANTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
 _ROWS_A_TASK = 1 << 20
 
 
-class ArrowEngine(Engine):
+class ArrowEngine(RelationEngine):
     """Columns that are already in memory.
 
     `convert` gives one column as an Arrow array; it is called once for each column that is asked about, so that the
     others are never touched. `untyped` says which columns it gives as text because they have no public type.
     """
 
-    name = "DuckDB"
     samples_rows = True
 
     def __init__(
@@ -44,12 +43,11 @@ class ArrowEngine(Engine):
         untyped: Callable[[str], bool] = lambda _: False,
         threads: int | None = None,
     ) -> None:
+        super().__init__(None, connect(threads))
         self._names = list(names)
         self._convert = convert
         self._untyped = untyped
-        self._threads = threads
-        self._connection = connect(threads)
-        self._columns: dict[tuple[str, Kind | None], pa.ChunkedArray] = {}
+        self._columns: dict[str, pa.ChunkedArray] = {}
 
     def names(self) -> list[str] | None:
         """The columns' names."""
@@ -59,17 +57,11 @@ class ArrowEngine(Engine):
         """Whether a column holds Python objects."""
         return self._untyped(column)
 
-    def column(self, name: str, kind: Kind | None = None) -> pa.ChunkedArray:
-        """A column as Arrow, of a type that DuckDB reads; with a kind, the column's text read as this kind."""
-
-        def convert() -> pa.ChunkedArray:
-            if kind is None:
-                return readable(self._convert(name))
-            return read_column(self.column(name), kind, self._threads, self.time_zone)
-
-        if (name, kind) not in self._columns:
-            self._columns[name, kind] = guarded("Arrow", convert)
-        return self._columns[name, kind]
+    def column(self, name: str) -> pa.ChunkedArray:
+        """A column as Arrow, of a type that DuckDB reads."""
+        if name not in self._columns:
+            self._columns[name] = guarded("Arrow", lambda: readable(self._convert(name)))
+        return self._columns[name]
 
     def _stored_kind(self, column: str) -> Kind | None:
         return "text" if self.untyped(column) else kind_of_arrow(self.column(column).type)
@@ -80,38 +72,24 @@ class ArrowEngine(Engine):
 
         return bool(pa.types.is_nested(self.column(column).type))
 
-    def rows(self, wanted: Sequence[str]) -> LazyRows:
-        """These columns, each row a unit."""
-        return self._cleaned(wanted, self._table(wanted))
-
     def sampled(self, wanted: Sequence[str], toss: Callable[[int], NDArray[np.bool_]]) -> LazyRows:
         """These columns of a sample of the rows."""
-        table = self._table(wanted)
+        named = renamed(wanted)
+        table, kinds = self._table(named), self._kinds(wanted)
         mask = toss(table.num_rows)
-        return self._cleaned(wanted, guarded("Arrow", lambda: self._masked(table, mask)))
+        sample = guarded("Arrow", lambda: self._masked(table, mask))
+        return guarded(
+            self.name, lambda: cleaned(self._as_read(self._own.from_arrow(sample), named), kinds, self.time_zone)
+        )
 
-    def chosen(self, wanted: Sequence[str], unit: str) -> LazyRows:
-        """These columns, one row a unit, kept in memory."""
+    def _stored(self, named: Mapping[str, str]) -> Any:
+        return self._own.from_arrow(self._table(named))
 
-        def run() -> LazyRows:
-            table = self._table(wanted).append_column(UNIT, as_unit(self._read_column(unit)))
-            kinds = self._kinds(wanted)
-            one_each = chosen(self._connection.from_arrow(table), kinds, self.kind(unit), self.time_zone)
-            return cleaned(self._connection.from_arrow(collect(one_each)), kinds)
-
-        return guarded(self.name, run)
-
-    def close(self) -> None:
-        """Close the connection; the columns are the caller's."""
-        disconnect(self._connection)
-
-    def _read_column(self, name: str) -> pa.ChunkedArray:
-        return self.column(name, self._read.get(name))
-
-    def _table(self, wanted: Sequence[str]) -> pa.Table:
+    def _table(self, named: Mapping[str, str]) -> pa.Table:
         import pyarrow as pa
 
-        return pa.table([self._read_column(name) for name in wanted], names=value_names(len(wanted)))
+        columns = {name: self.column(column) for name, column in named.items()}
+        return pa.table({name: as_unit(column) if name == UNIT else column for name, column in columns.items()})
 
     def _masked(self, table: pa.Table, mask: NDArray[np.bool_]) -> pa.Table:
         """The rows that a mask keeps. Arrow filters in one thread, so each thread gets some of the rows."""
@@ -125,10 +103,6 @@ class ArrowEngine(Engine):
         with ThreadPoolExecutor(pa.cpu_count()) as pool:
             parts = list(pool.map(part, range(0, len(mask), _ROWS_A_TASK)))
         return pa.concat_tables(parts) if parts else table
-
-    def _cleaned(self, wanted: Sequence[str], table: pa.Table) -> LazyRows:
-        kinds = self._kinds(wanted)
-        return guarded(self.name, lambda: cleaned(self._connection.from_arrow(table), kinds, self.time_zone))
 
 
 def readable(values: Any) -> pa.ChunkedArray:
@@ -154,12 +128,12 @@ def as_unit(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def dated(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Times of the years 1 to 9999, others as nulls: DuckDB fails at a time that it cannot hold."""
+    """Times in seconds or milliseconds that some calendar has, others as nulls: DuckDB fails at one that is too far."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    a_day = 86_400 if getattr(column.type, "unit", "ms") == "s" else 86_400_000
+    microseconds = 1_000_000 if getattr(column.type, "unit", "ms") == "s" else 1_000
     numbers = column.cast(pa.int64())
-    first, last = pa.scalar(FIRST_DAY * a_day), pa.scalar((LAST_DAY + 1) * a_day - 1)
+    first, last = (pa.scalar(instant // microseconds) for instant in INSTANTS)
     inside = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
     return column if pc.all(inside).as_py() in (True, None) else pc.if_else(inside, column, None)

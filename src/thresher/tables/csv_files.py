@@ -74,7 +74,7 @@ class CsvEngine(TextFileEngine):
         """The columns of the header."""
         return columns_of(self._headers)
 
-    def _texts(self, named: Mapping[str, str]) -> Any:
+    def _stored(self, named: Mapping[str, str]) -> Any:
         places = {column: f"c{place}" for place, column in enumerate(dict.fromkeys(named.values()))}
         relation = self._streamed(field_stream(self._headers, places))
         return relation.project(", ".join(f"{places[column]} AS {name}" for name, column in named.items()))

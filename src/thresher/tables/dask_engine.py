@@ -14,13 +14,12 @@ from thresher.questions.spelling import read_whole
 from thresher.tables.arrow_engine import ArrowEngine, as_unit, readable
 from thresher.tables.column_keys import COUNT, KEY, canonical, keys, value_names
 from thresher.tables.column_kinds import Kind, kind_of_arrow
-from thresher.tables.duckdb_columns import chosen, collect, unit_key
+from thresher.tables.duckdb_columns import chosen, collect, text_read, unit_key
 from thresher.tables.duckdb_connection import connected
 from thresher.tables.engine import Engine, renamed
 from thresher.tables.error_guard import guarded
 from thresher.tables.objects import arrow_column, holds_objects, spelled
 from thresher.tables.rows import Rows
-from thresher.tables.text_reading import read_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,7 +114,7 @@ class DaskEngine(Engine):
         named = renamed(wanted, unit)
         columns = list(named.values())
         schema = pa.schema([(name, self._type(column)) for name, column in named.items()])
-        kinds = [self._read.get(column) for column in columns]
+        kinds = {name: self._read[column] for name, column in named.items() if column in self._read}
         dtypes = [self._frame._meta[column].dtype for column in columns]
         # One column may be wanted twice, as a value and as the unit.
         parts = self._frame[list(dict.fromkeys(columns))].to_delayed()
@@ -153,18 +152,18 @@ def _arrow_type(frame: Any, column: str) -> pa.DataType:
 
 
 def _partition(
-    frame: Any, wanted: list[str], schema: pa.Schema, dtypes: list[Any], kinds: list[Kind | None], time_zone: str
+    frame: Any, wanted: list[str], schema: pa.Schema, dtypes: list[Any], kinds: dict[str, Kind], time_zone: str
 ) -> pa.Table:
-    """A partition's columns as Arrow, of the same types in every partition."""
+    """A partition's columns as Arrow, of the same types in every partition, with the text in some of them read."""
     import pyarrow as pa
 
     expected = zip(wanted, schema.types, dtypes, strict=True)
     stored = [as_unit(_stored(frame[column], kind, dtype)) for column, kind, dtype in expected]
-    read = [
-        column if kind is None else read_column(column, kind, 1, time_zone)
-        for column, kind in zip(stored, kinds, strict=True)
-    ]
-    return pa.table(read, names=schema.names)
+    table = pa.table(stored, names=schema.names)
+    if not kinds:
+        return table
+    with connected(threads=1) as connection:
+        return collect(text_read(connection.from_arrow(table), kinds, time_zone))
 
 
 def _stored(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:

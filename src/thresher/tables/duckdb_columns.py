@@ -9,7 +9,7 @@ it DuckDB would count several spellings as one and return any of them, even the 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thresher.questions import Values
@@ -18,6 +18,7 @@ from thresher.tables.column_keys import UNIT, VALUE, WEIGHT, canonical, value_na
 from thresher.tables.column_kinds import Kind
 from thresher.tables.duckdb_connection import connect, disconnect
 from thresher.tables.rows import LazyRows, Rows
+from thresher.tables.text_reading import once, text_as
 from thresher.tables.time_zones import INSTANTS, SQL_IN_CALENDAR, UTC
 
 if TYPE_CHECKING:
@@ -78,6 +79,16 @@ _EARLIEST, _LATEST = (f"make_timestamptz({instant})" for instant in INSTANTS)
 def collect(relation: Any) -> pa.Table:
     """A relation's rows as Arrow."""
     return relation.to_arrow_table()
+
+
+def text_read(relation: Any, kinds: Mapping[str, Kind], time_zone: str) -> Any:
+    """The same relation, with the text in these columns read as these kinds; null where it cannot be read."""
+    if not kinds:
+        return relation
+    names = relation.columns
+    texts = [f"CAST({name} AS VARCHAR) COLLATE C AS {name}" if name in kinds else name for name in names]
+    values = [f"{once(text_as(kinds[name], name, time_zone))} AS {name}" if name in kinds else name for name in names]
+    return relation.project(", ".join(texts)).project(", ".join(values))
 
 
 def cleaned(

@@ -20,11 +20,10 @@ _DIRECTORIES: weakref.WeakKeyDictionary[Any, Callable[[], object]] = weakref.Wea
 """For each connection of ours, a function that removes its directory."""
 
 
-def connect(threads: int | None = None, *, ordered: bool = False) -> Any:
+def connect(threads: int | None = None) -> Any:
     """A DuckDB in memory, with the wall clock UTC and a private directory for what does not fit in memory.
 
-    The directory is removed by `disconnect`, or else with the connection, or when Python ends. With `ordered`, rows
-    keep their order.
+    The directory is removed by `disconnect`, or else with the connection, or when Python ends.
     """
     import duckdb
 
@@ -36,8 +35,7 @@ def connect(threads: int | None = None, *, ordered: bool = False) -> Any:
     connection.execute("SET enable_progress_bar = false")
     connection.execute("SET default_collation = 'C'")
     # Counting does not need the order of rows, and keeping it costs memory.
-    if not ordered:
-        connection.execute("SET preserve_insertion_order = false")
+    connection.execute("SET preserve_insertion_order = false")
     if threads is not None:
         connection.execute(f"SET threads = {int(threads)}")
     return connection
@@ -52,9 +50,9 @@ def disconnect(connection: Any) -> None:
 
 
 @contextmanager
-def connected(threads: int | None = None, *, ordered: bool = False) -> Iterator[Any]:
+def connected(threads: int | None = None) -> Iterator[Any]:
     """A connection that is closed at the end of the block."""
-    connection = connect(threads, ordered=ordered)
+    connection = connect(threads)
     try:
         yield connection
     finally:

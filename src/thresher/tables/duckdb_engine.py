@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from thresher.errors import InvalidSetting
 from thresher.questions.population import Progress
 from thresher.tables.column_kinds import Kind
-from thresher.tables.duckdb_columns import KINDS, chosen, cleaned, collect, comparable, counted_once
+from thresher.tables.duckdb_columns import KINDS, chosen, cleaned, collect, counted_once, text_read
 from thresher.tables.duckdb_connection import disconnect, watched
 from thresher.tables.engine import Engine, renamed
 from thresher.tables.error_guard import guarded
 from thresher.tables.rows import LazyRows, Retried, Rows
-from thresher.tables.text_reading import once, text_as
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +37,7 @@ class RelationEngine(Engine):
         self._relation = relation
         self._own = connection
         self._progress = progress if connection is not None else None
+        self._share: Callable[[], float] | None = None  # how much is read, from 0 to 1, where DuckDB does not know it
         self._numbers = itertools.count()
 
     def names(self) -> list[str] | None:
@@ -103,32 +103,22 @@ class RelationEngine(Engine):
     def _watched(self, action: Callable[[], T]) -> T:
         return watched(self._own, action, self._progress, self._share)
 
-    @property
-    def _share(self) -> Callable[[], float] | None:
-        """What says how much of a file is read, from 0 to 1, where DuckDB does not."""
-        return None
-
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
-        """The wanted columns as v0, v1, … and the unit's as u, each in the form in which it is counted."""
+        """The wanted columns as v0, v1, … and the unit's as u, with their text read."""
         named = renamed(wanted, unit)
-        listed = [
-            f"CAST({_quoted(column)} AS VARCHAR) COLLATE C AS {name}"
-            if column in self._read
-            else f"{_quoted(column)} AS {name}"
-            for name, column in named.items()
-        ]
-        return self._as_read(comparable(self._relation.project(", ".join(listed)), self.time_zone), named)
+        return self._as_read(self._stored(named), named)
+
+    def _stored(self, named: Mapping[str, str]) -> Any:
+        """A relation with a column for each name, from the column that it stands for."""
+        return project_as(self._relation, named)
 
     def _as_read(self, relation: Any, named: Mapping[str, str]) -> Any:
-        """A relation with columns called v0, v1, … and u, with the text among them read."""
-        if self._read.keys().isdisjoint(named.values()):
-            return relation
-        read = {
-            name: once(text_as(self._read[column], name, self.time_zone)) if column in self._read else name
-            for name, column in named.items()
-        }
-        return relation.project(", ".join(f"{what} AS {name}" for name, what in read.items()))
+        """The same relation, with the text in its columns read."""
+        read = {name: self._read[column] for name, column in named.items() if column in self._read}
+        return text_read(relation, read, self.time_zone)
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def project_as(relation: Any, named: Mapping[str, str]) -> Any:
+    """The columns of a relation under these names, each with the column's own name."""
+    columns = {name: '"' + column.replace('"', '""') + '"' for name, column in named.items()}
+    return relation.project(", ".join(f"{column} AS {name}" for name, column in columns.items()))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from thresher.questions.population import Progress
 from thresher.tables.column_kinds import Kind
 from thresher.tables.duckdb_engine import RelationEngine
-from thresher.tables.engine import renamed
 from thresher.tables.record_stream import RecordStream
 
 
@@ -35,6 +34,7 @@ class TextFileEngine(FileEngine):
     def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
         super().__init__(files, connection, progress)
         self._streams: list[RecordStream] = []
+        self._share = lambda: self._streams[-1].share if self._streams else -1.0
 
     def untyped(self, column: str) -> bool:
         """A text file has no types."""
@@ -47,18 +47,6 @@ class TextFileEngine(FileEngine):
     def _stored_kind(self, column: str) -> Kind | None:
         return "text"
 
-    def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
-        named = renamed(wanted, unit)
-        return self._as_read(self._texts(named), named)
-
-    @abstractmethod
-    def _texts(self, named: Mapping[str, str]) -> Any:
-        """A relation with a column of text for each name, from the column that it stands for."""
-
     def _streamed(self, stream: RecordStream) -> Any:
         self._streams.append(stream)
         return self._own.from_arrow(stream)
-
-    @property
-    def _share(self) -> Callable[[], float] | None:
-        return lambda: self._streams[-1].share if self._streams else -1.0

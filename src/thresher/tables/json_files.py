@@ -50,7 +50,7 @@ class JsonEngine(TextFileEngine):
         engine._by_hand = True
         return engine if self._arrays and not self._by_hand else None
 
-    def _texts(self, named: Mapping[str, str]) -> Any:
+    def _stored(self, named: Mapping[str, str]) -> Any:
         values = ", ".join(f"{once(_value_of(column))} AS {name}" for name, column in named.items())
         texts = ", ".join(f"{_text_of(name)} AS {name}" for name in named)
         return self._lines().project(values).project(texts)

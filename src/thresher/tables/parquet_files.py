@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import copy
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
 from thresher.questions.population import Progress
 from thresher.tables.arrow_engine import dated
 from thresher.tables.column_kinds import Kind, check_distinct
-from thresher.tables.duckdb_engine import RelationEngine
+from thresher.tables.duckdb_engine import RelationEngine, project_as
 from thresher.tables.file_engine import FileEngine
 from thresher.tables.objects import decoded
 from thresher.tables.record_stream import ArrowStream
@@ -75,13 +75,11 @@ class ParquetEngine(FileEngine):
         engine._by_arrow = True
         return None if self._by_arrow else engine
 
-    def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
-        columns = list(dict.fromkeys([*wanted, *([] if unit is None else [unit])]))
+    def _stored(self, named: Mapping[str, str]) -> Any:
+        columns = list(dict.fromkeys(named.values()))
         if not (self._by_arrow or any(_in_milliseconds(self._schema.field(name).type) for name in columns)):
-            return super()._select(wanted, unit)
-        engine = copy.copy(self)
-        engine._relation = self._own.from_arrow(ParquetColumns(self._files, self._schema, columns))
-        return RelationEngine._select(engine, wanted, unit)
+            return super()._stored(named)
+        return project_as(self._own.from_arrow(ParquetColumns(self._files, self._schema, columns)), named)
 
     @classmethod
     def first_rows(cls, files: Sequence[str], number: int) -> dict[str, list[str | None]]:

@@ -34,7 +34,10 @@ def open_data(data: Any, progress: Progress | None = None, time_zone: str = UTC)
     Frames in memory (pandas, Polars, Arrow, NumPy, lists) go to the embedded DuckDB by reference; lazy and
     distributed ones (Polars lazy, DuckDB relations, Ibis, Dask, Spark) are counted where they are.
     """
-    engine = open_files(data, progress) if isinstance(data, str | Path) else _in_memory(data) or _frame(data)
+    import narwhals as nw
+
+    native = nw.to_native(data, pass_through=True)
+    engine = open_files(native, progress) if isinstance(native, str | Path) else _in_memory(native) or _frame(native)
     engine.time_zone = time_zone
     return engine
 
@@ -89,7 +92,7 @@ def _frame(data: Any) -> Engine:
         return ArrowEngine([frame.name or ONE_COLUMN], lambda _: frame.to_arrow())
     if isinstance(frame, nw.DataFrame):
         if frame.implementation.is_polars():
-            return PolarsFrameEngine(frame.to_native())
+            return PolarsFrameEngine(data)
         return ArrowEngine(frame.columns, lambda name: frame.get_column(name).to_arrow())
     if not isinstance(frame, nw.LazyFrame):
         raise InvalidSetting(
@@ -102,4 +105,4 @@ def _frame(data: Any) -> Engine:
     engine = next((engine for engine in LAZY_ENGINES if kind in engine.opens), None)
     if engine is None:
         raise InvalidSetting("data", f"is a lazy frame of a kind that is not known: {kind}", hint="Collect it first.")
-    return guarded(engine.name, lambda: engine.open(frame.to_native()))
+    return guarded(engine.name, lambda: engine.open(data))

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from thresher.questions import spelling
 from thresher.tables.column_kinds import Kind
-from thresher.tables.duckdb_connection import connected
 from thresher.tables.time_zones import SQL_IN_CALENDAR, UTC
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _BLANKS = "[ \\t\\r\\n]*"
 
@@ -103,14 +99,3 @@ _PYTHON: dict[Kind, Callable[[str], Any]] = {
     "decimals": str,
     "booleans": spelling.read_boolean,
 }
-
-
-def read_column(
-    column: pa.ChunkedArray, kind: Kind, threads: int | None = None, time_zone: str = UTC
-) -> pa.ChunkedArray:
-    """A column of text in memory, read as `kind`, row by row."""
-    import pyarrow as pa
-
-    with connected(threads, ordered=True) as connection:
-        text = connection.from_arrow(pa.table({"t": column})).project("CAST(t AS VARCHAR) AS t")
-        return text.project(f"{text_as(kind, 't', time_zone)} AS t").to_arrow_table().column(0)
