@@ -33,7 +33,8 @@ from thresher.tables.record_stream import whole_records
 from thresher.tables.text_reading import text_as
 
 TARGET = {"epsilon": 1.0, "delta": 1e-8}
-connection = connect(1, ordered=True)
+connection = connect(1)
+connection.execute("SET preserve_insertion_order = true")
 READERS = {
     "whole numbers": read_whole,
     "floats": read_float,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from thresher.tables.column_keys import UNIT
@@ -18,10 +20,6 @@ from thresher.tables.engine import renamed
 from thresher.tables.error_guard import guarded
 from thresher.tables.rows import LazyRows
 from thresher.tables.time_zones import INSTANTS
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 _ROWS_A_TASK = 1 << 20
 
@@ -68,8 +66,6 @@ class ArrowEngine(RelationEngine):
 
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
-        import pyarrow as pa
-
         return bool(pa.types.is_nested(self.column(column).type))
 
     def sampled(self, wanted: Sequence[str], toss: Callable[[int], NDArray[np.bool_]]) -> LazyRows:
@@ -86,15 +82,11 @@ class ArrowEngine(RelationEngine):
         return self._own.from_arrow(self._table(named))
 
     def _table(self, named: Mapping[str, str]) -> pa.Table:
-        import pyarrow as pa
-
         columns = {name: self.column(column) for name, column in named.items()}
         return pa.table({name: as_unit(column) if name == UNIT else column for name, column in columns.items()})
 
     def _masked(self, table: pa.Table, mask: NDArray[np.bool_]) -> pa.Table:
         """The rows that a mask keeps. Arrow filters in one thread, so each thread gets some of the rows."""
-        import pyarrow as pa
-
         kept = pa.array(mask)
 
         def part(start: int) -> pa.Table:
@@ -107,8 +99,6 @@ class ArrowEngine(RelationEngine):
 
 def readable(values: Any) -> pa.ChunkedArray:
     """An Arrow column in a type that DuckDB reads, without a copy where it reads the column's own type."""
-    import pyarrow as pa
-
     column = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
     kind = column.type
     if pa.types.is_dictionary(kind) and kind_of_arrow(kind) != "text":
@@ -122,16 +112,11 @@ def readable(values: Any) -> pa.ChunkedArray:
 
 def as_unit(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column that tells units apart. Durations become whole numbers: DuckDB fails at one of too many seconds."""
-    import pyarrow as pa
-
     return column.cast(pa.int64()) if pa.types.is_duration(column.type) else column
 
 
 def dated(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Times in seconds or milliseconds that some calendar has, others as nulls: DuckDB fails at one that is too far."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     microseconds = 1_000_000 if getattr(column.type, "unit", "ms") == "s" else 1_000
     numbers = column.cast(pa.int64())
     first, last = (pa.scalar(instant // microseconds) for instant in INSTANTS)

@@ -11,7 +11,10 @@ import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.csv as pc
 
 from thresher.errors import InvalidSetting
 from thresher.questions.population import Progress
@@ -19,9 +22,6 @@ from thresher.tables.column_kinds import check_distinct
 from thresher.tables.file_engine import TextFileEngine
 from thresher.tables.objects import decoded
 from thresher.tables.record_stream import RecordStream, blocks, first_record, opened, quotes_as_usual, whole_records
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _DELIMITERS = (",", ";", "\t", "|")
 _LONGEST_HEADER = 1 << 20
@@ -110,8 +110,6 @@ def columns_of(headers: Mapping[str, Header]) -> list[str]:
 
 def field_stream(headers: Mapping[str, Header], columns: Mapping[str, str]) -> RecordStream:
     """Some columns as text; `columns` maps their names to the names in the stream."""
-    import pyarrow as pa
-
     schema = pa.schema([(name, pa.string()) for name in columns.values()])
 
     def chunks(file: str, stream: Any) -> Iterator[bytes]:
@@ -126,8 +124,6 @@ def field_stream(headers: Mapping[str, Header], columns: Mapping[str, str]) -> R
 
 def parsed(chunk: bytes, header: Header, columns: Sequence[str]) -> pa.Table:
     """Whole records as a table of text."""
-    import pyarrow as pa
-
     quick = _quickly(chunk, header, columns)
     if quick is not None:
         return quick
@@ -143,9 +139,6 @@ def parsed(chunk: bytes, header: Header, columns: Sequence[str]) -> pa.Table:
 
 def _quickly(chunk: bytes, header: Header, columns: Sequence[str]) -> pa.Table | None:
     """Whole records parsed by Arrow; None where Arrow would misread or refuse some of them."""
-    import pyarrow as pa
-    import pyarrow.csv as pc
-
     if chunk.count(b"\r") != chunk.count(b"\r\n"):
         return None  # Arrow would end a record there
     if chunk.count(b'"') % 2 or not quotes_as_usual(chunk, header.delimiter):
@@ -171,8 +164,6 @@ def _quickly(chunk: bytes, header: Header, columns: Sequence[str]) -> pa.Table |
 
 def _slowly(piece: bytes, header: Header, columns: Sequence[str]) -> pa.Table:
     """Whole records parsed one by one, whatever they hold."""
-    import pyarrow as pa
-
     places = [header.names.index(name) for name in columns]
     values: list[list[str | None]] = [[] for _ in columns]
     for record in _records(piece, header.delimiter.encode()):

@@ -7,7 +7,12 @@ cannot be released before anything reaches the caller.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from dask.base import compute, persist
+from dask.delayed import delayed
 
 from thresher.questions import Question
 from thresher.questions.spelling import read_whole
@@ -20,9 +25,6 @@ from thresher.tables.engine import Engine, renamed
 from thresher.tables.error_guard import guarded
 from thresher.tables.objects import arrow_column, holds_objects, spelled
 from thresher.tables.rows import Rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _MOST_SHARES = 32
 """The most tasks that keys are split into. The number of all tasks is this number times that of partitions."""
@@ -37,8 +39,6 @@ class DaskRows(Rows):
 
     def counts(self, question: Question, *, at_least: int = 1, most: int | None = None) -> pa.Table:
         """Keys and n of `column_keys.count`, no more than `most` + 1 rows of them."""
-        import pyarrow as pa
-        from dask.base import compute
 
         def run() -> pa.Table:
             names = value_names(len(question.columns))
@@ -61,7 +61,6 @@ class DaskEngine(Engine):
     """A Dask data frame."""
 
     name = "Dask"
-    opens = ("dask",)
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
@@ -80,8 +79,6 @@ class DaskEngine(Engine):
 
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
-        import pyarrow as pa
-
         return bool(pa.types.is_nested(self._type(column)))
 
     def _type(self, column: str) -> pa.DataType:
@@ -96,7 +93,6 @@ class DaskEngine(Engine):
 
     def chosen(self, wanted: Sequence[str], unit: str) -> DaskRows:
         """These columns, one row a unit, kept by Dask."""
-        from dask.base import persist
 
         def run() -> DaskRows:
             kinds, unit_kind = self._kinds(wanted), self.kind(unit)
@@ -108,8 +104,6 @@ class DaskEngine(Engine):
         return guarded(self.name, run)
 
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> list[Any]:
-        import pyarrow as pa
-
         read = _task(_partition)
         named = renamed(wanted, unit)
         columns = list(named.values())
@@ -123,8 +117,6 @@ class DaskEngine(Engine):
 
 def _task(function: Callable[..., Any], results: int | None = None) -> Callable[..., Any]:
     """A function as a task of Dask's. It is not marked as pure, since a random choice has another result each time."""
-    from dask.delayed import delayed
-
     task: Callable[..., Any] = delayed(function, nout=results, pure=False)
     return task
 
@@ -143,8 +135,6 @@ def _is_untyped(frame: Any, column: str) -> bool:
 
 
 def _arrow_type(frame: Any, column: str) -> pa.DataType:
-    import pyarrow as pa
-
     if _is_untyped(frame, column):
         return pa.large_string()
     found = readable(arrow_column(frame._meta[column])).type
@@ -155,8 +145,6 @@ def _partition(
     frame: Any, wanted: list[str], schema: pa.Schema, dtypes: list[Any], kinds: dict[str, Kind], time_zone: str
 ) -> pa.Table:
     """A partition's columns as Arrow, of the same types in every partition, with the text in some of them read."""
-    import pyarrow as pa
-
     expected = zip(wanted, schema.types, dtypes, strict=True)
     stored = [as_unit(_stored(frame[column], kind, dtype)) for column, kind, dtype in expected]
     table = pa.table(stored, names=schema.names)
@@ -172,8 +160,6 @@ def _stored(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:
     A value that does not fit is no value. It may also have given its partition another type than Dask expects, as one
     text among whole numbers does; then the values are converted one by one.
     """
-    import pyarrow as pa
-
     if pa.types.is_large_string(kind):
         return spelled(column)
     if kind_of_arrow(kind) is None and not pa.types.is_integer(kind):
@@ -190,8 +176,6 @@ def _converted(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:
 
     Where pandas cannot convert all of it, each half is converted by itself, down to the single value that does not fit.
     """
-    import pyarrow as pa
-
     try:
         return readable(arrow_column(column.astype(dtype))).cast(kind)
     except Exception:  # a value that cannot be converted, whatever it raises, is no unit
@@ -204,8 +188,6 @@ def _converted(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:
 
 def _fitting(text: str, kind: pa.DataType) -> Any:
     """The value of this type that a text spells; None if there is none."""
-    import pyarrow as pa
-
     try:
         return pa.scalar(read_whole(text), kind) if pa.types.is_integer(kind) else pa.scalar(text).cast(kind)
     except (pa.ArrowException, ValueError, OverflowError):
@@ -224,8 +206,6 @@ def _counted(table: pa.Table, question: Question, names: list[str], time_zone: s
 
 def _split(table: pa.Table, by: str, number: int) -> tuple[pa.Table, ...]:
     """A table's rows, split by a hash of some columns."""
-    import pyarrow.compute as pc
-
     with connected(threads=1) as connection:
         hashed = connection.from_arrow(table).project(f"*, CAST(hash({by}) % {number} AS INTEGER) AS share")
         whole = collect(hashed)
@@ -235,9 +215,6 @@ def _split(table: pa.Table, by: str, number: int) -> tuple[pa.Table, ...]:
 
 def _merged(tables: list[pa.Table], at_least: int, most: int | None) -> pa.Table:
     """The sums of partial counts that are `at_least`."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     whole = pa.concat_tables(tables)
     names = [name for name in whole.column_names if name != COUNT]
     summed = whole.group_by(names).aggregate([(COUNT, "sum")]).rename_columns([*names, COUNT])
@@ -247,7 +224,5 @@ def _merged(tables: list[pa.Table], at_least: int, most: int | None) -> pa.Table
 
 def _chosen(tables: list[pa.Table], kinds: list[Kind], unit_kind: Kind | None, time_zone: str) -> pa.Table:
     """One row a unit, of all of the unit's rows."""
-    import pyarrow as pa
-
     with connected(threads=1) as connection:
         return collect(chosen(connection.from_arrow(pa.concat_tables(tables)), kinds, unit_kind, time_zone))

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from thresher.questions import Values
 from thresher.questions.normal_form import LEAST_BYTES, TOO_MANY_MARKS
@@ -20,9 +22,6 @@ from thresher.tables.duckdb_connection import connect, disconnect
 from thresher.tables.rows import LazyRows, Rows
 from thresher.tables.text_reading import once, text_as
 from thresher.tables.time_zones import INSTANTS, SQL_IN_CALENDAR, UTC
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _MANY = TOO_MANY_MARKS.replace("{", "{{").replace("}", "}}")
 _ASCII = "strlen({0}) = length({0})"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from thresher.errors import InvalidSetting
 from thresher.questions.population import Progress
@@ -14,9 +16,6 @@ from thresher.tables.duckdb_connection import disconnect, watched
 from thresher.tables.engine import Engine, renamed
 from thresher.tables.error_guard import guarded
 from thresher.tables.rows import LazyRows, Retried, Rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -31,7 +30,6 @@ class RelationEngine(Engine):
     """
 
     name = "DuckDB"
-    opens = ("duckdb",)
 
     def __init__(self, relation: Any, connection: Any = None, progress: Progress | None = None) -> None:
         self._relation = relation

@@ -9,7 +9,11 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
 
 from thresher.errors import InvalidSetting
 from thresher.tables.column_keys import UNIT, value_names
@@ -17,19 +21,12 @@ from thresher.tables.column_kinds import Kind, kind_of_narwhals
 from thresher.tables.rows import Rows
 from thresher.tables.time_zones import UTC
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 class Engine(ABC):
     """The data of one table. What a subclass leaves out is as most engines have it."""
 
     name: ClassVar[str]
     """What the engine is called in messages."""
-
-    opens: ClassVar[tuple[str, ...]] = ()
-    """The lazy frames that this engine counts, as `narwhals.Implementation` names them."""
 
     samples_rows: ClassVar[bool] = False
     """Whether the engine has `sampled`, because its rows are in memory and counting a sample of them is cheaper."""
@@ -42,7 +39,7 @@ class Engine(ABC):
 
     @classmethod
     def open(cls, frame: Any) -> Engine:
-        """The engine for a frame that this class `opens`."""
+        """The engine for a lazy frame for which `sources` names this class."""
         return cls(frame)  # type: ignore[call-arg]
 
     @abstractmethod
@@ -108,8 +105,6 @@ class LazyFrameEngine(Engine):
     """What the frame is called in messages, with its article."""
 
     def __init__(self, frame: Any) -> None:
-        import narwhals as nw
-
         self._frame = frame
         self._schema = nw.from_native(frame).collect_schema()
 

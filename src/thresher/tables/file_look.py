@@ -13,7 +13,6 @@ from pathlib import Path
 from thresher.privacy.settings import check_count
 from thresher.tables.column_kinds import Kind
 from thresher.tables.error_guard import guarded
-from thresher.tables.files import file_engine, matching
 from thresher.tables.text_reading import value_as
 
 _SUGGESTED: tuple[Kind, ...] = ("whole numbers", "floats", "booleans", "dates", "times")
@@ -60,6 +59,8 @@ def look(data: str | Path, rows: int = 100) -> Look:
 
     Guarantee: none. What comes back depends on single rows.
     """
+    from thresher.tables.files import file_engine, matching
+
     number = check_count(rows, setting="rows")
     files = matching(data)
     engine = file_engine(files)

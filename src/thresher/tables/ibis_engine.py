@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import ibis
+import pyarrow as pa
 
 from thresher.errors import InvalidSetting
 from thresher.tables import ibis_functions as functions
@@ -16,9 +19,6 @@ from thresher.tables.engine import Engine, LazyFrameEngine, renamed
 from thresher.tables.error_guard import guarded
 from thresher.tables.rows import LazyRows
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 class IbisEngine(LazyFrameEngine):
     """An Ibis table on a database of which Thresher knows nothing.
@@ -29,7 +29,6 @@ class IbisEngine(LazyFrameEngine):
     """
 
     name = "Ibis"
-    opens = ("ibis",)
     described = "an Ibis table"
 
     @classmethod
@@ -65,7 +64,6 @@ class IbisEngine(LazyFrameEngine):
 
         Chosen values are counted at once and their counts kept in memory, since many databases refuse new tables.
         """
-        import ibis
 
         def run() -> LazyRows:
             held = self._held(self._select(wanted, unit), renamed(wanted, unit))
@@ -206,8 +204,6 @@ def _is_instant(value: Any) -> bool:
 
 
 def _clean(column: Any, kind: Kind | None) -> Any:
-    import ibis
-
     if kind == "whole numbers":
         return column.cast("int64")
     if kind == "floats":

@@ -8,6 +8,8 @@ import math
 import sys
 from typing import Any, cast
 
+import ibis
+
 from thresher.questions.normal_form import TOO_MANY_MARKS, composed
 from thresher.tables.column_kinds import Kind
 from thresher.tables.objects import decoded
@@ -17,8 +19,6 @@ from thresher.tables.time_zones import zone_of
 
 def _called(name: str, returns: Any, *arguments: Any) -> Any:
     """A call of the database's own function `name`, which returns this type; arguments are expressions or text."""
-    import ibis
-
     types = tuple("string" if isinstance(argument, str) else argument.type() for argument in arguments)
 
     def function() -> None: ...  # Ibis reads its signature, and never calls it
@@ -32,16 +32,12 @@ def _called(name: str, returns: Any, *arguments: Any) -> Any:
 
 def is_a_double_on_postgresql(number: Any) -> Any:
     """Whether a double can hold a decimal. Questions about numbers read a double, and PostgreSQL stops otherwise."""
-    import ibis
-
     least, most = (ibis.literal(repr(bound)).cast("decimal") for bound in (math.ulp(0.0), sys.float_info.max))
     return (number == 0) | number.abs().between(least, most)
 
 
 def normal_on_postgresql(text: Any) -> Any:
     """The bytes of text in NFC; null where it has too many marks in a row."""
-    import ibis
-
     # Through bytes: PostgreSQL refuses to search text of a collation that takes several spellings for one.
     plain = _called("convert_from", "string", _called("convert_to", "binary", text, "UTF8"), "UTF8")
     key = _called("convert_to", "binary", _called("normalize", "string", plain), "UTF8")
@@ -60,7 +56,6 @@ def stored_on_sqlite(column: Any) -> Any:
 
 def normal_on_sqlite(octets: Any) -> Any:
     """The bytes of text in NFC. SQLite has no normaliser, and calls Python's. Bytes that are not UTF-8 stay."""
-    import ibis
 
     def thresher_unit_key(octets: bytes) -> bytes:
         text = decoded(octets)
@@ -83,8 +78,6 @@ def read_on_sqlite(column: Any, time_zone: str) -> Any:
     SQLite keeps dates and times as text of any spelling, and Ibis fails at many of them, as at 31 February. They are
     read as text is in a file (see `questions.spelling`). The usual spellings are recognised in SQL, which is quicker.
     """
-    import ibis
-
     dtype = column.type()
     kind: Kind = "dates" if dtype.is_date() else "times"
     zone = zone_of(time_zone)

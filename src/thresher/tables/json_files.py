@@ -15,7 +15,10 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from thresher.questions.population import Progress
 from thresher.tables.duckdb_engine import RelationEngine
@@ -23,9 +26,6 @@ from thresher.tables.file_engine import TextFileEngine
 from thresher.tables.objects import decoded, spelled
 from thresher.tables.record_stream import CHUNK, RecordStream, blocks, opened, whole_records
 from thresher.tables.text_reading import once
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _LINE = "line"
 _LARGEST_OBJECT = 1 << 27
@@ -111,7 +111,6 @@ def is_array(file: str) -> bool:
 
 def line_stream(files: Sequence[str], arrays: Collection[str] = ()) -> RecordStream:
     """The lines of some files, as the only column, and the elements of those that are `arrays`."""
-    import pyarrow as pa
 
     def chunks(file: str, stream: Any) -> Iterator[bytes]:
         if file in arrays:
@@ -177,9 +176,6 @@ def _end(array: bytes, start: int) -> tuple[int, int, bool]:
 
 
 def _lines(chunk: bytes) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     ends = pa.py_buffer(b"".join(place.to_bytes(8, "little") for place in (0, len(chunk))))
     whole = pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, pa.py_buffer(chunk)])
     split = pc.list_flatten(pc.split_pattern(whole, b"\n"))

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from thresher.questions.spelling import as_text
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _BATCH = 1 << 14
 
@@ -27,8 +26,6 @@ def holds_objects(dtype: Any) -> bool:
 
 def arrow_column(column: Any) -> Any:
     """A pandas series or a NumPy array as Arrow; Python objects as text, each by itself."""
-    import pyarrow as pa
-
     if holds_objects(column.dtype):
         return spelled(column)
     try:
@@ -45,8 +42,6 @@ def spelled(values: Iterable[Any]) -> pa.ChunkedArray:
     user sends reaches the caller's thread, and stops the count.
     Edge cases: text that UTF-8 cannot write is no value.
     """
-    import pyarrow as pa
-
     source = iter(values)
     batches = []
     with ThreadPoolExecutor(1, thread_name_prefix="thresher-objects") as pool:
@@ -57,8 +52,6 @@ def spelled(values: Iterable[Any]) -> pa.ChunkedArray:
 
 def _batch(values: Sequence[Any]) -> pa.Array:
     """A batch of only texts or only whole numbers is converted at once; anything else value by value."""
-    import pyarrow as pa
-
     with suppress(BaseException):  # even a class's own hash may raise
         held = set(map(type, values)) - {type(None)}
         if held == {str}:

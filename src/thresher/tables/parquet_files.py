@@ -17,7 +17,10 @@ from __future__ import annotations
 import copy
 import glob
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from thresher.errors import InvalidSetting
 from thresher.questions.population import Progress
@@ -28,9 +31,6 @@ from thresher.tables.file_engine import FileEngine
 from thresher.tables.objects import decoded
 from thresher.tables.record_stream import ArrowStream
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 class ParquetEngine(FileEngine):
     """Parquet files, read as of one schema. A column without a common type is refused when it is asked about."""
@@ -38,8 +38,6 @@ class ParquetEngine(FileEngine):
     suffixes = (".parquet", ".pq")
 
     def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
-        import pyarrow.parquet as pq
-
         super().__init__(files, connection, progress)
         schemas = [pq.read_schema(file) for file in files]
         check_distinct(schemas[0].names)
@@ -93,8 +91,6 @@ class ParquetColumns(ArrowStream):
     """Some columns of Parquet files as Arrow."""
 
     def __init__(self, files: Sequence[str], schema: pa.Schema, columns: Sequence[str]) -> None:
-        import pyarrow as pa
-
         self._files = list(files)
         # DuckDB reads durations in Parquet as whole numbers, and fails at one in Arrow of too many seconds.
         kinds = {name: schema.field(name).type for name in columns}
@@ -103,9 +99,6 @@ class ParquetColumns(ArrowStream):
         )
 
     def _batches(self) -> Iterator[Any]:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         for file in self._files:
             with pq.ParquetFile(file) as parquet:
                 for batch in parquet.iter_batches(columns=self._schema.names):
@@ -116,8 +109,6 @@ class ParquetColumns(ArrowStream):
 
 def _possible(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column without the values at which DuckDB fails."""
-    import pyarrow as pa
-
     if _in_milliseconds(column.type):
         return dated(column)
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
@@ -131,8 +122,6 @@ def _possible(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _in_milliseconds(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     return bool(pa.types.is_timestamp(kind) and kind.unit in ("s", "ms"))
 
 
@@ -141,8 +130,6 @@ def _unified(schemas: Sequence[pa.Schema]) -> tuple[pa.Schema, dict[str, str]]:
 
     Edge cases: the columns that have none are of the first file's type.
     """
-    import pyarrow as pa
-
     fields, problems = [], {}
     for field in schemas[0]:
         places = [schema.get_field_index(field.name) for schema in schemas]
@@ -173,8 +160,6 @@ def _alike(schemas: Sequence[pa.Schema]) -> bool:
 
 def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     """The type as which values of both can be read; None if there is none that holds them all."""
-    import pyarrow as pa
-
     if one == other:
         return one
     one, other = _plain(one), _plain(other)
@@ -191,8 +176,6 @@ def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 
 def _plain(kind: pa.DataType) -> pa.DataType:
     """A type without what does not matter for counting: the layout of text, and the zone of an instant."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):

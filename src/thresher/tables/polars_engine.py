@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidSetting
@@ -19,16 +21,11 @@ from thresher.tables.objects import spelled
 from thresher.tables.rows import LazyRows
 from thresher.tables.time_zones import FIRST_DAY, LAST_DAY
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 class PolarsFrameEngine(ArrowEngine):
     """A Polars frame in memory. Its text stays in Polars' own layout, which DuckDB reads and Arrow cannot filter."""
 
     def __init__(self, frame: Any) -> None:
-        import polars as pl
-
         def is_object(name: str) -> bool:
             return bool(frame.schema[name] == pl.Object)
 
@@ -38,15 +35,11 @@ class PolarsFrameEngine(ArrowEngine):
         super().__init__(frame.columns, convert, untyped=is_object)
 
     def _masked(self, table: pa.Table, mask: NDArray[np.bool_]) -> pa.Table:
-        import polars as pl
-
         frame: Any = pl.from_arrow(table)
         return _in_place(frame.filter(pl.Series(mask)))
 
 
 def _in_place(frame: Any) -> pa.Table:
-    import polars as pl
-
     return frame.to_arrow(compat_level=pl.CompatLevel.newest())
 
 
@@ -54,7 +47,6 @@ class PolarsEngine(LazyFrameEngine):
     """A `polars.LazyFrame`."""
 
     name = "Polars"
-    opens = ("polars",)
     described = "a lazy Polars frame"
 
     def __init__(self, frame: Any) -> None:
@@ -62,8 +54,6 @@ class PolarsEngine(LazyFrameEngine):
         self._types = frame.collect_schema()
 
     def _has_no_type(self, column: str) -> bool:
-        import polars as pl
-
         return bool(self._types[column] == pl.Null)
 
     def nested(self, column: str) -> bool:
@@ -71,8 +61,6 @@ class PolarsEngine(LazyFrameEngine):
 
         Edge cases: Python objects are refused: Polars compares them by methods of their own, which some lack.
         """
-        import polars as pl
-
         if self._types[column] == pl.Object:
             raise InvalidSetting(
                 "unit",
@@ -87,8 +75,6 @@ class PolarsEngine(LazyFrameEngine):
 
     def chosen(self, wanted: Sequence[str], unit: str) -> LazyRows:
         """These columns, one row a unit, kept in memory."""
-        import polars as pl
-
         names = value_names(len(wanted))
         # A random permutation of the rows: within a unit, each of its rows is as likely as the others to come first.
         place = pl.int_range(pl.len(), dtype=pl.Int64).shuffle().alias("r")
@@ -114,8 +100,6 @@ class PolarsEngine(LazyFrameEngine):
 
     def _on_clock(self, name: str) -> Any:
         """A column; instants are times on the wall clock of the zone from here on."""
-        import polars as pl
-
         dtype = self._types[name]
         column = _dated(pl.col(name), dtype)
         if not isinstance(dtype, pl.Datetime) or dtype.time_zone is None:
@@ -123,8 +107,6 @@ class PolarsEngine(LazyFrameEngine):
         return column.dt.convert_time_zone(self.time_zone).dt.replace_time_zone(None)
 
     def _cleaned(self, frame: Any, wanted: Sequence[str]) -> LazyRows:
-        import polars as pl
-
         names, kinds = value_names(len(wanted)), self._kinds(wanted)
         weighted = "text" in kinds
         if weighted:
@@ -136,8 +118,6 @@ class PolarsEngine(LazyFrameEngine):
 
 def _held(column: Any, kind: Kind | None) -> list[Any]:
     """The tests that a row has a value in a column."""
-    import polars as pl
-
     tests = [column.is_not_null()]
     if kind == "floats":
         tests.append(column.is_not_nan())
@@ -148,8 +128,6 @@ def _held(column: Any, kind: Kind | None) -> list[Any]:
 
 def _dated(column: Any, dtype: Any) -> Any:
     """A column of dates or times of the years 1 to 9999, others as nulls: Polars panics at some of them."""
-    import polars as pl
-
     if dtype == pl.Date:
         first, last = FIRST_DAY, LAST_DAY
     elif dtype == pl.Datetime and dtype.time_unit != "ns":  # 64 bits of nanoseconds hold the years 1678 to 2262
@@ -163,8 +141,6 @@ def _dated(column: Any, dtype: Any) -> Any:
 
 
 def _clean(column: Any, kind: Kind) -> Any:
-    import polars as pl
-
     if kind == "text":
         text = column.cast(pl.String)
         return pl.when(_composable(text)).then(_without_nul(text).str.normalize("NFC"))
@@ -177,8 +153,6 @@ def _clean(column: Any, kind: Kind) -> Any:
 
 def _composable(text: Any) -> Any:
     """Whether text has no more marks in a row than Thresher normalises."""
-    import polars as pl
-
     # Most text is short, and is not searched.
     long = pl.when(text.str.len_bytes() >= LEAST_BYTES).then(text)
     return ~_without_nul(long).str.contains(TOO_MANY_MARKS).fill_null(False)

@@ -17,13 +17,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
 CHUNK = 1 << 20
 _QUOTE, _LINE_FEED = ord('"'), ord("\n")
@@ -42,8 +40,6 @@ class Place(enum.Enum):
 @contextmanager
 def opened(file: str) -> Iterator[tuple[Any, BinaryIO]]:
     """A file's bytes, decompressed, and the file itself, whose position says how far it is read."""
-    import pyarrow as pa
-
     with Path(file).open("rb") as raw:
         codec = COMPRESSIONS.get(Path(file).suffix.lower())
         yield (raw if codec is None else pa.CompressedInputStream(raw, codec)), raw
@@ -187,8 +183,6 @@ class ArrowStream(ABC):
         """All batches, from the first one."""
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        import pyarrow as pa
-
         return pa.RecordBatchReader.from_batches(self._schema, self._batches()).__arrow_c_stream__(requested_schema)
 
 
@@ -215,15 +209,11 @@ class RecordStream(ArrowStream):
 
     def first_rows(self, number: int) -> list[tuple[Any, ...]]:
         """The first rows, with their values as Python has them."""
-        import pyarrow as pa
-
         batches: Iterable[Any] = pa.RecordBatchReader.from_stream(self)
         rows = (row for batch in batches for row in zip(*batch.columns, strict=True))
         return [tuple(value.as_py() for value in row) for row in itertools.islice(rows, number)]
 
     def _batches(self) -> Iterator[Any]:
-        import pyarrow as pa
-
         waiting: deque[Future[Any]] = deque()
         with ThreadPoolExecutor(pa.cpu_count(), thread_name_prefix="thresher-parsing") as pool:
             for file, chunk in self._all_chunks():

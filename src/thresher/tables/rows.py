@@ -5,16 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import narwhals as nw
+import pyarrow as pa
 
 from thresher.errors import InvalidSetting
 from thresher.privacy.plans import Plan
 from thresher.questions import Question
 from thresher.tables import column_keys
 from thresher.tables.error_guard import guarded
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class Rows(ABC):
@@ -53,8 +53,6 @@ class LazyRows(Rows):
 
     def counted(self, question: Question, *, at_least: int = 1) -> Any:
         """The query for the counts, as a lazy frame of narwhals."""
-        import narwhals as nw
-
         frame = nw.from_native(self.frame).lazy()
         return column_keys.count(frame, question, at_least=at_least, weighted=self.weighted)
 

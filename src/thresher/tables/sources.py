@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import pkgutil
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
+import pyarrow as pa
 
 from thresher.errors import InvalidSetting
 from thresher.questions.population import Progress
 from thresher.tables.arrow_engine import ArrowEngine
-from thresher.tables.dask_engine import DaskEngine
-from thresher.tables.duckdb_engine import RelationEngine
 from thresher.tables.engine import Engine
 from thresher.tables.error_guard import guarded
 from thresher.tables.files import open_files
-from thresher.tables.ibis_engine import IbisEngine
 from thresher.tables.objects import arrow_column, holds_objects, spelled
-from thresher.tables.polars_engine import PolarsEngine, PolarsFrameEngine
-from thresher.tables.spark_engine import SparkEngine
 from thresher.tables.time_zones import UTC
 
 ONE_COLUMN = "value"
 """The name of the only column of a list or an array."""
 
-LAZY_ENGINES: tuple[type[Engine], ...] = (PolarsEngine, RelationEngine, IbisEngine, DaskEngine, SparkEngine)
-"""The engines of lazy and distributed frames; each says in `opens` which."""
+LAZY_ENGINES = {
+    "polars": "polars_engine:PolarsEngine",
+    "duckdb": "duckdb_engine:RelationEngine",
+    "ibis": "ibis_engine:IbisEngine",
+    "dask": "dask_engine:DaskEngine",
+    "pyspark": "spark_engine:SparkEngine",
+    "pyspark[connect]": "spark_engine:SparkEngine",
+}
+"""For lazy and distributed frames, as `narwhals.Implementation` names them, the module and class of their engine.
+
+The module, and with it the engine's library, is imported when such a frame is given.
+"""
 
 
 def open_data(data: Any, progress: Progress | None = None, time_zone: str = UTC) -> Engine:
@@ -34,8 +42,6 @@ def open_data(data: Any, progress: Progress | None = None, time_zone: str = UTC)
     Frames in memory (pandas, Polars, Arrow, NumPy, lists) go to the embedded DuckDB by reference; lazy and
     distributed ones (Polars lazy, DuckDB relations, Ibis, Dask, Spark) are counted where they are.
     """
-    import narwhals as nw
-
     native = nw.to_native(data, pass_through=True)
     engine = open_files(native, progress) if isinstance(native, str | Path) else _in_memory(native) or _frame(native)
     engine.time_zone = time_zone
@@ -44,9 +50,6 @@ def open_data(data: Any, progress: Progress | None = None, time_zone: str = UTC)
 
 def _in_memory(data: Any) -> Engine | None:
     """The engine for what narwhals need not look at; None for any other data."""
-    import narwhals as nw
-    import pyarrow as pa
-
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
@@ -85,13 +88,13 @@ def _plain_array(array: Any) -> Any:
 
 def _frame(data: Any) -> Engine:
     """The engine for any other frame that narwhals knows."""
-    import narwhals as nw
-
     frame = nw.from_native(data, pass_through=True, allow_series=True)
     if isinstance(frame, nw.Series):
         return ArrowEngine([frame.name or ONE_COLUMN], lambda _: frame.to_arrow())
     if isinstance(frame, nw.DataFrame):
         if frame.implementation.is_polars():
+            from thresher.tables.polars_engine import PolarsFrameEngine
+
             return PolarsFrameEngine(data)
         return ArrowEngine(frame.columns, lambda name: frame.get_column(name).to_arrow())
     if not isinstance(frame, nw.LazyFrame):
@@ -102,7 +105,7 @@ def _frame(data: Any) -> Engine:
             "Parquet file, an array or a list; or a subclass of thresher.Population.",
         )
     kind = frame.implementation.value
-    engine = next((engine for engine in LAZY_ENGINES if kind in engine.opens), None)
-    if engine is None:
+    if kind not in LAZY_ENGINES:
         raise InvalidSetting("data", f"is a lazy frame of a kind that is not known: {kind}", hint="Collect it first.")
+    engine: type[Engine] = pkgutil.resolve_name(f"thresher.tables.{LAZY_ENGINES[kind]}")
     return guarded(engine.name, lambda: engine.open(data))

@@ -6,7 +6,9 @@ import importlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from thresher.mechanism import SecureRandomness, thin, threshold
 from thresher.privacy.plans import Plan
@@ -18,9 +20,6 @@ from thresher.tables.engine import LazyFrameEngine, renamed
 from thresher.tables.error_guard import guarded
 from thresher.tables.rows import LazyRows
 from thresher.tables.time_zones import INSTANTS, UTC
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _MANY = TOO_MANY_MARKS.replace("{", "{{").replace("}", "}}")
 _COMPOSABLE = f"(octet_length({{0}}) < {LEAST_BYTES} OR NOT replace({{0}}, char(0), '') RLIKE '{_MANY}')"
@@ -75,7 +74,6 @@ class SparkEngine(LazyFrameEngine):
     """A Spark DataFrame."""
 
     name = "Spark"
-    opens = ("pyspark", "pyspark[connect]")
     described = "a Spark frame"
 
     def __init__(self, frame: Any) -> None:
@@ -173,8 +171,6 @@ class SparkEngine(LazyFrameEngine):
 
 def _thinner(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def thinned(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         source = SecureRandomness()
         for batch in batches:
             sampled = thin(batch.column(COUNT).to_numpy(), plan, source)

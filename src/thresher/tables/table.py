@@ -22,14 +22,13 @@ from thresher.questions.population import Population, Progress
 from thresher.tables import column_kinds as kinds
 from thresher.tables.column_keys import buckets, nothing
 from thresher.tables.domains import as_counted
-from thresher.tables.duckdb_columns import weighted_rows
-from thresher.tables.engine import Engine
-from thresher.tables.rows import Rows
-from thresher.tables.sources import open_data
 from thresher.tables.time_zones import UTC, check_time_zone
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from thresher.tables.engine import Engine
+    from thresher.tables.rows import Rows
 
 SAMPLING_RATE_LIMIT = 0.4
 """Up to this rate, rows in memory are sampled before they are counted; above it, counts are thinned."""
@@ -89,6 +88,8 @@ class Table(Population):
         cache_limit: int = 5_000_000,
         driver_limit: int = 5_000_000,
     ) -> None:
+        from thresher.tables.sources import open_data  # loads DuckDB and Arrow, which importing Thresher does not
+
         if not (unit is None or isinstance(unit, str)):
             raise InvalidSetting("unit", "must be the name of a column")
         self._unit = unit
@@ -246,6 +247,8 @@ class Table(Population):
 
     def _distinct(self, readings: Readings) -> Rows | None:
         """Distinct values with their counts, in memory; None if there are too many."""
+        from thresher.tables.duckdb_columns import weighted_rows
+
         values = Values(tuple(column for column, _ in readings))
         counted = self._units(readings).counts(values, most=self._cache_limit)
         return None if counted.num_rows > self._cache_limit else weighted_rows(counted)
