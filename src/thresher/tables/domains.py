@@ -30,8 +30,9 @@ def as_counted(
     Text is read as what the column holds ("20" is 20 where there are whole numbers), as lines of a file are text. Where
     a column is text because it is untyped, 20 is "20", as in its rows. Times with a zone are read on the wall clock of
     `time_zone`, as in the table's rows.
-    Edge cases: what does not fit a column is refused. Without that it would be shown as "below threshold", however
-    many hold what was meant. Buckets with too few or too many parts are left for the histogram's own check.
+    Edge cases: a value that does not fit its column is refused. Otherwise it would be shown as "below threshold",
+    however many units hold the value that was meant. `question.check_domain` refuses buckets with too few or too many
+    parts.
     """
     read = functools.partial(_value, zone=zone_of(time_zone))
     counted = [part.listed_as or kind for part, kind in zip(question.parts, kinds, strict=True)]

@@ -1,7 +1,7 @@
 """Engines: where a table's data is, and what counts it.
 
-An engine is one file with one subclass of `Engine`, and one entry in a registry: `sources.LAZY_ENGINES` for frames,
-`files.FILE_ENGINES` for files. Nothing else asks which engine it has.
+To add an engine, write one file with a subclass of `Engine`, and enter it in one registry: `sources.LAZY_ENGINES` for
+frames, `files.FILE_ENGINES` for files. `Table` never asks which engine it has, only what the engine can do.
 """
 
 from __future__ import annotations

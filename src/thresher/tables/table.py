@@ -61,8 +61,9 @@ class Table(Population):
     name of a zone, as "Europe/Paris"; the zone that a column or a session has never matters. A time without a zone is
     counted as it stands. Times are cut down to whole microseconds.
 
-    `before_draw` is called once, after the first question was checked and counted and before its sample is drawn: there
-    a ledger is charged, so that a table that cannot be read costs nothing. `progress` is called while a file is read.
+    `before_draw` is called once, after the first question was checked and counted and before its sample is drawn. A
+    ledger is charged there, so that a table that cannot be read costs nothing. `progress` is called while files are
+    read.
 
     How a round is drawn, always with the distribution of an exact coin for each unit:
 
@@ -121,7 +122,7 @@ class Table(Population):
             self._engine.reading(self._types)  # refuses what it cannot read
 
     def charged(self, before_draw: Callable[[], object]) -> Table:
-        """This very table, with something to call before the next draw: engine and counts are shared, not copied."""
+        """The same table with another `before_draw`. It shares the engine and the counts of this one."""
         table = copy.copy(self)
         table._before_draw = before_draw
         return table
@@ -178,10 +179,10 @@ class Table(Population):
         return sample_and_threshold(pair, plan, self._randomness, columns=question.columns, unit=self.unit)
 
     def close(self) -> None:
-        """Let go of connections and of what engines keep for this table.
+        """Close connections, and release what engines keep for this table.
 
-        Guarantee: never fails. An answer that was paid for is not lost because its engine could not be closed; the log
-        has the kind of error.
+        Guarantee: never fails, so that an answer that was paid for is not lost because its engine could not be closed.
+        The log names the type of the error.
         """
         kept: list[Any] = [rows for rows in (*self._chosen.values(), *self._cached.values()) if rows is not None]
         self._chosen.clear()
@@ -205,7 +206,7 @@ class Table(Population):
         return f"<Table on {self._engine.name}, {unit}>"
 
     def _tally(self, question: Question, *, at_least: int = 1) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Exact buckets and counts before any draw, for tests. Never to be shown to anyone."""
+        """Exact buckets and counts before any draw, for tests. They must never be shown to anyone."""
         self.check(question)
         if self._holds_nothing(question):
             return buckets(nothing(question), question)
@@ -219,7 +220,7 @@ class Table(Population):
         return tuple((column, self._kind(column, question)) for column in question.columns)
 
     def _reader(self, readings: Readings) -> Engine:
-        """The engine that gives columns so read."""
+        """The engine that reads columns so."""
         if readings not in self._engines:
             declared = {column: self._types[column] for column in (self._unit,) if column in self._types}
             read = {
@@ -231,7 +232,7 @@ class Table(Population):
         return self._engines[readings]
 
     def _rows(self, question: Question) -> Rows:
-        """What to count: a column's distinct values if they are at hand, else the rows."""
+        """What to count: the columns' distinct values if they are in memory, else the rows."""
         readings = self._readings(question)
         if readings not in self._cached and question.repeated:
             self._cached[readings] = self._distinct(readings)
@@ -273,13 +274,13 @@ class Table(Population):
         return rows.counts(question, at_least=plan.threshold)
 
     def _about_to_draw(self) -> None:
-        """Call `before_draw`, once: by now all that can be refused has been, and nothing random has happened."""
+        """Call `before_draw`, once. All checks are done at this point, and nothing random has happened."""
         if self._before_draw is not None:
             self._before_draw()
             self._before_draw = None
 
     def _release(self, sampled: pa.Table, question: Question, plan: Plan) -> Release:
-        """A release of counts that are sampled already."""
+        """A release of counts that are already sampled."""
         found, counts = buckets(sampled, question)
         return Release.of(
             found, counts, plan, private=self._randomness.private, columns=question.columns, unit=self.unit
