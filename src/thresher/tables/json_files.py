@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import copy
-import functools
 import glob
 import json
 import re
@@ -38,6 +37,7 @@ class JsonEngine(TextFileEngine):
 
     def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
         super().__init__(files, connection, progress)
+        self._arrays = [file for file in files if is_array(file)]
         self._by_hand = False
 
     def names(self) -> list[str] | None:
@@ -54,10 +54,6 @@ class JsonEngine(TextFileEngine):
         values = ", ".join(f"{once(_value_of(column))} AS {name}" for name, column in named.items())
         texts = ", ".join(f"{_text_of(name)} AS {name}" for name in named)
         return self._lines().project(values).project(texts)
-
-    @functools.cached_property
-    def _arrays(self) -> list[str]:
-        return [file for file in self._files if is_array(file)]
 
     def _lines(self) -> Any:
         if self._by_hand or not self._arrays:

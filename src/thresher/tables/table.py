@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,7 +101,6 @@ class Table(Population):
         self._types = kinds.check_types(types)
         self._time_zone = check_time_zone(time_zone)
         self._engine = open_data(data, progress, self._time_zone)
-        self._engines: dict[Readings, Engine] = {}
         self._chosen: dict[Readings, Rows] = {}
         self._cached: dict[Readings, Rows | None] = {}
         try:
@@ -196,9 +194,7 @@ class Table(Population):
     def __enter__(self) -> Table:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -221,15 +217,13 @@ class Table(Population):
 
     def _reader(self, readings: Readings) -> Engine:
         """The engine that reads columns so."""
-        if readings not in self._engines:
-            declared = {column: self._types[column] for column in (self._unit,) if column in self._types}
-            read = {
-                column: kind
-                for column, kind in {**declared, **dict(readings)}.items()
-                if kind is not None and kind != self._engine.kind(column)
-            }
-            self._engines[readings] = self._engine.reading(read) if read else self._engine
-        return self._engines[readings]
+        declared = {column: self._types[column] for column in (self._unit,) if column in self._types}
+        read = {
+            column: kind
+            for column, kind in {**declared, **dict(readings)}.items()
+            if kind is not None and kind != self._engine.kind(column)
+        }
+        return self._engine.reading(read) if read else self._engine
 
     def _rows(self, question: Question) -> Rows:
         """What to count: the columns' distinct values if they are in memory, else the rows."""
