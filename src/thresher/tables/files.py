@@ -17,12 +17,7 @@ from thresher.tables.json_files import JsonEngine
 from thresher.tables.parquet_files import ParquetEngine
 from thresher.tables.record_stream import COMPRESSIONS
 
-FILE_ENGINES: tuple[type[FileEngine], ...] = (
-    ParquetEngine,
-    CsvEngine,
-    TsvEngine,
-    JsonEngine,
-)
+FILE_ENGINES: tuple[type[FileEngine], ...] = (ParquetEngine, CsvEngine, TsvEngine, JsonEngine)
 """The engines of files; each says in `suffixes` how their names end."""
 
 

@@ -100,11 +100,12 @@ class PolarsEngine(LazyFrameEngine):
 
     def _on_clock(self, name: str) -> Any:
         """A column; instants are times on the wall clock of the zone from here on."""
-        dtype = self._types[name]
-        column = _dated(pl.col(name), dtype)
+        column, dtype = pl.col(name), self._types[name]
         if not isinstance(dtype, pl.Datetime) or dtype.time_zone is None:
-            return column
-        return column.dt.convert_time_zone(self.time_zone).dt.replace_time_zone(None)
+            return _dated(column, dtype)
+        # A wall clock may be a day ahead of UTC, or a day behind.
+        instant = _dated(column, dtype, more_days=1)
+        return _dated(instant.dt.convert_time_zone(self.time_zone).dt.replace_time_zone(None), dtype)
 
     def _cleaned(self, frame: Any, wanted: Sequence[str]) -> LazyRows:
         names, kinds = value_names(len(wanted)), self._kinds(wanted)
@@ -126,17 +127,15 @@ def _held(column: Any, kind: Kind | None) -> list[Any]:
     return tests
 
 
-def _dated(column: Any, dtype: Any) -> Any:
+def _dated(column: Any, dtype: Any, more_days: int = 0) -> Any:
     """A column of dates or times of the years 1 to 9999, others as nulls: Polars panics at some of them."""
     if dtype == pl.Date:
-        first, last = FIRST_DAY, LAST_DAY
+        a_day = 1
     elif dtype == pl.Datetime and dtype.time_unit != "ns":  # 64 bits of nanoseconds hold the years 1678 to 2262
         a_day = 86_400 * {"ms": 10**3, "us": 10**6}[dtype.time_unit]
-        # A day less at both ends where a zone may move the clock.
-        inside = 0 if dtype.time_zone is None else 1
-        first, last = (FIRST_DAY + inside) * a_day, (LAST_DAY + 1 - inside) * a_day - 1
     else:
         return column
+    first, last = (FIRST_DAY - more_days) * a_day, (LAST_DAY + 1 + more_days) * a_day - 1
     return pl.when(column.to_physical().is_between(first, last)).then(column)
 
 
