@@ -96,15 +96,18 @@ class PolarsEngine(LazyFrameEngine):
         return self._cleaned(guarded(self.name, run).lazy().select(names), wanted)
 
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
-        return self._frame.select(self._on_clock(column).alias(name) for name, column in renamed(wanted, unit).items())
+        named = renamed(wanted, unit)
+        return self._frame.select(self._on_clock(column, name).alias(name) for name, column in named.items())
 
-    def _on_clock(self, name: str) -> Any:
-        """A column; instants are times on the wall clock of the zone from here on."""
-        column, dtype = pl.col(name), self._types[name]
+    def _on_clock(self, column: str, name: str) -> Any:
+        """A column; instants are times on the wall clock of the zone from here on, but for units."""
+        dtype = self._types[column]
         if not isinstance(dtype, pl.Datetime) or dtype.time_zone is None:
-            return _dated(column, dtype)
+            return _dated(pl.col(column), dtype)
         # A wall clock may be a day ahead of UTC, or a day behind.
-        instant = _dated(column, dtype, more_days=1)
+        instant = _dated(pl.col(column), dtype, more_days=1)
+        if name == UNIT:
+            return instant  # where a clock goes back an hour, two instants would become one unit
         return _dated(instant.dt.convert_time_zone(self.time_zone).dt.replace_time_zone(None), dtype)
 
     def _cleaned(self, frame: Any, wanted: Sequence[str]) -> LazyRows:
