@@ -1,6 +1,7 @@
-"""Where a server is and what opens it, as somebody typed them: checked before anything waits for an answer.
+"""Checks of server addresses and tokens, as a user typed them, before the first request.
 
-What an HTTP library cannot send is an error of its own kind, or looks like a server that is away.
+Without these checks, an address or token that an HTTP library cannot send ends in an error of that library, or looks
+like a server that cannot be reached.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from thresher.errors import InvalidSetting
 
 
 def checked_address(setting: str, address: str) -> str:
-    """An http or https address with a host and a port that can be, without a slash at its end."""
+    """An http or https address with a host and a possible port; a slash at its end is removed."""
     try:
         parts = urlsplit(address)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # of a port that is no number or too large, or of half a bracket
+    except ValueError:  # the port is no number or too large, or a bracket is missing
         usable = False
     if not (usable and _is_plain(address)):
         raise InvalidSetting(
@@ -27,7 +28,7 @@ def checked_address(setting: str, address: str) -> str:
 
 
 def checked_token(setting: str, token: str) -> str:
-    """A token or key without the line's end that a file adds; never shown in the error."""
+    """A token or key without the blanks or line feed around it. The error does not show it."""
     token = token.strip()
     if not (token and _is_plain(token)):
         raise InvalidSetting(

@@ -1,4 +1,4 @@
-"""Files that survive a crash whole, and files that are gone when they are deleted."""
+"""Files that are whole after a crash, and files whose content is overwritten when they are deleted."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _KINDS = {
 
 
 def file_target(path: Path, *, setting: str = "path") -> Path:
-    """Where a file is to be written: `path` itself, or the place that it links to.
+    """The path where a file is to be written: `path` itself, or the target of the link that it is.
 
-    Raises: `InvalidSetting` where something stands that is not a regular file. Moving a file there would put it in the
-    place of a device, and opening a pipe would wait for its reader.
+    Raises: `InvalidSetting` where something exists that is not a regular file. Moving a file there would replace a
+    device, and opening a pipe would wait for its reader.
     """
     try:
         target = path.resolve()
@@ -63,9 +63,9 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def create_empty(path: Path) -> None:
-    """Make an empty file, readable by its owner only; nothing to do if there is one.
+    """Make an empty file, readable by its owner only, if there is none.
 
-    Guarantee: a file that is there is not opened. Closing it again would give up every lock this process holds on it,
+    Guarantee: an existing file is not opened. Closing it again would release every lock that this process holds on it,
     SQLite's among them, and two writers at once corrupt a database.
     """
     if not path.exists():
@@ -75,10 +75,10 @@ def create_empty(path: Path) -> None:
 
 @contextlib.contextmanager
 def made_beside(path: Path) -> Iterator[Path]:
-    """A new empty file, readable by its owner only, to be filled and then linked to its place; whoever is first wins.
+    """A new empty file, readable by its owner only, which is linked to `path` at the end of the block.
 
-    Guarantee: what stands at `path` is whole from its first moment, durable at the end, and never replaced. If the
-    block fails, nothing is left.
+    Guarantee: the file at `path` is whole from its first moment and durable at the end. An existing file is never
+    replaced: of several processes the first one wins. If the block fails, nothing is left.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     os.close(handle)
@@ -95,7 +95,7 @@ def made_beside(path: Path) -> Iterator[Path]:
 def sync_directory(directory: Path) -> None:
     """Make what was added to a directory, or removed from it, durable.
 
-    Edge cases: where directories cannot be opened, as on Windows, the file system does it alone.
+    Edge cases: does nothing where directories cannot be opened, as on Windows: there the file system does it itself.
     """
     if os.name != "posix":
         return
@@ -107,9 +107,9 @@ def sync_directory(directory: Path) -> None:
 
 
 def shred(path: Path) -> None:
-    """Overwrite a file with zeros and delete it; nothing to do if there is none.
+    """Overwrite a file with zeros and delete it, if there is one.
 
-    Edge cases: copies that a file system or a backup made are out of reach.
+    Edge cases: copies that a file system or a backup made are not overwritten.
     """
     if not path.exists():
         return

@@ -1,4 +1,4 @@
-"""Why a server could not be reached, in words that say what to do: a certificate, a name, a port, a network."""
+"""Why a server could not be reached, and what to do about it: a certificate, a name, a port, a network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CA_HINT = "If your own authority signed it, give its certificate: ca_file=… i
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is wrong with the way to a server. `lasting`: trying again does not help."""
+    """Why a server could not be reached. `lasting` says that trying again does not help."""
 
     words: str
     hint: str
@@ -30,7 +30,7 @@ class Failure:
 
 
 def failure_of(url: str, error: BaseException) -> Failure:
-    """What an error of the HTTP library means. Its own words are not repeated: they might quote a header."""
+    """What an error of the HTTP library means. Its own message is not repeated: it might quote a header."""
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -55,7 +55,7 @@ def failure_of(url: str, error: BaseException) -> Failure:
 
 
 def stranger(url: str, status: int) -> Failure:
-    """Somebody answered, and it was not the server: a proxy, or the page of a network that wants a login."""
+    """The failure where a proxy, or a network that wants a login, answered in place of the server."""
     return Failure(
         f"Something between here and {url} answered in its place (status {status}).",
         "Check the address. A network may want you to sign in first, or a proxy may be in between.",
@@ -64,7 +64,7 @@ def stranger(url: str, status: int) -> Failure:
 
 @functools.lru_cache(maxsize=8)
 def trusted(ca_file: str | Path | None = None) -> ssl.SSLContext:
-    """Which certificates are trusted: the system's, or those in a file. Read once, since that takes a while."""
+    """The trusted certificates: the system's, or those in a file. They are read once, since that takes a while."""
     import httpx
 
     if ca_file is None:
@@ -94,7 +94,7 @@ def _certificate(url: str, code: int, words: str) -> Failure:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, what it was raised from, and what that was raised from."""
+    """An error with all its causes and contexts, and the members of exception groups."""
     seen: set[int] = set()
     waiting = [error]
     while waiting:

@@ -16,7 +16,7 @@ from table_cases import counted
 import thresher as th
 from thresher.errors import BudgetExceeded, InvalidSetting
 from thresher.questions import Below, Prefixes, Values
-from thresher.tables import Table, duckdb_engine
+from thresher.tables import Table, duckdb_connection
 
 PLAN = th.Plan(0.5, 20, 1.0, 1e-3)
 TWO_ROUNDS = th.plan(epsilon=1, delta=1e-4, rounds=2)
@@ -130,11 +130,11 @@ def test_the_callers_connection_stays_open() -> None:
 
 
 def test_connections_that_nobody_closes_remove_their_directory_all_the_same(tmp_path: Path) -> None:
-    before = len(duckdb_engine._DIRECTORIES)
-    connection = duckdb_engine.connect()
-    assert len(duckdb_engine._DIRECTORIES) == before + 1
+    before = len(duckdb_connection._DIRECTORIES)
+    connection = duckdb_connection.connect()
+    assert len(duckdb_connection._DIRECTORIES) == before + 1
     del connection
-    assert len(duckdb_engine._DIRECTORIES) == before
+    assert len(duckdb_connection._DIRECTORIES) == before
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ import thresher as th
 from thresher.errors import InvalidSetting
 from thresher.questions import END, Below, Bins, Dates, Joint, Prefixes, Question, Values
 from thresher.tables import Table
+from thresher.tables.ibis_engine import IbisEngine
 from thresher.testing import SeededRandomness
 
 PLAN = th.Plan(0.5, 20, 1.0, 1e-3)
@@ -310,6 +311,6 @@ def test_sqlite_keeps_text_in_columns_of_any_type(tmp_path: Path) -> None:
 def test_other_databases_are_refused_where_their_collation_would_decide(tmp_path: Path) -> None:
     frame = on_sqlite(tmp_path, pa.table({"who": ["u1", "U1"], "x": [1, 1]}), "NOCASE")
     table = Table(frame, unit="who")
-    table._engine._backend = "mysql"
+    table._engine = IbisEngine(frame)
     with pytest.raises(InvalidSetting, match="by its bytes"):
         counted(table, Values(("x",)))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -223,6 +224,23 @@ def test_columns_in_memory_are_not_copied() -> None:
     assert held.buffers()[1].address == numbers.ctypes.data
     frame = pl.DataFrame({"x": [f"a text that is long enough {number}" for number in range(99)]})
     assert pa.types.is_string_view(Table(frame)._engine.column("x").type)  # the layout of Polars itself
+
+
+def test_text_beside_objects_in_a_polars_frame_is_sampled() -> None:
+    frame = pl.DataFrame(
+        {"word": ["a text of more than twelve bytes"] * 3000, "any": pl.Series([1] * 3000, dtype=pl.Object)}
+    )
+    with Table(frame) as table:
+        question = Values(("word", "any"))
+        assert table._samples_rows(question, PLAN)
+        assert list(table.ask(question, PLAN).buckets) == [("a text of more than twelve bytes", "1")]
+
+
+def test_frames_of_narwhals_are_counted() -> None:
+    frame = pl.DataFrame({"x": [1, 1, 2]})
+    for native in (frame, frame.lazy(), duckdb.connect().from_arrow(frame.to_arrow()), frame["x"]):
+        with Table(nw.from_native(native, allow_series=True)) as table:
+            assert counted(table, Values(("x",))) == {1: 2, 2: 1}
 
 
 def test_the_callers_connections_are_left_alone() -> None:

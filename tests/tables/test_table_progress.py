@@ -6,8 +6,7 @@ import duckdb
 import pytest
 
 import thresher as th
-from thresher.tables.duckdb_engine import connect
-from thresher.tables.duckdb_progress import watched
+from thresher.tables.duckdb_connection import connect, watched
 
 ENDLESS = "SELECT count(*) FROM range(10000000000000) a, range(1000000) b WHERE (a.range * b.range) % 7 = 3"
 

@@ -140,6 +140,27 @@ def test_a_time_beyond_the_calendar_is_no_value() -> None:
             assert sum(counted(population, Values(("at",))).values()) == found
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_the_calendar_ends_at_the_same_instant_in_every_unit(unit: str) -> None:
+    last = 253_402_300_800  # the first second of the year 10000, UTC
+    seconds = [last - 1, last, last + 5 * 3600 - 1, last + 5 * 3600]
+    at = pa.array(seconds, pa.int64()).cast(pa.timestamp("s", "UTC")).cast(pa.timestamp(unit, "UTC"))
+    table = pa.table({"at": at})
+    for data in (table, pl.from_arrow(table), pl.from_arrow(table).lazy(), duckdb.connect().from_arrow(table)):
+        for zone, found in (("UTC", 1), (NEW_YORK, 3)):  # in New York, the year 9999 ends five hours later
+            with Table(data, time_zone=zone) as population:
+                assert sum(counted(population, Values(("at",))).values()) == found
+
+
+def test_instants_that_are_units_stay_apart_where_a_clock_goes_back() -> None:
+    hour = 3_600_000_000
+    at = pa.array([1_730_611_800_000_000, 1_730_611_800_000_000 + hour], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    table = pa.table({"at": at, "x": [1, 1]})  # both are half past one on 3 November 2024 in New York
+    for data in (table, pl.from_arrow(table), pl.from_arrow(table).lazy(), duckdb.connect().from_arrow(table)):
+        with Table(data, unit="at", time_zone=NEW_YORK) as population:
+            assert counted(population, Values(("x",))) == {1: 2}
+
+
 @pytest.mark.parametrize("wrong", ["Mars/Olympus", "", "utc", "../etc/passwd", "Europe", None, 5, "Europe/Paris'"])
 def test_an_unknown_zone_is_refused_before_anything_is_charged(tmp_path: Path, wrong: Any) -> None:
     ledger = th.Ledger(tmp_path / "ledger.db", epsilon=5, delta=1e-2)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from table_cases import counted
+from table_cases import DECLARED, counted
 
 import thresher as th
 from thresher.errors import InvalidSetting
@@ -27,13 +27,14 @@ from thresher.questions import Below, Bins, Cells, Dates, Joint, Prefixes, Value
 from thresher.questions.spelling import as_text, read_boolean, read_date, read_float, read_time, read_whole
 from thresher.tables import Table
 from thresher.tables.csv_files import Header, parsed
-from thresher.tables.duckdb_engine import connect
+from thresher.tables.duckdb_connection import connect
 from thresher.tables.objects import spelled
 from thresher.tables.record_stream import whole_records
-from thresher.tables.text_reading import arrow_type, text_as
+from thresher.tables.text_reading import text_as
 
 TARGET = {"epsilon": 1.0, "delta": 1e-8}
-connection = connect(1, ordered=True)
+connection = connect(1)
+connection.execute("SET preserve_insertion_order = true")
 READERS = {
     "whole numbers": read_whole,
     "floats": read_float,
@@ -70,7 +71,7 @@ def test_columns_of_text_are_read_as_single_texts_are(texts: list[str]) -> None:
     for kind, read in READERS.items():
         found = column.project(f"{text_as(kind, 't')} AS t").to_arrow_table().column(0)  # type: ignore[arg-type]
         assert found.to_pylist() == [read(text) for text in texts], kind
-        assert found.type == arrow_type(kind)  # type: ignore[arg-type]
+        assert DECLARED[found.type] == kind
 
 
 def test_what_is_read_as_a_number_and_as_a_time() -> None:

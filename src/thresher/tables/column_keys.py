@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     import narwhals as nw
     import pyarrow as pa
 
-VALUE, KEY, COUNT, WEIGHT = "v", "k", "n", "w"
+VALUE, UNIT, KEY, COUNT, WEIGHT = "v", "u", "k", "n", "w"
+"""The names of columns while they are counted; values and keys have a number too."""
 
 
 def value_names(number: int) -> list[str]:
-    """What cleaned columns are called."""
+    """The names of cleaned columns: v0, v1, …"""
     return [f"{VALUE}{index}" for index in range(number)]
 
 
@@ -36,9 +37,9 @@ def keys(question: Question) -> list[nw.Expr]:
 
 
 def count(frame: nw.LazyFrame[Any], question: Question, *, at_least: int = 1, weighted: bool) -> nw.LazyFrame[Any]:
-    """Keys with n, how many units have them, where that is `at_least`; all of it runs in the engine.
+    """Keys with n, the number of units that have them, where n is `at_least`; the engine does all of it.
 
-    A weighted frame has a column w that says for how many units a row stands.
+    A weighted frame has a column w, the number of units that a row stands for.
     """
     import narwhals as nw
 
@@ -47,7 +48,7 @@ def count(frame: nw.LazyFrame[Any], question: Question, *, at_least: int = 1, we
     weights = [nw.col(WEIGHT)] if weighted else []
     size = nw.col(WEIGHT).sum() if weighted else nw.len()
     keyed = frame.select(*expressions, *weights)
-    # Only where it is needed: some engines would clean text once more, row by row, to see whether it is null.
+    # Only where needed: to test for nulls, some engines would clean text once more, row by row.
     answered = keyed.drop_nulls(names) if any(part.lacks_buckets for part in question.parts) else keyed
     counted = answered.group_by(names).agg(size.cast(nw.Int64).alias(COUNT))
     return counted.filter(nw.col(COUNT) >= at_least) if at_least > 1 else counted
@@ -67,7 +68,7 @@ def buckets(counted: pa.Table, question: Question) -> tuple[pa.Table, NDArray[np
 
 
 def nothing(question: Question) -> pa.Table:
-    """The keys and counts of a question that nobody answers."""
+    """The keys and counts of a question that no unit answers: an empty table."""
     import pyarrow as pa
 
     types = [pa.type_for_alias(kind) for part in question.parts for kind in part.key_types]

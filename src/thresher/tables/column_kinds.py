@@ -17,7 +17,7 @@ Dates and times are those of the years 1 to 9999; others, and whole numbers of m
 A kind comes from a schema that is public: that of an Arrow table, a Parquet file, a database, a typed frame. Where
 there is none (CSV, JSON lines, lists, columns of Python objects) a column is *untyped*: it holds text, whatever its
 rows say, unless the caller declares its type, and questions about numbers, dates and times read each value by itself
-(see `reading`).
+(see `text_reading`).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def kind_of_narwhals(dtype: nw.dtypes.DType) -> Kind | None:
 
 
 def check_distinct(names: Sequence[str]) -> None:
-    """Require that no two columns of a file have one name: engines would rename one of them without a word."""
+    """Require that no two columns of a file have the same name: engines would silently rename one of them."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidSetting("data", f"has two columns called {twice[0]!r}", hint="Rename one of them.")
@@ -107,7 +107,7 @@ def check_types(types: Any) -> dict[str, Kind]:
 
 
 def check_declared(column: str, declared: Kind, kind: Kind | None) -> None:
-    """Require that a column of this kind can be read as the declared one: text as anything, the rest as itself."""
+    """Require that a column can be read as the declared kind: text as any kind, other kinds as themselves."""
     if kind not in ("text", "nothing", declared):
         raise InvalidSetting(
             "types",
@@ -116,17 +116,8 @@ def check_declared(column: str, declared: Kind, kind: Kind | None) -> None:
         )
 
 
-def not_read(kinds: Mapping[str, Kind], where: str) -> InvalidSetting:
-    """The error for declared types where text cannot be read as anything else."""
-    return InvalidSetting(
-        "types",
-        f"cannot be declared on {where}: {', '.join(map(repr, kinds))}",
-        hint="Cast the column in the data; its schema is public.",
-    )
-
-
 def counted_as(question: Question, column: str) -> Kind:
-    """What an untyped column is read as for a question: text, unless numbers or dates are needed."""
+    """The kind as which a question reads an untyped column: text, unless it needs numbers or dates."""
     readable = _part(question, column).reads
     return "text" if "text" in readable else "floats" if "floats" in readable else "times"
 
@@ -134,7 +125,7 @@ def counted_as(question: Question, column: str) -> Kind:
 def check_name(column: str, names: Sequence[str] | None, *, setting: str = "column") -> None:
     """Require that exactly one column has this name. Names of columns may be shown, values never.
 
-    Edge cases: any name will do where None says that columns are not known (JSON lines).
+    Edge cases: where `names` is None, columns are not known (JSON lines), and every name passes.
     """
     if names is None:
         return

@@ -1,4 +1,4 @@
-"""CSV and TSV files: the header is public, every field is text, and a record that cannot be read has no values.
+"""CSV and TSV files. The header is public, every field is text, and a record that cannot be read has no values.
 
 Fields are separated by the file's delimiter and may be in double quotes; a quote inside them is doubled. An empty
 field is no value. A record with too few or too many fields is left out; a field that is not UTF-8 has no value.
@@ -6,22 +6,25 @@ field is no value. A record with too few or too many fields is left out; a field
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.csv as pc
 
 from thresher.errors import InvalidSetting
+from thresher.questions.population import Progress
 from thresher.tables.column_kinds import check_distinct
+from thresher.tables.file_engine import TextFileEngine
+from thresher.tables.objects import decoded
 from thresher.tables.record_stream import RecordStream, blocks, first_record, opened, quotes_as_usual, whole_records
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _DELIMITERS = (",", ";", "\t", "|")
 _LONGEST_HEADER = 1 << 20
-_MARK = b"\xef\xbb\xbf"
 _PIECE = 1 << 16
 """Where a chunk has a fault, pieces of this many bytes are parsed one by one, and only the faulty one slowly."""
 
@@ -42,7 +45,7 @@ def read_header(file: str, *, tabs: bool) -> Header:
     try:
         if record is None:
             raise ValueError
-        line = record.removeprefix(_MARK).decode("utf-8").rstrip("\r\n")
+        line = record.removeprefix(codecs.BOM_UTF8).decode("utf-8").rstrip("\r\n")
         delimiter = "\t" if tabs else next((each for each in _DELIMITERS if each in line), ",")
         if "\r" in line or "\x00" in line:
             raise ValueError
@@ -57,36 +60,70 @@ def read_header(file: str, *, tabs: bool) -> Header:
     return Header(names, delimiter, len(record))
 
 
-class CsvFiles:
-    """Files with the same columns, each in its own order."""
+class CsvEngine(TextFileEngine):
+    """CSV files with the same columns, each in its own order."""
 
-    def __init__(self, files: Sequence[str], *, tabs: bool) -> None:
-        headers = {file: read_header(file, tabs=tabs) for file in files}
-        self._headers = {file: header for file, header in headers.items() if header.names}
-        self.names = list(next(iter(self._headers.values())).names) if self._headers else []
-        if any(set(header.names) != set(self.names) for header in self._headers.values()):
-            raise InvalidSetting("data", "has files with different columns", hint="Give files with the same columns.")
+    suffixes = (".csv",)
+    tabs: ClassVar[bool] = False
 
-    def stream(self, columns: Mapping[str, str]) -> RecordStream:
-        """Some columns as text, under other names: a mapping from the file's to those."""
-        import pyarrow as pa
+    def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
+        super().__init__(files, connection, progress)
+        self._headers = read_headers(files, tabs=self.tabs)
 
-        schema = pa.schema([(name, pa.string()) for name in columns.values()])
+    def names(self) -> list[str] | None:
+        """The columns of the header."""
+        return columns_of(self._headers)
 
-        def chunks(file: str, stream: Any) -> Iterator[bytes]:
-            stream.read(self._headers[file].size)
-            return whole_records(blocks(stream), self._headers[file].delimiter)
+    def _stored(self, named: Mapping[str, str]) -> Any:
+        places = {column: f"c{place}" for place, column in enumerate(dict.fromkeys(named.values()))}
+        relation = self._streamed(field_stream(self._headers, places))
+        return relation.project(", ".join(f"{places[column]} AS {name}" for name, column in named.items()))
 
-        def parse(file: str, chunk: bytes) -> pa.Table:
-            return parsed(chunk, self._headers[file], list(columns)).rename_columns(schema.names)
+    @classmethod
+    def first_rows(cls, files: Sequence[str], number: int) -> dict[str, list[str | None]]:
+        """The first rows, as columns of text."""
+        headers = read_headers(files, tabs=cls.tabs)
+        names = columns_of(headers)
+        rows = field_stream(headers, {name: name for name in names}).first_rows(number)
+        return {name: [row[place] for row in rows] for place, name in enumerate(names)}
 
-        return RecordStream(list(self._headers), schema, chunks, parse)
+
+class TsvEngine(CsvEngine):
+    """TSV files: CSV files whose delimiter is a tab."""
+
+    suffixes = (".tsv",)
+    tabs = True
+
+
+def read_headers(files: Sequence[str], *, tabs: bool) -> dict[str, Header]:
+    """The header of every file that has columns. All must have the same ones, in any order."""
+    headers = {file: header for file in files if (header := read_header(file, tabs=tabs)).names}
+    if len({frozenset(header.names) for header in headers.values()}) > 1:
+        raise InvalidSetting("data", "has files with different columns", hint="Give files with the same columns.")
+    return headers
+
+
+def columns_of(headers: Mapping[str, Header]) -> list[str]:
+    """The columns' names, in the order of the first file."""
+    return next((list(header.names) for header in headers.values()), [])
+
+
+def field_stream(headers: Mapping[str, Header], columns: Mapping[str, str]) -> RecordStream:
+    """Some columns as text; `columns` maps their names to the names in the stream."""
+    schema = pa.schema([(name, pa.string()) for name in columns.values()])
+
+    def chunks(file: str, stream: Any) -> Iterator[bytes]:
+        stream.read(headers[file].size)
+        return whole_records(blocks(stream), headers[file].delimiter)
+
+    def parse(file: str, chunk: bytes) -> pa.Table:
+        return parsed(chunk, headers[file], list(columns)).rename_columns(schema.names)
+
+    return RecordStream(list(headers), schema, chunks, parse)
 
 
 def parsed(chunk: bytes, header: Header, columns: Sequence[str]) -> pa.Table:
     """Whole records as a table of text."""
-    import pyarrow as pa
-
     quick = _quickly(chunk, header, columns)
     if quick is not None:
         return quick
@@ -101,10 +138,7 @@ def parsed(chunk: bytes, header: Header, columns: Sequence[str]) -> pa.Table:
 
 
 def _quickly(chunk: bytes, header: Header, columns: Sequence[str]) -> pa.Table | None:
-    """By Arrow; None where something is not as it should be."""
-    import pyarrow as pa
-    import pyarrow.csv as pc
-
+    """Whole records parsed by Arrow; None where Arrow would misread or refuse some of them."""
     if chunk.count(b"\r") != chunk.count(b"\r\n"):
         return None  # Arrow would end a record there
     if chunk.count(b'"') % 2 or not quotes_as_usual(chunk, header.delimiter):
@@ -129,15 +163,13 @@ def _quickly(chunk: bytes, header: Header, columns: Sequence[str]) -> pa.Table |
 
 
 def _slowly(piece: bytes, header: Header, columns: Sequence[str]) -> pa.Table:
-    """One record after the other, whatever they hold."""
-    import pyarrow as pa
-
+    """Whole records parsed one by one, whatever they hold."""
     places = [header.names.index(name) for name in columns]
     values: list[list[str | None]] = [[] for _ in columns]
     for record in _records(piece, header.delimiter.encode()):
         if len(record) == len(header.names):
             for held, place in zip(values, places, strict=True):
-                held.append(_text(record[place]))
+                held.append(decoded(record[place]) or None)
     return pa.table([pa.array(held, pa.string()) for held in values], names=list(columns))
 
 
@@ -159,10 +191,3 @@ def _records(piece: bytes, delimiter: bytes) -> Iterator[list[bytes]]:
         if last:
             yield record
             record = []
-
-
-def _text(field: bytes) -> str | None:
-    try:
-        return field.decode("utf-8") or None
-    except UnicodeDecodeError:
-        return None

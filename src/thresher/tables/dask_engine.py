@@ -1,35 +1,36 @@
 """Dask frames: workers count their partitions with the embedded engine and exchange only Arrow tables of counts.
 
-Partial counts are dealt out by a hash of their keys, so that each key's counts meet in one task, which drops those
-that cannot be released before anything reaches the caller.
+Partial counts are split by a hash of their keys, so that one task gets all counts of a key. That task drops those that
+cannot be released before anything reaches the caller.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from dask.base import compute, persist
+from dask.delayed import delayed
 
 from thresher.questions import Question
 from thresher.questions.spelling import read_whole
 from thresher.tables.arrow_engine import ArrowEngine, as_unit, readable
 from thresher.tables.column_keys import COUNT, KEY, canonical, keys, value_names
 from thresher.tables.column_kinds import Kind, kind_of_arrow
-from thresher.tables.duckdb_engine import chosen, collect, connected, unit_key
+from thresher.tables.duckdb_columns import chosen, collect, text_read, unit_key
+from thresher.tables.duckdb_connection import connected
+from thresher.tables.engine import Engine, renamed
 from thresher.tables.error_guard import guarded
-from thresher.tables.objects import spelled
-from thresher.tables.pandas_columns import holds_objects, pandas_column
-from thresher.tables.text_reading import read_column
-from thresher.tables.time_zones import UTC
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from thresher.tables.objects import arrow_column, holds_objects, spelled
+from thresher.tables.rows import Rows
 
 _MOST_SHARES = 32
-"""Into how many tasks the keys are dealt at most; tasks grow with this number times that of partitions."""
+"""The most tasks that keys are split into. The number of all tasks is this number times that of partitions."""
 
 
-class DaskRows:
+class DaskRows(Rows):
     """Partitions, as tasks that give Arrow tables with columns v0, v1, …"""
 
     def __init__(self, partitions: Sequence[Any], time_zone: str) -> None:
@@ -37,9 +38,7 @@ class DaskRows:
         self._time_zone = time_zone
 
     def counts(self, question: Question, *, at_least: int = 1, most: int | None = None) -> pa.Table:
-        """Keys and n of `columns.count`, no more than `most` + 1 rows of them."""
-        import pyarrow as pa
-        from dask.base import compute
+        """Keys and n of `column_keys.count`, no more than `most` + 1 rows of them."""
 
         def run() -> pa.Table:
             names = value_names(len(question.columns))
@@ -58,7 +57,7 @@ class DaskRows:
         self._partitions = ()
 
 
-class DaskEngine:
+class DaskEngine(Engine):
     """A Dask data frame."""
 
     name = "Dask"
@@ -66,37 +65,20 @@ class DaskEngine:
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         self._types: dict[str, pa.DataType] = {}
-        self._read: Mapping[str, Kind] = {}
-        self._time_zone = UTC
 
     def names(self) -> list[str] | None:
         """The columns' names."""
         return [name for name in self._frame.columns if isinstance(name, str)]
 
-    def kind(self, column: str) -> Kind | None:
-        """What a column holds, from what Dask knows without its rows."""
-        return self._read.get(column) or kind_of_arrow(self._type(column))
+    def _stored_kind(self, column: str) -> Kind | None:
+        return kind_of_arrow(self._type(column))
 
     def untyped(self, column: str) -> bool:
         """Whether Dask knows no more of a column than "objects", or "categories" that it has not seen."""
         return _is_untyped(self._frame, column)
 
-    def reading(self, kinds: Mapping[str, Kind]) -> DaskEngine:
-        """The same rows, with these columns of text read as these kinds, by the workers."""
-        engine = copy.copy(self)
-        engine._read = dict(kinds)
-        return engine
-
-    def on_clock(self, time_zone: str) -> DaskEngine:
-        """The same rows, with instants on the wall clock of this zone."""
-        engine = copy.copy(self)
-        engine._time_zone = time_zone
-        return engine
-
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
-        import pyarrow as pa
-
         return bool(pa.types.is_nested(self._type(column)))
 
     def _type(self, column: str) -> pa.DataType:
@@ -107,49 +89,40 @@ class DaskEngine:
 
     def rows(self, wanted: Sequence[str]) -> DaskRows:
         """These columns, each row a unit."""
-        return guarded(self.name, lambda: DaskRows(self._select(wanted, value_names(len(wanted))), self._time_zone))
+        return guarded(self.name, lambda: DaskRows(self._select(wanted), self.time_zone))
 
     def chosen(self, wanted: Sequence[str], unit: str) -> DaskRows:
         """These columns, one row a unit, kept by Dask."""
-        from dask.base import persist
 
         def run() -> DaskRows:
-            names = value_names(len(wanted))
-            kinds = [kind for column in wanted if (kind := self.kind(column)) is not None]
-            parts = self._select([*wanted, unit], [*names, "u"])
-            shares = _deal(parts, unit_key(self.kind(unit)))
+            kinds, unit_kind = self._kinds(wanted), self.kind(unit)
+            shares = _deal(self._select(wanted, unit), unit_key(unit_kind))
             choose = _task(_chosen)
-            tasks = [choose(share, kinds, self.kind(unit), self._time_zone) for share in shares]
-            return DaskRows(list(persist(*tasks)), self._time_zone)  # type: ignore[no-untyped-call]
+            tasks = [choose(share, kinds, unit_kind, self.time_zone) for share in shares]
+            return DaskRows(list(persist(*tasks)), self.time_zone)  # type: ignore[no-untyped-call]
 
         return guarded(self.name, run)
 
-    def close(self) -> None:
-        """Dask forgets what it keeps when nothing refers to it."""
-
-    def _select(self, wanted: Sequence[str], names: Sequence[str]) -> list[Any]:
-        import pyarrow as pa
-
+    def _select(self, wanted: Sequence[str], unit: str | None = None) -> list[Any]:
         read = _task(_partition)
-        schema = pa.schema([(name, self._type(column)) for name, column in zip(names, wanted, strict=True)])
-        kinds = [self._read.get(column) for column in wanted]
+        named = renamed(wanted, unit)
+        columns = list(named.values())
+        schema = pa.schema([(name, self._type(column)) for name, column in named.items()])
+        kinds = {name: self._read[column] for name, column in named.items() if column in self._read}
+        dtypes = [self._frame._meta[column].dtype for column in columns]
         # One column may be wanted twice, as a value and as the unit.
-        distinct = list(dict.fromkeys(wanted))
-        dtypes = [self._frame._meta[column].dtype for column in wanted]
-        parts = self._frame[distinct].to_delayed()
-        return [read(part, list(wanted), schema, dtypes, kinds, self._time_zone) for part in parts]
+        parts = self._frame[list(dict.fromkeys(columns))].to_delayed()
+        return [read(part, columns, schema, dtypes, kinds, self.time_zone) for part in parts]
 
 
 def _task(function: Callable[..., Any], results: int | None = None) -> Callable[..., Any]:
-    """A function as a task of Dask's; not a pure one, since a choice at random is another one when made again."""
-    from dask.delayed import delayed
-
+    """A function as a task of Dask's. It is not marked as pure, since a random choice has another result each time."""
     task: Callable[..., Any] = delayed(function, nout=results, pure=False)
     return task
 
 
 def _deal(parts: Sequence[Any], by: str) -> list[list[Any]]:
-    """The parts' rows, dealt out by a hash: for each share, the tasks that give its rows of every part."""
+    """The parts' rows, split by a hash: for each share, the tasks that give its rows of every part."""
     number = min(len(parts), _MOST_SHARES)
     split = _task(_split, number)
     dealt = [split(part, by, number) for part in parts]
@@ -162,58 +135,50 @@ def _is_untyped(frame: Any, column: str) -> bool:
 
 
 def _arrow_type(frame: Any, column: str) -> pa.DataType:
-    import pyarrow as pa
-
     if _is_untyped(frame, column):
         return pa.large_string()
-    found = readable(pandas_column(frame._meta[column])).type
+    found = readable(arrow_column(frame._meta[column])).type
     return found.value_type if pa.types.is_dictionary(found) else found
 
 
 def _partition(
-    frame: Any, wanted: list[str], schema: pa.Schema, dtypes: list[Any], kinds: list[Kind | None], time_zone: str
+    frame: Any, wanted: list[str], schema: pa.Schema, dtypes: list[Any], kinds: dict[str, Kind], time_zone: str
 ) -> pa.Table:
-    """A partition's columns as Arrow, of the same types in every partition."""
-    import pyarrow as pa
-
+    """A partition's columns as Arrow, of the same types in every partition, with the text in some of them read."""
     expected = zip(wanted, schema.types, dtypes, strict=True)
     stored = [as_unit(_stored(frame[column], kind, dtype)) for column, kind, dtype in expected]
-    read = [
-        column if kind is None else read_column(column, kind, 1, time_zone)
-        for column, kind in zip(stored, kinds, strict=True)
-    ]
-    return pa.table(read, names=schema.names)
+    table = pa.table(stored, names=schema.names)
+    if not kinds:
+        return table
+    with connected(threads=1) as connection:
+        return collect(text_read(connection.from_arrow(table), kinds, time_zone))
 
 
 def _stored(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:
     """A partition's column as Arrow of this type; `dtype` is what it is to Dask.
 
-    A value that does not fit is no value. One of them may also have given its partition another type than Dask expects,
-    as one text among whole numbers does; then all are taken one by one.
+    A value that does not fit is no value. It may also have given its partition another type than Dask expects, as one
+    text among whole numbers does; then the values are converted one by one.
     """
-    import pyarrow as pa
-
     if pa.types.is_large_string(kind):
         return spelled(column)
     if kind_of_arrow(kind) is None and not pa.types.is_integer(kind):
         return _converted(column, kind, dtype)
     try:
-        return readable(pandas_column(column)).cast(kind)
+        return readable(arrow_column(column)).cast(kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         texts = spelled(column).to_pylist()
     return pa.chunked_array([pa.array([None if text is None else _fitting(text, kind) for text in texts], kind)])
 
 
 def _converted(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:
-    """A column of what tells units apart but cannot be counted, and has no text: durations, hours, periods, bytes.
+    """A column that tells units apart but cannot be counted, and has no text: durations, hours, periods, bytes.
 
     Where pandas cannot convert all of it, each half is converted by itself, down to the single value that does not fit.
     """
-    import pyarrow as pa
-
     try:
-        return readable(pandas_column(column.astype(dtype))).cast(kind)
-    except Exception:  # whatever a value does that is asked to be of this type: it is no unit then
+        return readable(arrow_column(column.astype(dtype))).cast(kind)
+    except Exception:  # a value that cannot be converted, whatever it raises, is no unit
         if len(column) <= 1:
             return pa.chunked_array([pa.nulls(len(column), kind)])
     middle = len(column) // 2
@@ -222,9 +187,7 @@ def _converted(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:
 
 
 def _fitting(text: str, kind: pa.DataType) -> Any:
-    """What a value that is written so is as this type; None if it does not fit."""
-    import pyarrow as pa
-
+    """The value of this type that a text spells; None if there is none."""
     try:
         return pa.scalar(read_whole(text), kind) if pa.types.is_integer(kind) else pa.scalar(text).cast(kind)
     except (pa.ArrowException, ValueError, OverflowError):
@@ -233,7 +196,8 @@ def _fitting(text: str, kind: pa.DataType) -> Any:
 
 def _counted(table: pa.Table, question: Question, names: list[str], time_zone: str) -> pa.Table:
     """A partition's keys and counts."""
-    engine = ArrowEngine(names, table.column, threads=1).on_clock(time_zone)
+    engine = ArrowEngine(names, table.column, threads=1)
+    engine.time_zone = time_zone
     try:
         return canonical(engine.rows(names).counts(question))
     finally:
@@ -241,9 +205,7 @@ def _counted(table: pa.Table, question: Question, names: list[str], time_zone: s
 
 
 def _split(table: pa.Table, by: str, number: int) -> tuple[pa.Table, ...]:
-    """A table's rows, dealt out by a hash of some columns."""
-    import pyarrow.compute as pc
-
+    """A table's rows, split by a hash of some columns."""
     with connected(threads=1) as connection:
         hashed = connection.from_arrow(table).project(f"*, CAST(hash({by}) % {number} AS INTEGER) AS share")
         whole = collect(hashed)
@@ -253,9 +215,6 @@ def _split(table: pa.Table, by: str, number: int) -> tuple[pa.Table, ...]:
 
 def _merged(tables: list[pa.Table], at_least: int, most: int | None) -> pa.Table:
     """The sums of partial counts that are `at_least`."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     whole = pa.concat_tables(tables)
     names = [name for name in whole.column_names if name != COUNT]
     summed = whole.group_by(names).aggregate([(COUNT, "sum")]).rename_columns([*names, COUNT])
@@ -265,7 +224,5 @@ def _merged(tables: list[pa.Table], at_least: int, most: int | None) -> pa.Table
 
 def _chosen(tables: list[pa.Table], kinds: list[Kind], unit_kind: Kind | None, time_zone: str) -> pa.Table:
     """One row a unit, of all of the unit's rows."""
-    import pyarrow as pa
-
     with connected(threads=1) as connection:
         return collect(chosen(connection.from_arrow(pa.concat_tables(tables)), kinds, unit_kind, time_zone))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -12,17 +12,10 @@ import numpy as np
 
 from thresher.errors import InvalidSetting
 from thresher.questions import Question, normal
-from thresher.questions.spelling import as_text, read_boolean, read_date, read_float, read_time, read_whole
+from thresher.questions.spelling import as_text
 from thresher.tables.column_kinds import Kind
+from thresher.tables.text_reading import value_as
 from thresher.tables.time_zones import UTC, zone_of
-
-_READ: dict[Kind, Callable[[str], Any]] = {
-    "text": str,
-    "whole numbers": read_whole,
-    "floats": read_float,
-    "decimals": str,
-    "booleans": read_boolean,
-}
 
 
 def as_counted(
@@ -37,8 +30,9 @@ def as_counted(
     Text is read as what the column holds ("20" is 20 where there are whole numbers), as lines of a file are text. Where
     a column is text because it is untyped, 20 is "20", as in its rows. Times with a zone are read on the wall clock of
     `time_zone`, as in the table's rows.
-    Edge cases: what does not fit a column is refused. Without that it would be shown as "below threshold", however
-    many hold what was meant. Buckets with too few or too many parts are left for the histogram's own check.
+    Edge cases: a value that does not fit its column is refused. Otherwise it would be shown as "below threshold",
+    however many units hold the value that was meant. `question.check_domain` refuses buckets with too few or too many
+    parts.
     """
     read = functools.partial(_value, zone=zone_of(time_zone))
     counted = [part.listed_as or kind for part, kind in zip(question.parts, kinds, strict=True)]
@@ -61,7 +55,7 @@ def _value(value: Any, kind: Kind | None, column: str, untyped: bool, *, zone: d
     if kind == "text" and untyped and (text := as_text(value)) is not None:
         return text
     if isinstance(value, str):
-        read = _read(value, kind, zone)
+        read = value_as(kind, value, zone)
         if read is None:
             raise _misfit(kind, column)
         return read
@@ -75,12 +69,6 @@ def _value(value: Any, kind: Kind | None, column: str, untyped: bool, *, zone: d
         except OverflowError:
             raise _misfit(kind, column) from None
     return value
-
-
-def _read(text: str, kind: Kind, zone: dt.tzinfo) -> Any:
-    if kind in ("dates", "times"):
-        return (read_date if kind == "dates" else read_time)(text, zone)
-    return _READ[kind](text)
 
 
 def _number(number: float, value: Any, kind: Kind, column: str) -> float:

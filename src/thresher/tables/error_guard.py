@@ -1,4 +1,4 @@
-"""Engine errors may quote people's values; the errors that leave this package never do."""
+"""Errors of engines may quote people's values. They are replaced by errors that quote nothing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 def guarded(engine: str, action: Callable[[], T]) -> T:
-    """Run something in an engine; whatever it raises becomes one and the same error.
+    """Run `action` in an engine; every error that it raises is replaced by the same `InvalidSetting`.
 
-    Guarantee: that of `withheld`. Not even the kind of the engine's error is told, since it depends on values.
+    Guarantee: that of `withheld`. The type of the engine's error is not shown either, since it depends on values.
     """
     return withheld(
         action,
@@ -27,10 +27,10 @@ def guarded(engine: str, action: Callable[[], T]) -> T:
 
 
 def withheld(action: Callable[[], T], instead: Callable[[str], ThresherError]) -> T:
-    """Run something; what it raises becomes the error that `instead` makes of its type's name.
+    """Run `action`; an error that it raises is replaced by the one that `instead` makes of the error's type name.
 
     Guarantee: the new error has neither cause nor context, so that no log of it holds what the first one quoted.
-    Edge cases: Thresher's own errors, running out of memory and interrupts pass through.
+    Edge cases: Thresher's own errors, `MemoryError` and interrupts pass through.
     """
     try:
         return action()
@@ -38,8 +38,8 @@ def withheld(action: Callable[[], T], instead: Callable[[str], ThresherError]) -
         raise
     except BaseException as error:
         kind = type(error).__name__
-        # What a library in Rust calls a panic is not an `Exception`, but is one all the same.
+        # A panic of a library in Rust is an error too, although it is no `Exception`.
         if not isinstance(error, Exception) and kind != "PanicException":
             raise
-    # Outside of the except block, so that the first error is not even the context of this one.
+    # Outside of the except block, so that the first error does not become the context of this one.
     raise instead(kind)

@@ -6,30 +6,17 @@ may see the data, to write down `types=` once, before the first question is aske
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from thresher.errors import InvalidSetting
 from thresher.privacy.settings import check_count
-from thresher.questions.spelling import read_boolean, read_date, read_float, read_time, read_whole
 from thresher.tables.column_kinds import Kind
-from thresher.tables.csv_files import CsvFiles
 from thresher.tables.error_guard import guarded
-from thresher.tables.files import file_format, matching
-from thresher.tables.json_files import line_stream
-from thresher.tables.objects import spelled
+from thresher.tables.text_reading import value_as
 
-_READERS: list[tuple[Kind, Callable[[str], Any]]] = [
-    ("whole numbers", read_whole),
-    ("floats", read_float),
-    ("booleans", read_boolean),
-    ("dates", lambda text: None if ":" in text else read_date(text)),
-    ("times", read_time),
-]
+_SUGGESTED: tuple[Kind, ...] = ("whole numbers", "floats", "booleans", "dates", "times")
+"""The types that are suggested where all texts can be read so; the first of them wins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,48 +59,22 @@ def look(data: str | Path, rows: int = 100) -> Look:
 
     Guarantee: none. What comes back depends on single rows.
     """
+    from thresher.tables.files import file_engine, matching
+
     number = check_count(rows, setting="rows")
     files = matching(data)
-    kind = file_format(files)
-    if kind == "parquet":
-        raise InvalidSetting(
-            "data", "has types of its own", hint="A Parquet file's schema is public and is used as it is."
-        )
-    columns = guarded(
-        "Thresher", lambda: _json(files, number) if kind == "json" else _csv(files, number, kind == "tsv")
-    )
+    engine = file_engine(files)
+    columns = guarded("Thresher", lambda: engine.first_rows(files, number))
     held = max((len(texts) for texts in columns.values()), default=0)
     return Look({name: _suggested(texts) for name, texts in columns.items()}, held)
 
 
-def _csv(files: Sequence[str], rows: int, tabs: bool) -> dict[str, list[str | None]]:
-    csv = CsvFiles(files, tabs=tabs)
-    return _first(csv.stream({name: name for name in csv.names}), csv.names, rows)
-
-
-def _json(files: Sequence[str], rows: int) -> dict[str, list[str | None]]:
-    lines = _first(line_stream(files), ["line"], rows)["line"]
-    found: dict[str, list[Any]] = {}
-    for place, line in enumerate(lines):
-        try:
-            content = json.loads(line or "")
-        except ValueError:
-            continue
-        for name, value in content.items() if isinstance(content, dict) else ():
-            found.setdefault(name, [None] * len(lines))[place] = value
-    return {name: spelled(values).to_pylist() for name, values in found.items()}
-
-
-def _first(stream: Any, names: Sequence[str], rows: int) -> dict[str, list[str | None]]:
-    import pyarrow as pa
-
-    batches: Iterable[Any] = pa.RecordBatchReader.from_stream(stream)
-    records = itertools.islice((row for batch in batches for row in zip(*batch.columns, strict=True)), rows)
-    columns = list(zip(*records, strict=True)) or [()] * len(names)
-    return {name: [value.as_py() for value in column] for name, column in zip(names, columns, strict=True)}
-
-
 def _suggested(texts: Sequence[str | None]) -> Kind:
     held = [text for text in texts if text is not None and text.strip()]
-    fitting = (kind for kind, read in _READERS if all(read(text) is not None for text in held))
+    fitting = (kind for kind in _SUGGESTED if all(_reads(kind, text) for text in held))
     return next(fitting, "text") if held else "text"
+
+
+def _reads(kind: Kind, text: str) -> bool:
+    # A time could be read as its day.
+    return value_as(kind, text) is not None and not (kind == "dates" and ":" in text)

@@ -1,32 +1,91 @@
-"""JSON lines: each line is an object of one unit, and a column is what the caller calls so.
+"""JSON lines: each line is one unit's object, and a column is a key that the caller names.
 
-Rows decide which keys a file has, so nobody is told: a key that no line has gives no unit a value. A value is text,
-as `questions.spelling.as_text` writes it (42 is "42", true is "true"); null, lists and objects are no value.
+Rows decide which keys a file has, so the keys are never listed: a key that no line has gives no unit a value. A value
+is text, as `questions.spelling.as_text` writes it (42 is "42", true is "true"); null, lists and objects are no value.
 A line that is not JSON in UTF-8 has no values.
 """
 
 from __future__ import annotations
 
+import codecs
+import copy
+import glob
+import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thresher.questions.population import Progress
+from thresher.tables.duckdb_engine import RelationEngine
+from thresher.tables.file_engine import TextFileEngine
+from thresher.tables.objects import decoded, spelled
 from thresher.tables.record_stream import CHUNK, RecordStream, blocks, opened, whole_records
+from thresher.tables.text_reading import once
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+_LINE = "line"
+_LARGEST_OBJECT = 1 << 27
 
-LINE = "line"
-LARGEST_OBJECT = 1 << 27
-_MARK = b"\xef\xbb\xbf"
+
+class JsonEngine(TextFileEngine):
+    """JSON lines, or files that are one JSON array each."""
+
+    suffixes = (".jsonl", ".ndjson", ".json")
+
+    def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
+        super().__init__(files, connection, progress)
+        self._arrays = [file for file in files if is_array(file)]
+        self._by_hand = False
+
+    def names(self) -> list[str] | None:
+        """None: only rows could say which keys there are."""
+        return None
+
+    def careful(self) -> RelationEngine | None:
+        """The same rows, for an array that DuckDB refuses in part: split here, and each element read by itself."""
+        engine = copy.copy(self)
+        engine._by_hand = True
+        return engine if self._arrays and not self._by_hand else None
+
+    def _stored(self, named: Mapping[str, str]) -> Any:
+        values = ", ".join(f"{once(_value_of(column))} AS {name}" for name, column in named.items())
+        texts = ", ".join(f"{_text_of(name)} AS {name}" for name in named)
+        return self._lines().project(values).project(texts)
+
+    def _lines(self) -> Any:
+        if self._by_hand or not self._arrays:
+            return self._streamed(line_stream(self._files, self._arrays))
+        files = ", ".join("'" + glob.escape(file).replace("'", "''") + "'" for file in self._arrays)
+        elements = self._own.sql(
+            f"SELECT CAST(json AS VARCHAR) AS {_LINE} FROM "  # noqa: S608 - names of files, quoted
+            f"read_json_objects([{files}], format = 'array', maximum_object_size = {_LARGEST_OBJECT})"
+        )
+        others = [file for file in self._files if file not in self._arrays]
+        return elements.union(self._streamed(line_stream(others))) if others else elements
+
+    @classmethod
+    def first_rows(cls, files: Sequence[str], number: int) -> dict[str, list[str | None]]:
+        """The values of the first lines, as columns of text."""
+        lines = line_stream(files).first_rows(number)
+        found: dict[str, list[Any]] = {}
+        for place, (line,) in enumerate(lines):
+            try:
+                content = json.loads(line or "")
+            except ValueError:
+                continue
+            for name, value in content.items() if isinstance(content, dict) else ():
+                found.setdefault(name, [None] * len(lines))[place] = value
+        return {name: spelled(values).to_pylist() for name, values in found.items()}
 
 
 def is_array(file: str) -> bool:
     """Whether a file is one JSON array of objects in place of lines.
 
-    It is if its name ends in .json, it begins with [, and nowhere a line ends in } and the next one begins with {. That
-    is what the lines of two people look like, and what no array has: there a comma is between objects, and text holds
+    It is one if its name ends in .json, it begins with [, and no line that ends in } is followed by one that begins
+    with {. The lines of two people look like that. In an array they cannot: a comma is between objects, and text holds
     no line feed.
     Guarantee: where two other people's lines follow one another, no line turns lines into an array, whatever it holds;
     no element of an array turns it into lines.
@@ -34,7 +93,7 @@ def is_array(file: str) -> bool:
     if Path(file.lower().removesuffix(".gz").removesuffix(".zst")).suffix != ".json":
         return False
     with opened(file) as (stream, _):
-        if not stream.read(1 << 16).removeprefix(_MARK).lstrip().startswith(b"["):
+        if not stream.read(1 << 16).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
             return False
     with opened(file) as (stream, _):
         before = b""
@@ -48,16 +107,15 @@ def is_array(file: str) -> bool:
 
 def line_stream(files: Sequence[str], arrays: Collection[str] = ()) -> RecordStream:
     """The lines of some files, as the only column, and the elements of those that are `arrays`."""
-    import pyarrow as pa
 
     def chunks(file: str, stream: Any) -> Iterator[bytes]:
         if file in arrays:
             return elements(stream.read())
-        first = stream.read(len(_MARK))
-        start = [] if first == _MARK else [first]
+        first = stream.read(len(codecs.BOM_UTF8))
+        start = [] if first == codecs.BOM_UTF8 else [first]
         return whole_records(block for part in (start, blocks(stream)) for block in part if block)
 
-    return RecordStream(files, pa.schema([(LINE, pa.string())]), chunks, lambda _, chunk: _lines(chunk))
+    return RecordStream(files, pa.schema([(_LINE, pa.string())]), chunks, lambda _, chunk: _lines(chunk))
 
 
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
@@ -72,7 +130,7 @@ def _shallow(levels: int) -> bytes:
 
 
 _ELEMENT = re.compile(rb"\s*+" + _shallow(2) + rb"\s*+,", re.DOTALL)
-"""Most elements, at once; others are read token by token, which takes longer."""
+"""Matches most elements at once; others are read token by token, which takes longer."""
 
 
 def elements(array: bytes) -> Iterator[bytes]:
@@ -114,34 +172,24 @@ def _end(array: bytes, start: int) -> tuple[int, int, bool]:
 
 
 def _lines(chunk: bytes) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     ends = pa.py_buffer(b"".join(place.to_bytes(8, "little") for place in (0, len(chunk))))
     whole = pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, pa.py_buffer(chunk)])
     split = pc.list_flatten(pc.split_pattern(whole, b"\n"))
     try:
         lines = split.cast(pa.string())
     except pa.ArrowInvalid:
-        lines = pa.array([_text(line) for line in split.to_pylist()], pa.string())
-    return pa.table({LINE: lines})
+        lines = pa.array([decoded(line) for line in split.to_pylist()], pa.string())
+    return pa.table({_LINE: lines})
 
 
-def _text(line: bytes) -> str | None:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-
-
-def value_of(column: str) -> str:
+def _value_of(column: str) -> str:
     """SQL for the JSON under a key of `line`; null where there is none."""
     pointer = "/" + column.replace("~", "~0").replace("/", "~1")
     literal = "'" + pointer.replace("'", "''") + "'"
-    return f"TRY(json_extract({LINE}, {literal}))"
+    return f"TRY(json_extract({_LINE}, {literal}))"
 
 
-def text_of(value: str) -> str:
+def _text_of(value: str) -> str:
     """SQL for JSON as text; `value` is the name of a column.
 
     A number with a fraction or an exponent is written as Python writes the double it is.

@@ -1,52 +1,57 @@
 """Parquet files: their schema is public.
 
-DuckDB takes times in milliseconds to microseconds while it reads them, and stops at one that does not fit. Such columns
-are read by Arrow in its place, and a time that no calendar has is no value. DuckDB also stops at text that is not
+DuckDB converts times in milliseconds to microseconds while it reads them, and fails at one that does not fit. Such
+columns are read by Arrow instead, and a time that no calendar has is no value. DuckDB also fails at text that is not
 UTF-8, which some programs write: a file with such text is read again by Arrow, and that text is no value. Files of
-several schemas are read by Arrow too: DuckDB would read all of them as the first one, and stop at a value that does not
+several schemas are read by Arrow too: DuckDB would read all of them as the first one, and fail at a value that does not
 fit.
+
+Files of several schemas are read as of one schema, which the files' schemas decide and no row can change. Columns are
+those of the first file. Whole numbers of several widths are read as 64 bits, floats as doubles, and a column that has
+no type in some files, because it has no value there, has that of the others. All other columns must have the same type
+in every file.
 """
 
 from __future__ import annotations
 
 import copy
 import glob
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from thresher.errors import InvalidSetting
 from thresher.questions.population import Progress
 from thresher.tables.arrow_engine import dated
 from thresher.tables.column_kinds import Kind, check_distinct
-from thresher.tables.duckdb_engine import RelationEngine
-from thresher.tables.parquet_schemas import alike, unified
+from thresher.tables.duckdb_engine import RelationEngine, project_as
+from thresher.tables.file_engine import FileEngine
+from thresher.tables.objects import decoded
+from thresher.tables.record_stream import ArrowStream
 
-if TYPE_CHECKING:
-    import pyarrow as pa
 
+class ParquetEngine(FileEngine):
+    """Parquet files, read as of one schema. A column without a common type is refused when it is asked about."""
 
-class ParquetEngine(RelationEngine):
-    """Parquet files, read as of one schema. A column that has none is refused when it is asked about."""
+    suffixes = (".parquet", ".pq")
 
     def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
-        import pyarrow.parquet as pq
-
-        self._files = list(files)
+        super().__init__(files, connection, progress)
         schemas = [pq.read_schema(file) for file in files]
         check_distinct(schemas[0].names)
-        self._schema, self._refused = unified(schemas)
-        self._by_arrow = not alike(schemas)
+        self._schema, self._refused = _unified(schemas)
+        self._by_arrow = not _alike(schemas)
         if self._by_arrow:
-            relation = connection.from_arrow(ParquetColumns(files, self._schema, self._schema.names))
+            self._relation = connection.from_arrow(ParquetColumns(files, self._schema, self._schema.names))
         else:
             # DuckDB would expand the characters of a glob a second time.
-            relation = connection.read_parquet([glob.escape(file) for file in files])
-        super().__init__(relation, connection, progress)
+            self._relation = connection.read_parquet([glob.escape(file) for file in files])
 
-    def kind(self, column: str) -> Kind | None:
-        """What a column holds, from the files' schemas."""
+    def _stored_kind(self, column: str) -> Kind | None:
         self._check(column)
-        return super().kind(column)
+        return super()._stored_kind(column)
 
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
@@ -68,37 +73,32 @@ class ParquetEngine(RelationEngine):
         engine._by_arrow = True
         return None if self._by_arrow else engine
 
-    def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
-        columns = list(dict.fromkeys([*wanted, *([] if unit is None else [unit])]))
+    def _stored(self, named: Mapping[str, str]) -> Any:
+        columns = list(dict.fromkeys(named.values()))
         if not (self._by_arrow or any(_in_milliseconds(self._schema.field(name).type) for name in columns)):
-            return super()._select(wanted, unit)
-        engine = copy.copy(self)
-        engine._relation = self._own.from_arrow(ParquetColumns(self._files, self._schema, columns))
-        return RelationEngine._select(engine, wanted, unit)
+            return super()._stored(named)
+        return project_as(self._own.from_arrow(ParquetColumns(self._files, self._schema, columns)), named)
 
-
-class ParquetColumns:
-    """Some columns of Parquet files as Arrow, as often as they are read."""
-
-    def __init__(self, files: Sequence[str], schema: pa.Schema, columns: Sequence[str]) -> None:
-        import pyarrow as pa
-
-        self._files = list(files)
-        # DuckDB reads durations in Parquet as whole numbers, and would stop at one in Arrow of too many seconds.
-        kinds = {name: schema.field(name).type for name in columns}
-        self._schema = pa.schema(
-            [(name, pa.int64() if pa.types.is_duration(kind) else kind) for name, kind in kinds.items()]
+    @classmethod
+    def first_rows(cls, files: Sequence[str], number: int) -> dict[str, list[str | None]]:
+        """Refused: there is nothing to suggest."""
+        raise InvalidSetting(
+            "data", "has types of its own", hint="A Parquet file's schema is public and is used as it is."
         )
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        import pyarrow as pa
 
-        return pa.RecordBatchReader.from_batches(self._schema, self._batches()).__arrow_c_stream__(requested_schema)
+class ParquetColumns(ArrowStream):
+    """Some columns of Parquet files as Arrow."""
+
+    def __init__(self, files: Sequence[str], schema: pa.Schema, columns: Sequence[str]) -> None:
+        self._files = list(files)
+        # DuckDB reads durations in Parquet as whole numbers, and fails at one in Arrow of too many seconds.
+        kinds = {name: schema.field(name).type for name in columns}
+        super().__init__(
+            pa.schema([(name, pa.int64() if pa.types.is_duration(kind) else kind) for name, kind in kinds.items()])
+        )
 
     def _batches(self) -> Iterator[Any]:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         for file in self._files:
             with pq.ParquetFile(file) as parquet:
                 for batch in parquet.iter_batches(columns=self._schema.names):
@@ -108,9 +108,7 @@ class ParquetColumns:
 
 
 def _possible(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column without what DuckDB would stop at."""
-    import pyarrow as pa
-
+    """A column without the values at which DuckDB fails."""
     if _in_milliseconds(column.type):
         return dated(column)
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
@@ -120,17 +118,68 @@ def _possible(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
     except pa.ArrowInvalid:
         octets = column.cast(pa.large_binary())
-    return pa.chunked_array([pa.array([_decoded(value) for value in octets.to_pylist()], column.type)])
-
-
-def _decoded(octets: bytes | None) -> str | None:
-    try:
-        return None if octets is None else octets.decode()
-    except UnicodeDecodeError:
-        return None
+    return pa.chunked_array([pa.array([decoded(value) for value in octets.to_pylist()], column.type)])
 
 
 def _in_milliseconds(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     return bool(pa.types.is_timestamp(kind) and kind.unit in ("s", "ms"))
+
+
+def _unified(schemas: Sequence[pa.Schema]) -> tuple[pa.Schema, dict[str, str]]:
+    """A schema as which all files can be read, whatever they hold, and the columns that have none, each with a reason.
+
+    Edge cases: the columns that have none are of the first file's type.
+    """
+    fields, problems = [], {}
+    for field in schemas[0]:
+        places = [schema.get_field_index(field.name) for schema in schemas]
+        if -1 in places:
+            problems[field.name] = "is not in all files"
+            fields.append(field)
+            continue
+        kinds = [schema.field(place).type for schema, place in zip(schemas, places, strict=True)]
+        common = kinds[0]
+        for kind in kinds[1:]:
+            wider = _common(common, kind)
+            if wider is None:
+                problems[field.name] = f"has the type {common} in some files and {kind} in others"
+                break
+            common = wider
+        fields.append(pa.field(field.name, common))
+    return pa.schema(fields), problems
+
+
+def _alike(schemas: Sequence[pa.Schema]) -> bool:
+    """Whether all files have the columns of the first one, of the same types, in any order."""
+    return all(
+        (place := schema.get_field_index(field.name)) >= 0 and _plain(schema.field(place).type) == _plain(field.type)
+        for schema in schemas[1:]
+        for field in schemas[0]
+    )
+
+
+def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """The type as which values of both can be read; None if there is none that holds them all."""
+    if one == other:
+        return one
+    one, other = _plain(one), _plain(other)
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    if pa.types.is_uint64(one) or pa.types.is_uint64(other):
+        return None
+    if pa.types.is_integer(one) and pa.types.is_integer(other):
+        return pa.int64()
+    return pa.float64() if pa.types.is_floating(one) and pa.types.is_floating(other) else None
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """A type without what does not matter for counting: the layout of text, and the zone of an instant."""
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return pa.binary()
+    return pa.timestamp(kind.unit, "UTC") if pa.types.is_timestamp(kind) and kind.tz is not None else kind

@@ -9,27 +9,27 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 import re
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
 CHUNK = 1 << 20
 _QUOTE, _LINE_FEED = ord('"'), ord("\n")
-_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
 class Place(enum.Enum):
-    """Where in a field of a CSV file one is."""
+    """A position in a field of a CSV file."""
 
     START = "before its first byte"
     PLAIN = "in a field without quotes, or after its quotes"
@@ -40,10 +40,8 @@ class Place(enum.Enum):
 @contextmanager
 def opened(file: str) -> Iterator[tuple[Any, BinaryIO]]:
     """A file's bytes, decompressed, and the file itself, whose position says how far it is read."""
-    import pyarrow as pa
-
     with Path(file).open("rb") as raw:
-        codec = _COMPRESSIONS.get(Path(file).suffix.lower())
+        codec = COMPRESSIONS.get(Path(file).suffix.lower())
         yield (raw if codec is None else pa.CompressedInputStream(raw, codec)), raw
 
 
@@ -67,7 +65,7 @@ def whole_records(blocks: Iterable[bytes], delimiter: str | None = None) -> Iter
         elif quotes_as_usual(block, delimiter, place):
             end, place = _last_end(block, delimiter, place)
         else:
-            # The places of quotes say nothing by their number here: the block is read field by field.
+            # Quotes inside fields do not open and close in turn here: the block is matched field by field.
             end, place = _read_to_the_last_end(block, delimiter, place)
         if end:
             yield b"".join([*held, block[:end]])
@@ -110,7 +108,7 @@ def _patterns(delimiter: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes], re.
 
 
 def _read_to_the_last_end(block: bytes, delimiter: str, place: Place) -> tuple[int, Place]:
-    """The same as `_last_end`, field by field."""
+    """The same as `_last_end`, by matching field after field."""
     rest_of_plain, rest_of_quoted, fields = _patterns(delimiter)
     start = end = 0
     if place is Place.QUOTE and block.startswith(b'"'):
@@ -145,9 +143,7 @@ def _after_quotes(block: bytes, rest_of_quoted: re.Pattern[bytes], start: int) -
 def first_record(stream: Any, longest: int) -> bytes | None:
     """The first record of a CSV file with its end, or None where it is longer than that."""
     head: bytes = stream.read(longest)
-    octets = np.frombuffer(head, np.uint8)
-    outside = np.bitwise_xor.accumulate((octets == _QUOTE).astype(np.uint8)) == 0
-    ends = np.flatnonzero((octets == _LINE_FEED) & outside)
+    ends, _ = _record_ends(head, inside=False)
     if len(ends):
         return head[: int(ends[0]) + 1]
     return head if len(head) < longest else None
@@ -158,21 +154,40 @@ def _last_end(block: bytes, delimiter: str, place: Place) -> tuple[int, Place]:
     inside = place is Place.QUOTED
     if not inside and b'"' not in block:
         return block.rfind(b"\n") + 1, _place(block[-1], delimiter)
+    ends, inside = _record_ends(block, inside)
+    return (int(ends[-1]) + 1 if len(ends) else 0), Place.QUOTED if inside else _place(block[-1], delimiter)
+
+
+def _record_ends(block: bytes, inside: bool) -> tuple[npt.NDArray[np.intp], bool]:
+    """The places of line feeds outside of quotes, and whether the block ends inside quotes, if it begins so."""
     octets = np.frombuffer(block, np.uint8)
     quoted = np.bitwise_xor.accumulate((octets == _QUOTE).astype(np.uint8)) ^ inside
-    ends = np.flatnonzero((octets == _LINE_FEED) & (quoted == 0))
-    return (int(ends[-1]) + 1 if len(ends) else 0), Place.QUOTED if quoted[-1] else _place(block[-1], delimiter)
+    return np.flatnonzero((octets == _LINE_FEED) & (quoted == 0)), bool(len(quoted) and quoted[-1])
 
 
 def _place(last: int, delimiter: str) -> Place:
-    """Where in a field one is after this byte, outside of quotes."""
+    """The position in a field after this byte, outside of quotes."""
     if last == _QUOTE:
         return Place.QUOTE
     return Place.START if last in (_LINE_FEED, ord(delimiter)) else Place.PLAIN
 
 
-class RecordStream:
-    """The records of some files as Arrow, as often as it is read.
+class ArrowStream(ABC):
+    """Arrow batches that DuckDB can read several times."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    @abstractmethod
+    def _batches(self) -> Iterator[Any]:
+        """All batches, from the first one."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return pa.RecordBatchReader.from_batches(self._schema, self._batches()).__arrow_c_stream__(requested_schema)
+
+
+class RecordStream(ArrowStream):
+    """The records of some text files.
 
     `chunks` gives the chunks of an open file, `parse` turns one into rows of `schema`. `share` is how much of the
     files' bytes is read, from 0 to 1.
@@ -185,22 +200,20 @@ class RecordStream:
         chunks: Callable[[str, Any], Iterator[bytes]],
         parse: Callable[[str, bytes], pa.Table],
     ) -> None:
+        super().__init__(schema)
         self._files = list(files)
-        self._schema = schema
         self._chunks = chunks
         self._parse = parse
         self._total = sum(Path(file).stat().st_size for file in files)
         self.share = 0.0
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        import pyarrow as pa
-
-        reader = pa.RecordBatchReader.from_batches(self._schema, self._batches())
-        return reader.__arrow_c_stream__(requested_schema)
+    def first_rows(self, number: int) -> list[tuple[Any, ...]]:
+        """The first rows, with their values as Python has them."""
+        batches: Iterable[Any] = pa.RecordBatchReader.from_stream(self)
+        rows = (row for batch in batches for row in zip(*batch.columns, strict=True))
+        return [tuple(value.as_py() for value in row) for row in itertools.islice(rows, number)]
 
     def _batches(self) -> Iterator[Any]:
-        import pyarrow as pa
-
         waiting: deque[Future[Any]] = deque()
         with ThreadPoolExecutor(pa.cpu_count(), thread_name_prefix="thresher-parsing") as pool:
             for file, chunk in self._all_chunks():

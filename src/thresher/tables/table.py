@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +19,15 @@ from thresher.privacy.units import Unit
 from thresher.questions import Question, Values
 from thresher.questions.population import Population, Progress
 from thresher.tables import column_kinds as kinds
-from thresher.tables.arrow_engine import ArrowEngine
-from thresher.tables.column_keys import buckets, canonical, nothing
+from thresher.tables.column_keys import buckets, nothing
 from thresher.tables.domains import as_counted
-from thresher.tables.duckdb_engine import weighted_rows
-from thresher.tables.rows import Engine, Rows
-from thresher.tables.sources import open_data
-from thresher.tables.spark_engine import SparkRows
 from thresher.tables.time_zones import UTC, check_time_zone
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from thresher.tables.engine import Engine
+    from thresher.tables.rows import Rows
 
 SAMPLING_RATE_LIMIT = 0.4
 """Up to this rate, rows in memory are sampled before they are counted; above it, counts are thinned."""
@@ -63,8 +60,9 @@ class Table(Population):
     name of a zone, as "Europe/Paris"; the zone that a column or a session has never matters. A time without a zone is
     counted as it stands. Times are cut down to whole microseconds.
 
-    `before_draw` is called once, after the first question was checked and counted and before its sample is drawn: there
-    a ledger is charged, so that a table that cannot be read costs nothing. `progress` is called while a file is read.
+    `before_draw` is called once, after the first question was checked and counted and before its sample is drawn. A
+    ledger is charged there, so that a table that cannot be read costs nothing. `progress` is called while files are
+    read.
 
     How a round is drawn, always with the distribution of an exact coin for each unit:
 
@@ -90,6 +88,8 @@ class Table(Population):
         cache_limit: int = 5_000_000,
         driver_limit: int = 5_000_000,
     ) -> None:
+        from thresher.tables.sources import open_data  # loads DuckDB and Arrow, which importing Thresher does not
+
         if not (unit is None or isinstance(unit, str)):
             raise InvalidSetting("unit", "must be the name of a column")
         self._unit = unit
@@ -100,8 +100,7 @@ class Table(Population):
         self._driver_limit = check_count(driver_limit, setting="driver_limit")
         self._types = kinds.check_types(types)
         self._time_zone = check_time_zone(time_zone)
-        self._engine = open_data(data, progress).on_clock(self._time_zone)
-        self._engines: dict[Readings, Engine] = {}
+        self._engine = open_data(data, progress, self._time_zone)
         self._chosen: dict[Readings, Rows] = {}
         self._cached: dict[Readings, Rows | None] = {}
         try:
@@ -121,7 +120,7 @@ class Table(Population):
             self._engine.reading(self._types)  # refuses what it cannot read
 
     def charged(self, before_draw: Callable[[], object]) -> Table:
-        """This very table, with something to call before the next draw: engine and counts are shared, not copied."""
+        """The same table with another `before_draw`. It shares the engine and the counts of this one."""
         table = copy.copy(self)
         table._before_draw = before_draw
         return table
@@ -165,13 +164,11 @@ class Table(Population):
         if self._samples_rows(question, plan):
             return self._release(self._sampled(question, plan), question, plan)
         rows = self._rows(question)
-        if isinstance(rows, SparkRows) and self._randomness.private:
-            counted = rows.counts(question, at_least=plan.threshold, most=self._driver_limit)
-            if counted.num_rows > self._driver_limit:
-                self._about_to_draw()
-                return self._release(rows.thinned(question, plan), question, plan)
-        else:
-            counted = rows.counts(question, at_least=plan.threshold)
+        most = self._driver_limit if rows.thins and self._randomness.private else None
+        counted = rows.counts(question, at_least=plan.threshold, most=most)
+        if most is not None and counted.num_rows > most:
+            self._about_to_draw()
+            return self._release(rows.thinned(question, plan), question, plan)
         if not self._randomness.private:
             # A seed gives a bucket the same draw again only if buckets come in the same order.
             counted = counted.sort_by([(name, "ascending") for name in counted.column_names])
@@ -180,10 +177,10 @@ class Table(Population):
         return sample_and_threshold(pair, plan, self._randomness, columns=question.columns, unit=self.unit)
 
     def close(self) -> None:
-        """Let go of connections and of what engines keep for this table.
+        """Close connections, and release what engines keep for this table.
 
-        Guarantee: never fails. An answer that was paid for is not lost because its engine could not be closed; the log
-        has the kind of error.
+        Guarantee: never fails, so that an answer that was paid for is not lost because its engine could not be closed.
+        The log names the type of the error.
         """
         kept: list[Any] = [rows for rows in (*self._chosen.values(), *self._cached.values()) if rows is not None]
         self._chosen.clear()
@@ -197,9 +194,7 @@ class Table(Population):
     def __enter__(self) -> Table:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -207,7 +202,7 @@ class Table(Population):
         return f"<Table on {self._engine.name}, {unit}>"
 
     def _tally(self, question: Question, *, at_least: int = 1) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Exact buckets and counts before any draw, for tests. Never to be shown to anyone."""
+        """Exact buckets and counts before any draw, for tests. They must never be shown to anyone."""
         self.check(question)
         if self._holds_nothing(question):
             return buckets(nothing(question), question)
@@ -221,19 +216,17 @@ class Table(Population):
         return tuple((column, self._kind(column, question)) for column in question.columns)
 
     def _reader(self, readings: Readings) -> Engine:
-        """The engine that gives columns so read."""
-        if readings not in self._engines:
-            declared = {column: self._types[column] for column in (self._unit,) if column in self._types}
-            read = {
-                column: kind
-                for column, kind in {**declared, **dict(readings)}.items()
-                if kind is not None and kind != self._engine.kind(column)
-            }
-            self._engines[readings] = self._engine.reading(read) if read else self._engine
-        return self._engines[readings]
+        """The engine that reads columns so."""
+        declared = {column: self._types[column] for column in (self._unit,) if column in self._types}
+        read = {
+            column: kind
+            for column, kind in {**declared, **dict(readings)}.items()
+            if kind is not None and kind != self._engine.kind(column)
+        }
+        return self._engine.reading(read) if read else self._engine
 
     def _rows(self, question: Question) -> Rows:
-        """What to count: a column's distinct values if they are at hand, else the rows."""
+        """What to count: the columns' distinct values if they are in memory, else the rows."""
         readings = self._readings(question)
         if readings not in self._cached and question.repeated:
             self._cached[readings] = self._distinct(readings)
@@ -249,15 +242,15 @@ class Table(Population):
 
     def _distinct(self, readings: Readings) -> Rows | None:
         """Distinct values with their counts, in memory; None if there are too many."""
+        from thresher.tables.duckdb_columns import weighted_rows
+
         values = Values(tuple(column for column, _ in readings))
         counted = self._units(readings).counts(values, most=self._cache_limit)
-        if counted.num_rows > self._cache_limit:
-            return None
-        return weighted_rows(canonical(counted))
+        return None if counted.num_rows > self._cache_limit else weighted_rows(counted)
 
     def _samples_rows(self, question: Question, plan: Plan) -> bool:
         return (
-            isinstance(self._engine, ArrowEngine)
+            self._engine.samples_rows
             and self._unit is None
             and plan.sampling_rate <= SAMPLING_RATE_LIMIT
             and not question.repeated
@@ -266,20 +259,22 @@ class Table(Population):
 
     def _sampled(self, question: Question, plan: Plan) -> pa.Table:
         """Keys and counts of a sample of the rows that reach the threshold."""
-        engine = cast(ArrowEngine, self._reader(self._readings(question)))
-        number = engine.number_of_rows(question.columns)
-        self._about_to_draw()
-        mask = coins(number, plan.sampling_rate, self._randomness)
-        return engine.sampled(question.columns, mask).counts(question, at_least=plan.threshold)
+
+        def toss(number: int) -> NDArray[np.bool_]:
+            self._about_to_draw()
+            return coins(number, plan.sampling_rate, self._randomness)
+
+        rows = self._reader(self._readings(question)).sampled(question.columns, toss)
+        return rows.counts(question, at_least=plan.threshold)
 
     def _about_to_draw(self) -> None:
-        """Call `before_draw`, once: by now all that can be refused has been, and nothing random has happened."""
+        """Call `before_draw`, once. All checks are done at this point, and nothing random has happened."""
         if self._before_draw is not None:
             self._before_draw()
             self._before_draw = None
 
     def _release(self, sampled: pa.Table, question: Question, plan: Plan) -> Release:
-        """A release of counts that are sampled already."""
+        """A release of counts that are already sampled."""
         found, counts = buckets(sampled, question)
         return Release.of(
             found, counts, plan, private=self._randomness.private, columns=question.columns, unit=self.unit

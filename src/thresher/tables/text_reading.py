@@ -1,19 +1,18 @@
-"""Text read as what a question needs, in DuckDB's SQL: each value by itself, and no value where it cannot be read.
+"""Text read as what a question needs, each value by itself; text that cannot be read is no value.
 
-`thresher.questions.spelling` says what is read, and reads single values to the same result.
+`thresher.questions.spelling` says what is read. Here it is in DuckDB's SQL, for columns, and in Python, for single
+values, with the same result.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
-from thresher.questions.spelling import BLANKS, BOOLEAN, CLOCK, DAY, FLOAT, LONGEST, TIME, WHOLE
+from thresher.questions import spelling
 from thresher.tables.column_kinds import Kind
-from thresher.tables.time_zones import UTC
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from thresher.tables.time_zones import SQL_IN_CALENDAR, UTC
 
 _BLANKS = "[ \\t\\r\\n]*"
 
@@ -21,49 +20,55 @@ _BLANKS = "[ \\t\\r\\n]*"
 def text_as(kind: Kind, text: str, time_zone: str = UTC) -> str:
     """SQL for what `text` says as `kind`; null where it says nothing of that kind.
 
-    A time with an offset is an instant, and is read on the wall clock of `time_zone`.
-
-    `text` is written several times: let it be the name of a column.
+    A time with an offset is an instant, and is read on the wall clock of `time_zone`. `text` is the name of a column:
+    it appears several times in the SQL.
     """
     if kind in ("dates", "times"):
         time = _time(text, time_zone)
         return time if kind == "times" else f"CAST({time} AS DATE)"
-    return _READ[kind](text)
+    return _SQL[kind](text)
+
+
+def value_as(kind: Kind, text: str, zone: dt.tzinfo = dt.UTC) -> Any:
+    """What one text says as `kind`, on the wall clock of `zone`; None where it says nothing of that kind."""
+    if kind in ("dates", "times"):
+        return (spelling.read_date if kind == "dates" else spelling.read_time)(text, zone)
+    return _PYTHON[kind](text)
 
 
 def once(expression: str) -> str:
-    """SQL that DuckDB works out once a row.
+    """SQL for the same expression, which DuckDB evaluates once a row.
 
-    DuckDB pushes filters below a projection, and then works an expression out once for every mention of its column;
-    but not where chance has a part.
+    DuckDB pushes filters below a projection, and then evaluates an expression once for every mention of its column. It
+    does not do so with random expressions.
     """
     return f"CASE WHEN random() < 2 THEN {expression} END"
 
 
 def _matches(text: str, pattern: str) -> str:
-    """That text is short enough and, but for the blanks around it, is what the pattern says."""
-    return f"length({text}) <= {LONGEST} AND regexp_full_match({text}, '{_BLANKS}(?:{pattern}){_BLANKS}')"
+    """SQL for the test that text is short enough and matches the pattern, but for the blanks around it."""
+    return f"length({text}) <= {spelling.LONGEST} AND regexp_full_match({text}, '{_BLANKS}(?:{pattern}){_BLANKS}')"
 
 
 def _whole(text: str) -> str:
     # A fraction of zeros is cut off: DuckDB would round any fraction.
-    return f"CASE WHEN {_matches(text, WHOLE)} THEN TRY_CAST(split_part({text}, '.', 1) AS BIGINT) END"
+    return f"CASE WHEN {_matches(text, spelling.WHOLE)} THEN TRY_CAST(split_part({text}, '.', 1) AS BIGINT) END"
 
 
 def _float(text: str) -> str:
     number = f"TRY_CAST({text} AS DOUBLE)"
-    return f"CASE WHEN {_matches(text, FLOAT)} AND isfinite({number}) THEN {number} END"
+    return f"CASE WHEN {_matches(text, spelling.FLOAT)} AND isfinite({number}) THEN {number} END"
 
 
 def _boolean(text: str) -> str:
-    return f"CASE WHEN {_matches(text, BOOLEAN)} THEN contains(lower({text}), 'true') END"
+    return f"CASE WHEN {_matches(text, spelling.BOOLEAN)} THEN contains(lower({text}), 'true') END"
 
 
 def _time(text: str, time_zone: str) -> str:
-    """The usual form first, which takes no more than a cast."""
-    usual = f"regexp_full_match({text}, '{DAY}(?:[T ]{CLOCK})?') AND NOT starts_with({text}, '0000')"
-    bare = f"trim({text}, '{BLANKS}')"
-    parts = f"regexp_extract({bare}, '^(?:{TIME})$', ['day', 'clock', 'shift'])"
+    """SQL for a time. The usual form is tried first, since it needs no more than a cast."""
+    usual = f"regexp_full_match({text}, '{spelling.DAY}(?:[T ]{spelling.CLOCK})?') AND NOT starts_with({text}, '0000')"
+    bare = f"trim({text}, '{spelling.BLANKS}')"
+    parts = f"regexp_extract({bare}, '^(?:{spelling.TIME})$', ['day', 'clock', 'shift'])"
     local = (
         f"TRY_CAST({parts}.day || ' ' || CASE {parts}.clock WHEN '' THEN '00:00' ELSE {parts}.clock END AS TIMESTAMP)"
     )
@@ -74,44 +79,23 @@ def _time(text: str, time_zone: str) -> str:
     moment = f"{local} - to_minutes({minutes})"
     if time_zone != UTC:
         moment = f"CASE {shift} WHEN '' THEN {local} ELSE timezone('{time_zone}', timezone('UTC', {moment})) END"
-    in_range = f"({moment}) BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
+    in_range = SQL_IN_CALENDAR.format(f"({moment})")
     return (
         f"CASE WHEN {usual} THEN TRY_CAST({text} AS TIMESTAMP) "
-        f"WHEN {_matches(text, TIME)} THEN CASE WHEN {in_range} THEN {moment} END END"
+        f"WHEN {_matches(text, spelling.TIME)} THEN CASE WHEN {in_range} THEN {moment} END END"
     )
 
 
-_READ: dict[Kind, Callable[[str], str]] = {
+_SQL: dict[Kind, Callable[[str], str]] = {
     "text": lambda text: text,
     "whole numbers": _whole,
     "floats": _float,
     "booleans": _boolean,
 }
-
-
-def read_column(
-    column: pa.ChunkedArray, kind: Kind, threads: int | None = None, time_zone: str = UTC
-) -> pa.ChunkedArray:
-    """A column of text in memory, read as `kind`, row by row."""
-    import pyarrow as pa
-
-    from thresher.tables.duckdb_engine import collect, connected
-
-    with connected(threads, ordered=True) as connection:
-        text = connection.from_arrow(pa.table({"t": column})).project("CAST(t AS VARCHAR) AS t")
-        return collect(text.project(f"{text_as(kind, 't', time_zone)} AS t")).column(0)
-
-
-def arrow_type(kind: Kind) -> pa.DataType:
-    """What `read_column` gives for a kind."""
-    import pyarrow as pa
-
-    types = {
-        "text": pa.string(),
-        "whole numbers": pa.int64(),
-        "floats": pa.float64(),
-        "booleans": pa.bool_(),
-        "dates": pa.date32(),
-        "times": pa.timestamp("us"),
-    }
-    return types[kind]
+_PYTHON: dict[Kind, Callable[[str], Any]] = {
+    "text": str,
+    "whole numbers": spelling.read_whole,
+    "floats": spelling.read_float,
+    "decimals": str,
+    "booleans": spelling.read_boolean,
+}

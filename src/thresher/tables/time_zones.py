@@ -1,8 +1,8 @@
-"""Time zones: on whose wall clock instants are counted.
+"""The calendar: on whose wall clock instants are counted, and which dates and times are counted at all.
 
 A time with a zone is an instant, and is counted on the wall clock of one time zone, the same for all units: UTC unless
-the caller names another. The zone that a column, a session or a cluster has never matters. A time without a zone is
-counted as it stands.
+the caller names another. The zone of a column, a session or a cluster never matters. A time without a zone is
+counted as it stands. Dates and times outside of the years 1 to 9999 are no value.
 """
 
 from __future__ import annotations
@@ -12,22 +12,30 @@ from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
 from thresher.errors import InvalidSetting
+from thresher.tables.duckdb_connection import connected
 
 UTC = "UTC"
 
-CALENDAR = (-62_135_683_200_000_000, 253_402_387_199_999_999)
+FIRST_DAY, LAST_DAY = ((day - dt.date(1970, 1, 1)).days for day in (dt.date.min, dt.date.max))
+"""The first day of the year 1 and the last of 9999, in days since 1970."""
+
+_DAY = 86_400_000_000
+INSTANTS = ((FIRST_DAY - 1) * _DAY, (LAST_DAY + 2) * _DAY - 1)
 """Microseconds since 1970 between which are all instants that some wall clock shows in the years 1 to 9999."""
+
+SQL_IN_CALENDAR = "{0} BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
+"""The test, in DuckDB's SQL, that a time is in the years 1 to 9999."""
 
 
 def check_time_zone(name: Any) -> str:
-    """The name of a time zone that Python and the embedded engine know.
+    """The name of a time zone that both Python and DuckDB know.
 
-    Edge cases: names are those of the IANA's database, letter by letter. Where the machine has none, Python takes that
-    of the package `tzdata`, which is installed with Thresher.
+    Edge cases: names are those of the IANA's database, case included. Where the machine has no such database, Python
+    takes that of the package `tzdata`, which is installed with Thresher.
     """
     if name == UTC:
         return UTC
-    if not (isinstance(name, str) and name in available_timezones() and _known_to_the_engine(name)):
+    if not (isinstance(name, str) and name in available_timezones() and _known_to_duckdb(name)):
         raise InvalidSetting(
             "time_zone",
             "must be the name of a time zone",
@@ -41,10 +49,8 @@ def zone_of(name: str) -> dt.tzinfo:
     return dt.UTC if name == UTC else ZoneInfo(name)
 
 
-def _known_to_the_engine(name: str) -> bool:
-    """Whether DuckDB knows a zone too: it has a list of its own, and would stop only after a query was charged."""
-    from thresher.tables.duckdb_engine import connected
-
+def _known_to_duckdb(name: str) -> bool:
+    """Whether DuckDB, which has a list of its own, knows a zone. Otherwise it would fail after a query was charged."""
     with connected(threads=1) as connection:
         known = "SELECT count(*) FROM pg_timezone_names() WHERE name = ?"
         return bool(connection.execute(known, [name]).fetchall()[0][0])

@@ -1,0 +1,187 @@
+"""Columns in DuckDB's SQL: how they are cleaned, and how one row a unit is chosen.
+
+Every function here reads relations whose columns are called v0, v1, …, and u for the unit.
+
+Text is compared by its bytes. A column may have a collation, and so may a caller's session (`default_collation`): under
+it DuckDB would count several spellings as one and return any of them, even the spelling of a single person.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from thresher.questions import Values
+from thresher.questions.normal_form import LEAST_BYTES, TOO_MANY_MARKS
+from thresher.tables.column_keys import UNIT, VALUE, WEIGHT, canonical, value_names
+from thresher.tables.column_kinds import Kind
+from thresher.tables.duckdb_connection import connect, disconnect
+from thresher.tables.rows import LazyRows, Rows
+from thresher.tables.text_reading import once, text_as
+from thresher.tables.time_zones import INSTANTS, SQL_IN_CALENDAR, UTC
+
+_MANY = TOO_MANY_MARKS.replace("{", "{{").replace("}", "}}")
+_ASCII = "strlen({0}) = length({0})"
+# Most text is short or has a byte for each character, and is not searched.
+_COMPOSABLE = (
+    f"(strlen({{0}}) < {LEAST_BYTES} OR {_ASCII} OR NOT regexp_matches(replace({{0}}, chr(0), ''), '{_MANY}'))"
+)
+"""Whether text has no more marks in a row than Thresher normalises."""
+
+_CLEAN: dict[Kind, str] = {
+    # NUL goes first: nfc_normalize stops at one.
+    "text": f"CASE WHEN {_COMPOSABLE} THEN nfc_normalize(replace({{0}}, chr(0), '')) END COLLATE C".replace(
+        "{0}", "CAST({0} AS VARCHAR)"
+    ),
+    "whole numbers": "TRY_CAST({0} AS BIGINT)",
+    "floats": "CASE WHEN {0} = 0 THEN CAST(0 AS DOUBLE) ELSE CAST({0} AS DOUBLE) END",
+    "decimals": "CAST({0} AS VARCHAR) COLLATE C",
+    "booleans": "{0}",
+    "dates": "TRY_CAST({0} AS DATE)",
+    "times": "{0}",
+}
+
+_HELD: dict[Kind, str] = {
+    # One person's whole number of more than 64 bits, or time that no calendar has, must not stop the count.
+    "whole numbers": "TRY_CAST({0} AS BIGINT) IS NOT NULL",
+    "floats": "{0} IS NOT NULL AND NOT isnan({0})",
+    "dates": "TRY_CAST({0} AS DATE) BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'",
+    "times": SQL_IN_CALENDAR,
+}
+"""The test that a row has a value of a kind; for other kinds, that it is not null."""
+
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("varchar", "enum", "uuid"), "text"),
+    **dict.fromkeys(("tinyint", "smallint", "integer", "bigint", "utinyint", "usmallint", "uinteger"), "whole numbers"),
+    "hugeint": "whole numbers",  # the type that DuckDB gives to sums
+    **dict.fromkeys(("float", "double"), "floats"),
+    "decimal": "decimals",
+    "boolean": "booleans",
+    "date": "dates",
+    '"null"': "nothing",
+    **dict.fromkeys(("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"), "times"),
+    **dict.fromkeys(("timestamp with time zone", "timestamptz_ns"), "times"),
+}
+"""What columns of DuckDB's types hold; all other types cannot be counted."""
+
+_UNIT = (
+    # NFC leaves ASCII as it is; nfc_normalize stops at a NUL.
+    f"CASE WHEN {_ASCII} OR contains({{0}}, chr(0)) THEN {{0}} "
+    f"WHEN {_COMPOSABLE} THEN nfc_normalize({{0}}) END COLLATE C"
+)
+_EARLIEST, _LATEST = (f"make_timestamptz({instant})" for instant in INSTANTS)
+
+
+def collect(relation: Any) -> pa.Table:
+    """A relation's rows as Arrow."""
+    return relation.to_arrow_table()
+
+
+def text_read(relation: Any, kinds: Mapping[str, Kind], time_zone: str) -> Any:
+    """The same relation, with the text in these columns read as these kinds; null where it cannot be read."""
+    if not kinds:
+        return relation
+    names = relation.columns
+    texts = [f"CAST({name} AS VARCHAR) COLLATE C AS {name}" if name in kinds else name for name in names]
+    values = [f"{once(text_as(kinds[name], name, time_zone))} AS {name}" if name in kinds else name for name in names]
+    return relation.project(", ".join(texts)).project(", ".join(values))
+
+
+def cleaned(
+    relation: Any, kinds: Sequence[Kind], time_zone: str = UTC, collect: Callable[[Any], pa.Table] = collect
+) -> LazyRows:
+    """The cleaned rows of a relation whose columns hold these kinds.
+
+    Text is counted in the form in which it came and cleaned after that: each form once instead of each row.
+    """
+    names = value_names(len(kinds))
+    weighted = "text" in kinds
+    relation = comparable(relation, time_zone).filter(_held(names, kinds))
+    if weighted:
+        listed = ", ".join(names)
+        relation = relation.aggregate(f"{listed}, count(*) AS {WEIGHT}", listed)
+    clean = [f"{_CLEAN[kind].format(name)} AS {name}" for name, kind in zip(names, kinds, strict=True)]
+    projected = relation.project(", ".join([*clean, WEIGHT] if weighted else clean))
+    # Text that cannot be normalised is null from here on.
+    return LazyRows("DuckDB", projected, collect, weighted, nulls=weighted)
+
+
+def chosen(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zone: str = UTC) -> Any:
+    """One row for each value of the column u, with v0, v1, … of a row that is chosen at random.
+
+    Edge cases: one more row, without values, for all texts in u that cannot be normalised.
+    """
+    names = value_names(len(kinds))
+    known = f"{UNIT} IS NOT NULL AND NOT isnan({UNIT})" if unit_kind == "floats" else f"{UNIT} IS NOT NULL"
+    held = comparable(relation, time_zone).filter(f"{known} AND {_held(names, kinds)}")
+    # A row with text that cannot be normalised gets no number, and is never the first; a filter would take longer.
+    texts = [
+        _COMPOSABLE.format(f"CAST({name} AS VARCHAR)")
+        for name, kind in zip(names, kinds, strict=True)
+        if kind == "text"
+    ]
+    number = f"CASE WHEN {' AND '.join(texts)} THEN random() END" if texts else "random()"
+    drawn = held.project(f"{', '.join(names)}, {unit_key(unit_kind)} AS {UNIT}, {number} AS r")
+    if len(names) == 1:
+        return drawn.aggregate(f"CASE WHEN {UNIT} IS NOT NULL THEN arg_min({VALUE}0, r) END AS {VALUE}0", UNIT)
+    packed = ", ".join(f"{name} := {name}" for name in names)
+    whole_rows = drawn.aggregate(f"CASE WHEN {UNIT} IS NOT NULL THEN arg_min(struct_pack({packed}), r) END AS s", UNIT)
+    return whole_rows.project(", ".join(f"s.{name} AS {name}" for name in names))
+
+
+def unit_key(kind: Kind | None) -> str:
+    """SQL for what tells units of the column u apart: text by its bytes in NFC, anything else by itself.
+
+    Edge cases: null for text that cannot be normalised, which is no unit.
+    """
+    return _UNIT.format(f"CAST({UNIT} AS VARCHAR)") if kind == "text" else UNIT
+
+
+def comparable(relation: Any, time_zone: str) -> Any:
+    """The same columns, in forms that do not depend on a session.
+
+    Text is compared by its bytes from here on, whatever collation its column or session has. Times are microseconds on
+    the wall clock of `time_zone`, whatever zone a session has; units stay as they are.
+    """
+    types = dict(zip(relation.columns, relation.types, strict=True))
+    return relation.project(", ".join(f"{_form(name, dtype.id, time_zone)} AS {name}" for name, dtype in types.items()))
+
+
+def _form(name: str, dtype: str, time_zone: str) -> str:
+    if dtype == "varchar":
+        return f"{name} COLLATE C"
+    if name == UNIT or KINDS.get(dtype) != "times":
+        return name
+    if dtype == "timestamp with time zone":
+        # At an instant that no calendar has, the function would stop the whole count.
+        return f"CASE WHEN {name} BETWEEN {_EARLIEST} AND {_LATEST} THEN timezone('{time_zone}', {name}) END"
+    if dtype not in ("timestamp_ns", "timestamptz_ns"):
+        return f"TRY_CAST({name} AS TIMESTAMP)"
+    # Down to whole microseconds, also before 1970; a cast would round, at the end of a day into the next one.
+    nanoseconds = f"epoch_ns({name})"
+    microseconds = f"{nanoseconds} // 1000 - CASE WHEN {nanoseconds} % 1000 < 0 THEN 1 ELSE 0 END"
+    if dtype == "timestamp_ns":
+        return f"make_timestamp({microseconds})"
+    return f"timezone('{time_zone}', make_timestamptz({microseconds}))"
+
+
+def weighted_rows(counted: pa.Table) -> LazyRows:
+    """Rows from counts of whole values: one for each value, which stands for as many units as have it."""
+    names = [*value_names(counted.num_columns - 1), WEIGHT]
+    connection = connect()
+    relation = connection.from_arrow(canonical(counted).rename_columns(names))
+    return LazyRows("DuckDB", relation, collect, weighted=True, closing=functools.partial(disconnect, connection))
+
+
+def counted_once(rows: Rows, wanted: Sequence[str]) -> LazyRows:
+    """The same units as distinct values with their counts, in memory, so that a random choice in them is kept."""
+    return weighted_rows(rows.counts(Values(tuple(wanted))))
+
+
+def _held(names: Sequence[str], kinds: Sequence[Kind]) -> str:
+    """The test that a row has a value in all these columns."""
+    tests = zip(names, kinds, strict=True)
+    return " AND ".join(f"({_HELD.get(kind, '{0} IS NOT NULL').format(name)})" for name, kind in tests)

@@ -1,0 +1,52 @@
+"""Engines of files. Text files (CSV, JSON lines) have columns without types, which are text."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from thresher.questions.population import Progress
+from thresher.tables.column_kinds import Kind
+from thresher.tables.duckdb_engine import RelationEngine
+from thresher.tables.record_stream import RecordStream
+
+
+class FileEngine(RelationEngine):
+    """Files of one format, read on a connection of our own."""
+
+    suffixes: ClassVar[tuple[str, ...]]
+    """How the names of such files end."""
+
+    def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
+        super().__init__(None, connection, progress)
+        self._files = list(files)
+
+    @classmethod
+    @abstractmethod
+    def first_rows(cls, files: Sequence[str], number: int) -> dict[str, list[str | None]]:
+        """The first rows, as columns of text, for `look`. This is not private."""
+
+
+class TextFileEngine(FileEngine):
+    """Files whose columns are text; each subclass says how columns are found."""
+
+    def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
+        super().__init__(files, connection, progress)
+        self._streams: list[RecordStream] = []
+        self._share = lambda: self._streams[-1].share if self._streams else -1.0
+
+    def untyped(self, column: str) -> bool:
+        """A text file has no types."""
+        return True
+
+    def nested(self, column: str) -> bool:
+        """Text has no parts."""
+        return False
+
+    def _stored_kind(self, column: str) -> Kind | None:
+        return "text"
+
+    def _streamed(self, stream: RecordStream) -> Any:
+        self._streams.append(stream)
+        return self._own.from_arrow(stream)
