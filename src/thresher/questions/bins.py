@@ -92,6 +92,11 @@ class Bins(OneColumn):
         """The edge with the most digits."""
         return max(map(json_bytes, self.edges))
 
+    @property
+    def as_setting(self) -> tuple[str, Any]:
+        """The edges."""
+        return "bins", list(self.edges)
+
     def listed(self, value: Any) -> Any:
         """A number; text is read as one."""
         read = read_float(value) if isinstance(value, str) else None

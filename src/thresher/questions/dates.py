@@ -72,6 +72,11 @@ class Dates(OneColumn):
         """Ten characters in quotes."""
         return json_bytes("2000-01-01")
 
+    @property
+    def as_setting(self) -> tuple[str, Any]:
+        """The period."""
+        return "dates", self.every
+
     def listed(self, value: Any) -> Any:
         """A date; text is read as one."""
         read = read_date(value) if isinstance(value, str) else None

@@ -175,6 +175,11 @@ class Part(Question):
     def longest(self) -> int:
         """How many bytes of JSON the longest bucket takes, where that is known; of text, the shortest that is some."""
 
+    @property
+    def as_setting(self) -> tuple[str, Any] | None:
+        """The setting of a histogram that makes this question of a column, and its value; None for whole values."""
+        return None
+
     def listed(self, value: Any) -> Any:
         """A value of a public domain as a fleet counts it; what cannot be read is left as it is, to be refused."""
         return value

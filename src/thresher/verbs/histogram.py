@@ -138,16 +138,19 @@ class HistogramQuery(Query):
 
     def settings(self) -> dict[str, Any]:
         """Columns, bins and dates from the question."""
-        parts = self.question.parts
-        bins = {part.column: list(part.edges) for part in parts if isinstance(part, Bins)}
-        dates = {part.column: part.every for part in parts if isinstance(part, Dates)}
-        several = len(parts) > 1
-        return {
+        several = len(self.question.parts) > 1
+        settings: dict[str, Any] = {
             "column": list(self.question.columns) if several else self.question.columns[0],
-            "bins": (bins or None) if several else next(iter(bins.values()), None),
-            "dates": (dates or None) if several else next(iter(dates.values()), None),
             "domain": None if self.domain is None else list(self.domain),
         }
+        for part in self.question.parts:
+            if part.as_setting is not None:
+                name, value = part.as_setting
+                if several:
+                    settings.setdefault(name, {})[part.columns[0]] = value
+                else:
+                    settings[name] = value
+        return settings
 
     def rounds(self) -> Rounds:
         """Ask once."""
@@ -304,7 +307,7 @@ def _question(column: Any, bins: Any, bin_width: Any, lower: Any, upper: Any, da
     parts = tuple(_part(name, edges.get(name), cuts.get(name)) for name in columns)
     if len(parts) == 1:
         return parts[0]
-    return Values(columns) if all(isinstance(part, Values) for part in parts) else Joint(parts)
+    return Values(columns) if all(part.as_setting is None for part in parts) else Joint(parts)
 
 
 def _part(column: str, edges: Sequence[float] | None, cut: Every | None) -> Part:
