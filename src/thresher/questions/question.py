@@ -10,6 +10,7 @@ else in Thresher tests for a kind: tables, devices, stores, pictures and pages c
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import math
@@ -221,9 +222,15 @@ _KINDS: dict[str, type[Question]] = {}
 
 def kinds() -> dict[str, type[Question]]:
     """Every kind of question, by its name on the wire."""
-    for module in pkgutil.iter_modules(importlib.import_module(__package__).__path__):
-        importlib.import_module(f"{__package__}.{module.name}")
+    import_all(__package__, tuple(importlib.import_module(__package__).__path__))
     return _KINDS
+
+
+@functools.cache
+def import_all(package: str, folders: tuple[str, ...]) -> None:
+    """Import every module of a package, so that what they hold is registered."""
+    for module in pkgutil.iter_modules(folders):
+        importlib.import_module(f"{package}.{module.name}")
 
 
 def from_dict(content: Mapping[str, Any]) -> Any:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -24,6 +23,7 @@ from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
 from thresher.mechanism.release import Release
 from thresher.privacy.plans import Plan
 from thresher.questions import Question
+from thresher.questions.question import import_all
 from thresher.verbs import drivers
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ _QUERIES: dict[str, type[Query]] = {}
 
 def queries() -> dict[str, type[Query]]:
     """The query class of every verb."""
-    for module in pkgutil.iter_modules(importlib.import_module(__package__).__path__):
-        importlib.import_module(f"{__package__}.{module.name}")
+    import_all(__package__, tuple(importlib.import_module(__package__).__path__))
     return _QUERIES
 
 
