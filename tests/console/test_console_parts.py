@@ -105,9 +105,9 @@ def run(line: str) -> object:
         ({"attribute": "a", "histogram_group": "bins", "histogram_bins": "1e9"}, "bins"),
         ({"attribute": "a", "histogram_group": "bins", "histogram_bins": "2.5"}, "bins"),
         ({"attribute": "a", "histogram_group": "bins", "histogram_upper": "-1"}, "lower"),
-        ({"attribute": "a,b", "histogram_group": "dates"}, "dates"),
+        ({"attribute": "a,b", "histogram_group": "dates"}, "column"),
         ({"attribute": "a,a"}, "column"),
-        ({"attribute": "a", "verb": "quantiles", "quantiles_probabilities": ""}, "quantile"),
+        ({"attribute": "a", "verb": "quantiles", "quantiles_probabilities": ""}, "probabilities"),
         ({"attribute": "a", "verb": "quantiles", "quantiles_probabilities": "2"}, "probabilities"),
         ({"attribute": "a", "verb": "ranges", "ranges_levels": "100000"}, "levels"),
         ({"attribute": "a", "verb": "ranges", "ranges_upper": "0"}, "lower"),
@@ -269,3 +269,25 @@ def test_an_empty_answer_is_every_kind_of_file(verb, kind):
     more = {"quantiles": ([0.5],)}.get(verb, ())
     bounds = {"lower": 0, "upper": 10} if verb in ("quantiles", "ranges") else {}
     assert download(getattr(th, verb)(people, "x", *more, plan=plan, **bounds), kind)
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "field"),
+    [
+        ({"histogram_group": "bins", "histogram_bins": ""}, "bins is missing", "histogram_bins"),
+        ({"histogram_group": "dates", "histogram_dates": ""}, "cut to the is missing", "histogram_dates"),
+        ({"histogram_group": "bins", "histogram_lower": ""}, "from and “to” are missing", "histogram_lower"),
+        ({"histogram_group": "bins", "histogram_upper": "-1"}, "from must be below “to”", "histogram_lower"),
+        ({"histogram_group": "bins", "attribute": "a, b"}, "attribute must be one for “bins”", "attribute"),
+        ({"histogram_group": "colours"}, "counted as must be one of", ""),
+        ({"verb": "quantiles", "quantiles_probabilities": ""}, "quantiles is missing", "quantiles_probabilities"),
+        ({"verb": "ranges", "ranges_levels": "0"}, "levels must be from 1 to 10,000", "ranges_levels"),
+        ({"verb": "ranges", "ranges_branching": "1"}, "cells split into must be from 2 to 1,024", "ranges_branching"),
+    ],
+)
+def test_an_error_speaks_of_what_is_on_the_form(given, said, field):
+    fields = asking.filled({"attribute": "a", **given})
+    with pytest.raises(InvalidSetting) as raised:
+        asking.to_request(fields)
+    assert said in asking.as_on_the_form(raised.value, fields).message
+    assert asking.field_of(raised.value, fields) == field

@@ -118,12 +118,12 @@ BOOT = (
 )
 
 
-def command(folder: Path, *arguments: str) -> str:
+def command(folder: Path, *arguments: str, code: int = 0) -> str:
     shown = subprocess.run(
         [sys.executable, "-c", BOOT, str(folder), *arguments], capture_output=True, text=True, timeout=120
     )
-    assert shown.returncode == 0, shown.stderr
-    return shown.stdout
+    assert shown.returncode == code, shown.stderr
+    return shown.stdout + shown.stderr if code else shown.stdout
 
 
 def test_on_the_command_line(folder, tmp_path):
@@ -135,6 +135,9 @@ def test_on_the_command_line(folder, tmp_path):
     assert "even" in command(folder, "parity", str(file), "--column", "visits", *target)
     assert "How often it is asked" in command(folder, "parity", "--help")
     assert "How often it is asked" in command(folder, "fleet", "query", "parity", "--help")
+    keys = ("--enrolment-key", "e", "--analyst-key", "a")
+    simulated = command(folder, "simulate", "--server", "http://127.0.0.1:9", "--verb", "parity", *keys, code=2)
+    assert "cannot be compared with the truth" in simulated  # before anything is asked
 
 
 def test_over_http_and_on_the_console(added, tmp_path):
@@ -158,6 +161,7 @@ def test_over_http_and_on_the_console(added, tmp_path):
                 server.coordinator.step()
             page = http.get(f"/queries/{status.id}/answer").text
             assert "even" in page and "odd" in page and "Parity" in page
+            assert "/download/csv" in page and "/download/png" not in page  # it has no picture
             line = html.unescape(re.search(r'<code id="line">(.*?)</code>', page, re.DOTALL)[1])
             assert line.startswith("th.parity(") and "times=2" in line
     assert CSRF  # the page was a real one

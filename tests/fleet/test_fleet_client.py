@@ -308,6 +308,15 @@ def test_what_is_missing_or_too_much_is_named(arguments, named):
     assert named in result.output
 
 
+def test_options_may_stand_before_the_verb(server):
+    options = ["--plan", "--epsilon", "0.5", "--delta", "1e-6", "--server", server.url]
+    result = CliRunner().invoke(
+        commands.app, ["query", *options, "histogram", "word"], env={"THRESHER_KEY": server.analyst}
+    )
+    assert result.exit_code == 0, result.output
+    assert "histogram of word" in result.output
+
+
 # A bad line.
 
 

@@ -35,7 +35,7 @@ def test_triehh_finds_three_times_as_many_words() -> None:
     assert sum(words.values()) == 1_000_000
     found = {}
     for name, plan in (("exact", EXACT), ("the paper's rule", PAPER)):
-        answer = heavy_hitters(CountsPopulation(words, seeded(1)), "word", plan, method="trie")
+        answer = heavy_hitters(CountsPopulation(words, seeded(1)), "word", plan=plan, method="trie")
         found[name] = len(answer.complete)
         assert all(item.item in words for item in answer.complete)
         print(f"{name}: rate {plan.sampling_rate:.4f}, threshold {plan.threshold}, {found[name]} words found")

@@ -54,7 +54,7 @@ def _misses(people: NumbersPopulation, method: str, runs: int, shift: float = 0.
             people.seeded(seed),
             "x",
             [0.5],
-            plan,
+            plan=plan,
             lower=0,
             upper=100,
             method=method,  # type: ignore[arg-type]
@@ -151,7 +151,7 @@ def test_tables_and_json() -> None:
     )
     content = json.loads(answer.to_json())
     assert content["confidence"] == 0.95 and content["plan"]["rounds"] == 10
-    assert answer.verify() == TEN.guarantee
+    assert answer.verify() == TEN.guarantee.for_unit(MEMBER)
     assert "0.5: " in repr(answer)
     with pytest.raises(NotReleased):
         answer[0.3]

@@ -10,6 +10,7 @@ import thresher as th
 from thresher.errors import InvalidFormat, VerificationFailed
 from thresher.testing import SeededRandomness
 from thresher.verbs import Answer
+from thresher.verbs.answer import _digest
 
 ONE, THREE = th.plan(1, 1e-6), th.plan(1, 1e-6, rounds=3)
 NUMBERS = np.random.default_rng(3).normal(50, 10, 20_000)
@@ -76,22 +77,39 @@ def test_what_was_changed_is_refused(tmp_path):
     path = tmp_path / "answer.json"
     ANSWERS["search"]().save(path)
     content = json.loads(path.read_text())
+    rounds, query = content["rounds"], content["query"]
+    pairs = zip(rounds, rounds[::-1], strict=True)
+    swapped = [{"question": one["question"], "release": other["release"]} for one, other in pairs]
     for change, error in (
-        ({"releases": content["releases"][:1]}, VerificationFailed),
-        ({"releases": [*content["releases"], content["releases"][0]]}, VerificationFailed),
-        ({"query": content["query"] | {"column": "other"}}, VerificationFailed),
-        ({"query": content["query"] | {"verb": "count"}}, InvalidFormat),
-        ({"query": 7}, InvalidFormat),
-        ({"releases": [7]}, InvalidFormat),
+        ({"rounds": rounds[:1]}, VerificationFailed),
+        ({"rounds": [*rounds, rounds[0]]}, VerificationFailed),
+        ({"rounds": rounds[::-1]}, VerificationFailed),
+        ({"rounds": swapped}, VerificationFailed),
+        ({"query": query | {"column": "other"}}, VerificationFailed),
+        ({"query": query | {"verb": "count"}}, (InvalidFormat, VerificationFailed)),
+        ({"query": 7}, (InvalidFormat, VerificationFailed)),
+        ({"rounds": [7]}, (InvalidFormat, VerificationFailed)),
         ({"version": 2}, InvalidFormat),
         ({"format": "something"}, InvalidFormat),
     ):
         path.write_text(json.dumps(content | change))
         with pytest.raises(error):
             th.load(path)
+        forged = {name: value for name, value in (content | change).items() if name != "digest"}
+        path.write_text(json.dumps(forged | {"digest": _digest(forged)}))
+        if change not in ({"rounds": swapped},):  # whoever can rewrite the file can recompute the digest
+            with pytest.raises((InvalidFormat, VerificationFailed)):
+                th.load(path)
     path.write_text("[" * 100_000)
     with pytest.raises(InvalidFormat):
         th.load(path)
+
+
+def test_an_infinite_bucket_of_a_domain_is_saved(tmp_path):
+    numbers = np.array([0.5] * 3_000 + [np.inf] * 3_000)
+    answer = th.histogram(numbers, "value", plan=ONE, domain=[0.5, np.inf, -np.inf])
+    answer.save(tmp_path / "answer.json")
+    assert th.load(tmp_path / "answer.json").below_threshold == [-np.inf]
 
 
 def test_a_seeded_answer_stays_not_private(tmp_path):

@@ -300,3 +300,40 @@ def test_a_signature_shows_all_that_a_verb_takes():
         assert set(described) | set(Asking.__annotations__) | {"data"} == set(shown), verb
         words = inspect.getdoc(function)
         assert all(name in words for name in described), verb
+
+
+def test_what_does_not_matter_is_not_checked(frame):
+    assert th.heavy_hitters(frame, "country", levels=0, step=0, **TARGET)
+    bounds = {"lower": 0, "upper": 100}
+    assert th.quantiles(frame, "age", 0.5, steps=2, levels=0, branching=0, **bounds, **TARGET)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"bins": {"age": 10}}, "bins"),
+        ({"bins": {1: [0, 1]}}, "bins"),
+        ({"bins": "19"}, "bins"),
+        ({"bins": np.array(5)}, "bins"),
+        ({"bins": 4, "lower": 0, "upper": 10**400}, "lower"),
+        ({"bin_width": "5", "lower": 0, "upper": 10}, "bin_width"),
+        ({"progress": 5}, "progress"),
+        ({"plan": ONE, "adjacency": "zzz"}, "adjacency"),
+    ],
+)
+def test_odd_settings_are_named_and_cost_nothing(frame, tmp_path, settings, named):
+    ledger = th.Ledger(tmp_path / "privacy.db", epsilon=10, delta=1e-5)
+    target = {} if "plan" in settings else TARGET
+    with pytest.raises(InvalidSetting) as refused:
+        th.histogram(frame, "age", **settings, **target, ledger=ledger)
+    assert refused.value.setting == named
+    assert ledger.history() == []
+
+
+def test_bins_that_are_close_have_labels_of_their_own():
+    edges = [1_700_000_000_000, 1_700_000_000_100, 1_700_000_000_200]
+    answer = th.histogram([float(edge) for edge in edges[:2] for _ in range(3_000)], "value", bins=edges, **TARGET)
+    assert {bar.label for bar in answer.bars(10)} == {
+        "1700000000000 to 1700000000100",
+        "1700000000100 to 1700000000200",
+    }

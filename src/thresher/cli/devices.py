@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 
 import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -21,9 +21,10 @@ from thresher.cli.fleet_options import warn_of_shown
 from thresher.cli.output import console, print_json
 from thresher.client.credentials import ANALYST_KEY, ENROLMENT_KEY, secret
 from thresher.errors import InvalidSetting
+from thresher.verbs.answer import Answer
 from thresher.verbs.asking import Target, function_of, functions, make
 from thresher.verbs.query import Query
-from thresher.verbs.settings import settings_of
+from thresher.verbs.settings import Setting, settings_of
 
 if TYPE_CHECKING:
     from thresher.simulator.population import Column
@@ -127,7 +128,7 @@ def simulate(
             show_default=False,
         ),
     ] = None,
-    verb: Annotated[str, typer.Option(help=f"The query: {', '.join(functions())}.")] = "histogram",
+    verb: Annotated[str, typer.Option(help=f"The query: {', '.join(functions()).replace('_', '-')}.")] = "histogram",
     epsilon: options.Epsilon = 1.0,
     delta: options.Delta = 1e-8,
     method: Annotated[
@@ -174,14 +175,18 @@ def simulate(
         raise InvalidSetting(
             "enrolment-key", "is missing", hint="It is in enrolment.key in the server's data directory: name that file."
         )
-    column = _column(values, devices, seed, zipf, verb if analyst_key else None)
+    query = None
+    if analyst_key:
+        given = {"column": attribute, "method": method, "step": step, "probabilities": quantile or [0.5, 0.9]}
+        query = _query(verb, Target(epsilon, delta), given, (lower, upper), rounds)
+    column = _column(values, devices, seed, zipf, query)
     behaviour = Behaviour(dropouts, retries, duplicates, slow, hostile)
     with _until_interrupted() as stop, _told(json) as told, contextlib.ExitStack() as stack:
         simulation = Simulation(
             server, enrolment_key, Population({attribute: column}), behaviour, told=told, ca_file=ca_file
         )
         ask = None
-        if analyst_key:
+        if query is not None:
             if completions is None and contact_rate == 1:
                 completions = simulation.completions
             fleet = stack.enter_context(Fleet(coordinator or server, key=analyst_key, ca_file=ca_file))
@@ -191,15 +196,6 @@ def simulate(
                 contact_rate=contact_rate,
                 sampled_by=cast(Any, sampled_by),
             )
-            given: dict[str, Any] = {
-                "column": attribute,
-                "method": method,
-                "step": step,
-                "probabilities": quantile or [0.5, 0.9],
-            }
-            if _asks_for_numbers(verb):
-                given |= {"lower": lower, "upper": upper}
-            query = _query(verb, Target(epsilon, delta), given, rounds)
             # Devices of a simulation come with the question, so how many were active before says nothing. The bar of
             # the devices is enough.
             ask = functools.partial(rehearsed.submit, query, wait=True, progress=lambda *_: None, warn=False)
@@ -220,10 +216,10 @@ def _secret(option: str, given: str | None, file: Path | None, variable: str) ->
     return secret(option, given, file, variable)
 
 
-def _column(values: Path | None, devices: int, seed: int, exponent: float | None, verb: str | None) -> Column:
+def _column(values: Path | None, devices: int, seed: int, exponent: float | None, query: Query | None) -> Column:
     from thresher.simulator import population
 
-    numeric = None if verb is None else _asks_for_numbers(verb)
+    numeric = None if query is None else "text" not in query.first_question.parts[0].reads
     if values is not None:
         return population.from_file(values, devices, seed, numbers=numeric, exponent=exponent)
     if numeric:
@@ -231,27 +227,34 @@ def _column(values: Path | None, devices: int, seed: int, exponent: float | None
     return population.zipf(population.words(), devices, seed, population.ZIPF if exponent is None else exponent)
 
 
-def _asks_for_numbers(verb: str) -> bool:
-    """Whether a verb cannot be asked without public bounds, and so is about numbers."""
-    described = settings_of(function_of(verb))
-    return "lower" in described and described["lower"].required
-
-
-def _query(verb: str, target: Target, given: dict[str, Any], rounds: int | None) -> Query:
+def _query(verb: str, target: Target, given: dict[str, Any], bounds: tuple[float, float], rounds: int | None) -> Query:
     """The query to rehearse: what was typed, as far as it is a setting of the verb, and the usual values for the rest.
 
-    `rounds` stands for whichever setting of the verb is a number of rounds.
+    `rounds` stands for whichever setting of the verb is a number of rounds, `bounds` for those that a verb requires.
     """
+    answer: type[Answer] = get_type_hints(function_of(verb))["return"]
+    if answer.compared is Answer.compared:
+        raise InvalidSetting("verb", f"{verb!r} cannot be compared with the truth", hint="Ask it without simulate.")
     described = settings_of(function_of(verb))
+    given |= {name: value for name, value in zip(("lower", "upper"), bounds, strict=True) if _required(described, name)}
     settings = {name: value for name, value in given.items() if name in described and value is not None}
-    for setting in described.values():
-        active = (
-            setting.only is None
-            or settings.get(setting.only[0], described[setting.only[0]].default) == (setting.only[1])
-        )
-        if rounds is not None and setting.is_rounds and active:
-            settings[setting.name] = rounds
+    counted = [
+        setting for setting in described.values() if setting.is_rounds and _matters(setting, settings, described)
+    ]
+    if rounds is not None and counted:
+        settings[counted[0].name] = rounds
     return make(verb, target, settings)
+
+
+def _required(described: dict[str, Setting], name: str) -> bool:
+    return name in described and described[name].required
+
+
+def _matters(setting: Setting, given: dict[str, Any], described: dict[str, Setting]) -> bool:
+    if setting.only is None:
+        return True
+    other, value = setting.only
+    return bool(given.get(other, described[other].default) == value)
 
 
 def _quarters(lower: float, upper: float) -> list[tuple[float, float]]:

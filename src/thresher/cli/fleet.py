@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 from thresher.cli import fleet_options as given
 from thresher.cli import options
@@ -101,13 +102,21 @@ def _query_command(verb: str) -> Callable[..., None]:
             status = _watched(handle, json) if wait else handle.status()
             _show(handle, status, json, plot=plot, output=output, ranges=ranges, must=wait)
 
-    words = "Ask a fleet, and wait for the answer. The whole cost is charged at once and is never refunded."
     own = [option(each) for each in settings_of(function_of(verb)).values() if each.name != "column"]
     common = [each for each in parameters_of(query) if each.name != "range_" or reads_ranges(verb)]
-    return command(verb, f"{words_of(verb)}\n\n{words}", [column_argument(verb), *own, *common], query)
+    return command(verb, f"{words_of(verb)}\n\n{_WORDS}", [column_argument(verb), *own, *common], query)
 
 
-queries = typer.Typer(help="Ask a fleet, and wait for the answer.", no_args_is_help=True)
+class _AnyOrder(TyperGroup):
+    """Finds the verb also where options stand before it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        place = next((index for index, word in enumerate(args) if word in self.commands), 0)
+        return super().parse_args(ctx, [*args[place : place + 1], *args[:place], *args[place + 1 :]])
+
+
+_WORDS = "Ask a fleet, and wait for the answer. The whole cost is charged at once and is never refunded."
+queries = typer.Typer(help=_WORDS, no_args_is_help=True, cls=_AnyOrder)
 for _verb in functions():
     queries.command(_verb.replace("_", "-"))(_query_command(_verb))
 app.add_typer(queries, name="query")

@@ -19,7 +19,7 @@ from thresher.ledger import Ledger
 from thresher.privacy.units import Unit
 from thresher.verbs.answer import Answer
 from thresher.verbs.asking import function_of
-from thresher.verbs.settings import Choice, Columns, Setting, settings_of
+from thresher.verbs.settings import Choice, Columns, Listed, Setting, settings_of
 
 OTHER = "everything below the threshold is left out; how much that is, is not known"
 NOTHING = (
@@ -31,7 +31,7 @@ Range = Annotated[
     list[str] | None,
     typer.Option("--range", help="A range to read off, as 18:65; repeat it for several.", show_default=False),
 ]
-Top = Annotated[int, typer.Option(help="How many rows to show.")]
+Top = Annotated[int, typer.Option(help="How many rows to show.", min=0)]
 Plot = Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .html.", show_default=False)]
 Output = Annotated[Path | None, typer.Option(help="Write the answer, with its plan, as JSON.", show_default=False)]
 
@@ -43,7 +43,11 @@ def option(setting: Setting, *, required: bool = True) -> inspect.Parameter:
         words = f" One of {', '.join(setting.choices)}."
     else:
         words = " Repeat it for several." if setting.option_type in (list[float], list[str]) else ""
-    shown = setting.default not in (None, inspect.Parameter.empty)
+    if isinstance(setting, Listed):
+        words = " A file with one a line."
+    shown: bool | str = setting.default not in (None, inspect.Parameter.empty)
+    if setting.default is None and setting.is_rounds:
+        shown = str(setting.usual)
     default = setting.default
     if setting.required and not required:
         default = None

@@ -12,6 +12,7 @@ import inspect
 import itertools
 import json
 import math
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -120,6 +121,8 @@ def as_on_the_form(error: ThresherError, fields: Mapping[str, str]) -> ThresherE
     if error.setting not in titles:
         return error
     problem = error.message.removeprefix(error.setting).strip().removesuffix(".")
+    for name, title in titles.items():
+        problem = re.sub(rf"\b{name}\b", f"“{title}”", problem)
     return InvalidSetting(titles[error.setting], problem, hint=error.hint)
 
 
@@ -163,9 +166,13 @@ def to_query(fields: Mapping[str, str], compute: Compute = here) -> Query:
     settings: dict[str, Any] = {"column": column.read(fields["attribute"])}
     chosen = fields.get(form.field("group"), "")
     if form.alternatives and chosen not in form.alternatives:
-        raise InvalidSetting("group", f"must be one of {', '.join(form.alternatives)}")
+        raise InvalidSetting("counted as", f"must be one of {', '.join(form.alternatives)}")
     for setting in form.groups.get("", []) + (form.groups[chosen] if chosen else []):
         text = fields[form.field(setting.name)]
+        if setting.needed and isinstance(settings["column"], list):
+            raise InvalidSetting("column", f"must be one for {chosen}", hint="Several are counted as whole values.")
+        if setting.needed and not text:
+            raise InvalidSetting(setting.name, "is missing", hint=setting.help)
         matters = setting.only is None or fields[form.field(setting.only[0])] == setting.only[1]
         if text and matters:
             settings[setting.name] = setting.read(text)

@@ -16,6 +16,7 @@ KINDS = {
     "png": "image/png",
     "svg": "image/svg+xml",
 }
+PICTURES = ("png", "svg")
 _FORMULA = r"\A([=+\-@\t\r])"
 """The beginnings of a text that a spreadsheet reads as a formula."""
 

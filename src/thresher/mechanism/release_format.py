@@ -226,7 +226,7 @@ def only_release(text: str) -> str:
         return text
     if not isinstance(content, dict) or content.get("format") != ANSWER:
         return text
-    releases = content.get("releases")
-    if not isinstance(releases, list) or len(releases) != 1:
+    rounds = content.get("rounds")
+    if not isinstance(rounds, list) or len(rounds) != 1 or not isinstance(rounds[0], dict):
         raise InvalidFormat("This is an answer of several rounds.", hint="Read it with thresher.load.")
-    return json.dumps(releases[0], ensure_ascii=False)
+    return json.dumps(rounds[0].get("release"), ensure_ascii=False)

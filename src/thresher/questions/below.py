@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
-from thresher.questions.question import NUMBERS, Impossible, OneColumn, Reader, as_double, double_constant, json_bytes
+from thresher.questions.question import (
+    NUMBERS,
+    Impossible,
+    OneColumn,
+    Reader,
+    as_double,
+    double_constant,
+    json_bytes,
+    number_text,
+)
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -37,7 +46,7 @@ class Below(OneColumn):
 
     def label(self, bucket: Any) -> str:
         """The side of the split point."""
-        return f"below {self.split:.10g}" if bucket else f"{self.split:.10g} or more"
+        return f"below {number_text(self.split)}" if bucket else f"{number_text(self.split)} or more"
 
     def keys(self, value: nw.Expr) -> list[nw.Expr]:
         """The comparison."""

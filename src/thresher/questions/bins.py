@@ -9,7 +9,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
-from thresher.questions.question import NUMBERS, Impossible, OneColumn, Reader, as_double, double_constant, json_bytes
+from thresher.questions.question import (
+    NUMBERS,
+    Impossible,
+    OneColumn,
+    Reader,
+    as_double,
+    double_constant,
+    json_bytes,
+    number_text,
+)
 from thresher.questions.spelling import read_float
 
 if TYPE_CHECKING:
@@ -35,6 +44,8 @@ class Bins(OneColumn):
     def __post_init__(self) -> None:
         self._check_column()
         try:
+            if isinstance(self.edges, str):
+                raise TypeError
             edges = tuple(float(edge) for edge in self.edges)
         except (TypeError, ValueError, OverflowError):
             raise InvalidSetting("bins", "must be numbers", hint="For example bins=[0, 18, 65, 130].") from None
@@ -58,7 +69,7 @@ class Bins(OneColumn):
     def label(self, bucket: Any) -> str:
         """Both edges, as "18 to 65"."""
         place = bisect_right(self.edges, bucket)
-        return f"{bucket:.10g} to {self.edges[place]:.10g}" if place < len(self.edges) else str(bucket)
+        return f"{number_text(bucket)} to {number_text(self.edges[place])}" if place < len(self.edges) else str(bucket)
 
     def keys(self, value: nw.Expr) -> list[nw.Expr]:
         """A balanced tree of comparisons, so that its depth grows with the logarithm of the number of edges."""

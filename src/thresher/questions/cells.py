@@ -16,6 +16,7 @@ from thresher.questions.question import (
     as_double,
     double_constant,
     json_bytes,
+    number_text,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Cells(OneColumn):
     def label(self, bucket: Any) -> str:
         """Both ends of the cell."""
         width = (self.upper - self.lower) / self.cells
-        return f"{self.lower + bucket * width:.10g} to {self.lower + (bucket + 1) * width:.10g}"
+        return f"{number_text(self.lower + bucket * width)} to {number_text(self.lower + (bucket + 1) * width)}"
 
     def keys(self, value: nw.Expr) -> list[nw.Expr]:
         """The operations of `bucket`, in its order, so that doubles are rounded alike."""

@@ -21,7 +21,7 @@ from dataclasses import fields
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
-from thresher.errors import InvalidFormat, InvalidSetting
+from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
 from thresher.questions.normal_form import normal
 
 if TYPE_CHECKING:
@@ -233,9 +233,9 @@ def import_all(package: str, folders: tuple[str, ...]) -> None:
         importlib.import_module(f"{package}.{module.name}")
 
 
-def from_dict(content: Mapping[str, Any]) -> Any:
+def from_dict(content: Any) -> Any:
     """Read what `Question.to_dict` wrote. Anything unknown, missing or out of range is an error."""
-    name = str(content.get("kind"))
+    name = str(content.get("kind")) if isinstance(content, Mapping) else ""
     kind = _KINDS.get(name) or kinds().get(name)
     if kind is None:
         raise InvalidFormat("This is not a question that this Thresher knows.", hint="Upgrade Thresher.")
@@ -244,7 +244,9 @@ def from_dict(content: Mapping[str, Any]) -> Any:
         raise InvalidFormat("This question has missing or unknown fields.")
     try:
         return kind.read(settings)
-    except TypeError:
+    except ThresherError:
+        raise
+    except (TypeError, ValueError, OverflowError, AttributeError, KeyError):
         raise InvalidFormat("This question has a field of the wrong kind.") from None
 
 
@@ -280,6 +282,14 @@ def double_constant(number: float) -> nw.Expr:
     import narwhals as nw
 
     return nw.lit(repr(float(number))).cast(nw.Float64)
+
+
+def number_text(number: float) -> str:
+    """A number as people read it, in as many digits as tell it from all others."""
+    if number.is_integer() and abs(number) < 1e15:
+        return str(int(number))
+    text = f"{number:.10g}"
+    return text if float(text) == number else repr(float(number)).removesuffix(".0")
 
 
 def are_whole(*numbers: object) -> bool:

@@ -164,7 +164,10 @@ def check_bounds(lower: float, upper: float) -> tuple[float, float]:
     for setting, value in (("lower", lower), ("upper", upper)):
         if isinstance(value, bool) or not hasattr(value, "__float__"):
             raise InvalidSetting(setting, "must be a number", hint="Give public bounds: lower=0, upper=60_000.")
-    low, high = float(lower), float(upper)
+    try:
+        low, high = float(lower), float(upper)
+    except OverflowError:
+        low = high = math.inf
     if not (low < high and math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low)):
         raise InvalidSetting(
             "lower", "must be below upper, and both must be finite numbers", hint="For example lower=0, upper=60_000."

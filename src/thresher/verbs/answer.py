@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.privacy.units import Unit
-from thresher.verbs.drivers import replay
+from thresher.verbs.drivers import questions_of, replay
 from thresher.verbs.query import query_from_dict
 
 if TYPE_CHECKING:
@@ -184,13 +185,23 @@ class Answer(Tabular):
 
     def save(self, path: str | Path) -> None:
         """Write the query and its releases to a file, whole or not at all; `thresher.load` reads it."""
-        content = {
+        asked = questions_of(self.query, self.releases)
+        content: dict[str, Any] = {
             "format": ANSWER,
             "version": VERSION,
             "query": self.query.to_dict(),
-            "releases": [json.loads(release.to_json()) for release in self.releases],
+            "rounds": [
+                {"question": question.to_dict(), "release": json.loads(release.to_json())}
+                for question, release in zip(asked, self.releases, strict=True)
+            ],
         }
+        content["digest"] = _digest(content)
         write_whole(Path(path), json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
+
+    @property
+    def has_picture(self) -> bool:
+        """Whether `plot` draws one."""
+        return type(self).plot is not Answer.plot
 
     def plot(self, path: str | Path | None = None) -> Any:
         """A picture, shown in notebooks or saved. `path` ends in .png, .svg or .html; needs the extra `plot`."""
@@ -250,13 +261,22 @@ def load(path: str | Path) -> Answer | Release:
             return Release.from_json(text)
         if content["version"] != VERSION:
             raise InvalidFormat("This answer has a version that this Thresher does not read.", hint="Upgrade Thresher.")
-        releases = [Release.from_json(json.dumps(each, ensure_ascii=False)) for each in content["releases"]]
-        answer: Answer = replay(query_from_dict(content["query"]), releases)
+        if content.pop("digest") != _digest(content):
+            raise VerificationFailed("This answer was changed after it was saved.", hint="Use the original file.")
+        rounds = content["rounds"]
+        releases = [Release.from_json(json.dumps(each["release"], ensure_ascii=False)) for each in rounds]
+        answer: Answer = replay(query_from_dict(content["query"]), releases, [each["question"] for each in rounds])
         return answer
     except ThresherError:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise InvalidFormat("This is not a Thresher answer.", hint="Give what an answer's save wrote.") from None
+
+
+def _digest(content: dict[str, Any]) -> str:
+    """Finds accidental change. It is not a signature: whoever can rewrite the file can recompute it."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def json_value(value: Any) -> Any:

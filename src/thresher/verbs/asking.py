@@ -14,13 +14,13 @@ import ast
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict, TypeVar
+from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_origin
 
 from thresher.errors import InvalidSetting
 from thresher.ledger import Ledger, charge_plan
 from thresher.privacy import Adjacency, Plan
 from thresher.privacy import plan as make_plan
-from thresher.privacy.settings import check_rounds
+from thresher.privacy.settings import check_adjacency, check_rounds
 from thresher.privacy.units import Unit
 from thresher.questions.population import Population, Progress, unit_of
 from thresher.tables import Table
@@ -89,7 +89,8 @@ class Target:
         adjacency: Adjacency = "replace",
         planner: Callable[..., Plan] | None = None,
     ) -> None:
-        self._epsilon, self._delta, self._plan, self._adjacency = epsilon, delta, plan, adjacency
+        self._epsilon, self._delta, self._plan = epsilon, delta, plan
+        self._adjacency = check_adjacency(adjacency)
         self._planner = planner
         if plan is not None and not isinstance(plan, Plan):
             raise InvalidSetting(
@@ -141,6 +142,8 @@ def verb(function: F) -> F:
 
 def _plain_type(annotation: Any) -> Any:
     """The type in an annotation without its description, for people who read a signature."""
+    if get_origin(annotation) is Annotated:
+        return get_args(annotation)[0]
     tree = ast.parse(annotation, mode="eval").body if isinstance(annotation, str) else None
     if isinstance(tree, ast.Subscript) and isinstance(tree.slice, ast.Tuple) and ast.unparse(tree.value) == "Annotated":
         return ast.unparse(tree.slice.elts[0])
@@ -163,13 +166,14 @@ def function_of(name: str) -> Callable[..., Any]:
 
 def make(name: str, target: Target, settings: Mapping[str, Any]) -> Query:
     """The query of a verb from its settings, each checked by its description; those left out have their defaults."""
-    described = settings_of(function_of(name))
-    checked = {}
-    for setting in described.values():
+    given: dict[str, Any] = {}
+    for setting in settings_of(function_of(name)).values():
         if setting.required and setting.name not in settings:
-            raise InvalidSetting(setting.option or setting.name, "is missing", hint=setting.help)
-        checked[setting.name] = setting.check(settings.get(setting.name, setting.default))
-    return queries()[name].make(target, **checked)
+            raise InvalidSetting(setting.name, "is missing", hint=setting.help)
+        value = settings.get(setting.name, setting.default)
+        matters = setting.only is None or given.get(setting.only[0]) == setting.only[1]
+        given[setting.name] = setting.check(value) if matters else value
+    return queries()[name].make(target, **given)
 
 
 def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
@@ -180,6 +184,8 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
     ledger, progress, wait = given.get("ledger"), given.get("progress"), given.get("wait", True)
     target = Target(given.get("epsilon"), given.get("delta"), given.get("plan"), given.get("adjacency", "replace"))
     query = make(name, target, settings)
+    if progress is not None and not callable(progress):
+        raise InvalidSetting("progress", f"must be a function, not {type(progress).__name__}")
     if isinstance(data, QueryTaker):
         _refuse(unit=unit, types=types, ledger=ledger, time_zone=time_zone)
         return data.submit(query, wait=wait, progress=progress)

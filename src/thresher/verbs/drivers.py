@@ -97,6 +97,18 @@ def replay(query: Query, releases: Sequence[Release], asked: Sequence[dict[str, 
     return at.answer
 
 
+def questions_of(query: Query, releases: Sequence[Release]) -> list[Question]:
+    """The questions that a query asked, of which these are the releases, in order."""
+    asked: list[Question] = []
+
+    def remember(index: int, questions: Sequence[Question]) -> Sequence[Release]:
+        asked.extend(questions)
+        return releases[index : index + len(questions)]
+
+    _drive(query, remember)
+    return asked
+
+
 def first_questions(query: Query) -> tuple[Question, ...]:
     """The questions of the first rounds."""
     at = _drive(query, lambda index, questions: ())

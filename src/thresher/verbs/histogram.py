@@ -43,7 +43,9 @@ def histogram(
     ] = None,
     bins: Annotated[
         Sequence[float] | int | Mapping[str, Sequence[float]] | None,
-        Edges("Edges of half-open bins, as 0,18,65,130, or a number of equal bins.", group=_BINS, usual=10),
+        Edges(
+            "Edges of half-open bins, as 0,18,65,130, or a number of equal bins.", group=_BINS, usual=10, needed=True
+        ),
     ] = None,
     bin_width: Annotated[
         float | None, Number("Width of equal bins, in place of their number.", group=_BINS, on_form=False)
@@ -61,6 +63,7 @@ def histogram(
             label="Cut to the",
             group=_DATES,
             usual="week",
+            needed=True,
             options={"day": "day", "week": "week", "month": "month"},
         ),
     ] = None,
@@ -141,7 +144,7 @@ class HistogramQuery(Query):
         several = len(self.question.parts) > 1
         settings: dict[str, Any] = {
             "column": list(self.question.columns) if several else self.question.columns[0],
-            "domain": None if self.domain is None else list(self.domain),
+            "domain": None if self.domain is None else [_written(bucket) for bucket in self.domain],
         }
         for part in self.question.parts:
             if part.as_setting is not None:
@@ -303,7 +306,9 @@ def _question(column: Any, bins: Any, bin_width: Any, lower: Any, upper: Any, da
     cuts = dates if isinstance(dates, Mapping) else {columns[0]: dates}
     for setting, mapping in (("bins", edges), ("dates", cuts)):
         if unknown := set(mapping) - set(columns):
-            raise InvalidSetting(setting, f"names a column that is not asked for: {', '.join(sorted(unknown))}")
+            raise InvalidSetting(
+                setting, f"names a column that is not asked for: {', '.join(sorted(map(str, unknown)))}"
+            )
     parts = tuple(_part(name, edges.get(name), cuts.get(name)) for name in columns)
     if len(parts) == 1:
         return parts[0]
@@ -314,7 +319,7 @@ def _part(column: str, edges: Sequence[float] | None, cut: Every | None) -> Part
     if edges is not None and cut is not None:
         raise InvalidSetting("bins", "and dates cannot both be given for one column")
     if edges is not None:
-        return Bins(column, tuple(edges))
+        return Bins(column, edges)  # type: ignore[arg-type]
     return Dates(column, cut) if cut is not None else Values((column,))
 
 
@@ -327,7 +332,7 @@ def _edges(bins: Any, width: Any, lower: float | None, upper: float | None) -> S
     if bins is not None and width is not None:
         raise InvalidSetting("bin_width", "and bins cannot both be given")
     if isinstance(bins, Iterable):
-        return tuple(bins)
+        return bins  # type: ignore[return-value]
     if lower is None or upper is None:
         raise InvalidSetting("lower", "and upper are missing", hint="They are public: choose them without the data.")
     low, high = check_bounds(lower, upper)
@@ -362,6 +367,13 @@ def _checked_domain(domain: Any, columns: tuple[str, ...]) -> tuple[Any, ...]:
     except InvalidSetting as error:
         raise InvalidSetting("domain", "has buckets of another type, or of several", hint=error.hint) from None
     return buckets
+
+
+def _written(bucket: Any) -> Any:
+    """A bucket of the domain as somebody would type it: dates and times as text."""
+    if isinstance(bucket, tuple):
+        return tuple(map(_written, bucket))
+    return bucket.isoformat() if hasattr(bucket, "isoformat") else bucket
 
 
 def _normal_bucket(bucket: Any, parts: int) -> Any:

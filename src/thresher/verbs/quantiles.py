@@ -18,6 +18,7 @@ from thresher.questions import Below
 from thresher.verbs.accuracy import CONFIDENCE, Error, Quantile, check_bounds, check_quantile, rank_standard_error
 from thresher.verbs.answer import Answer, Field, Line, Shown, Truth, json_value
 from thresher.verbs.asking import Asking, Target, ask, verb
+from thresher.verbs.hierarchy import LARGEST_BRANCHING
 from thresher.verbs.quantile_search import Splits, interpolate, search
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.ranges import BRANCHING, LEVELS, Ranges, RangesQuery
@@ -75,7 +76,12 @@ def quantiles(
     branching: Annotated[
         int,
         Whole(
-            "How many times finer each level is.", label="Cells split into", least=2, usual=BRANCHING, only=_HIERARCHY
+            "How many times finer each level is.",
+            label="Cells split into",
+            least=2,
+            most=LARGEST_BRANCHING,
+            usual=BRANCHING,
+            only=_HIERARCHY,
         ),
     ] = BRANCHING,
     **asking: Unpack[Asking],

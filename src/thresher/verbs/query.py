@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -147,6 +148,8 @@ def _plain(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
+    if isinstance(value, float) and math.isinf(value):
+        return {"number": repr(float(value))}  # JSON has no such number
     if type(value) in (str, int, float, bool, type(None)):
         return value
     if isinstance(value, dt.date | dt.datetime):
@@ -178,10 +181,17 @@ def _read(name: str, declared: str, value: Any) -> Any:
     raise NotImplementedError(f"fields of type {declared} have no form on the wire")
 
 
+_WRITTEN: dict[str, Callable[[str], Any]] = {
+    "date": dt.date.fromisoformat,
+    "time": dt.datetime.fromisoformat,
+    "number": {"inf": math.inf, "-inf": -math.inf}.__getitem__,
+}
+
+
 def _read_bucket(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_read_bucket(part) for part in value)
     if isinstance(value, dict):
         ((kind, text),) = value.items()
-        return {"date": dt.date, "time": dt.datetime}[kind].fromisoformat(text)
+        return _WRITTEN[kind](text)
     return value

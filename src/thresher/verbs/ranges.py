@@ -12,6 +12,7 @@ import numpy as np
 
 from thresher.errors import InvalidSetting
 from thresher.privacy.plans import Plan
+from thresher.questions.question import number_text
 from thresher.verbs.accuracy import (
     CONFIDENCE,
     Error,
@@ -23,7 +24,7 @@ from thresher.verbs.accuracy import (
 )
 from thresher.verbs.answer import COUNTS, Answer, Field, Line, Shown, Truth
 from thresher.verbs.asking import Asking, Target, ask, verb
-from thresher.verbs.hierarchy import Hierarchy, ask_levels, check_hierarchy, decompose
+from thresher.verbs.hierarchy import LARGEST_BRANCHING, Hierarchy, ask_levels, check_hierarchy, decompose
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.settings import Column, Number, Whole
 
@@ -42,14 +43,21 @@ def ranges(
     lower: Annotated[float, Number("Public lower bound, chosen without the data.", label="From", usual=0)],
     upper: Annotated[float, Number("Public upper bound, chosen without the data.", label="To", usual=1000)],
     branching: Annotated[
-        int, Whole("How many times finer each level is.", label="Cells split into", least=2, usual=BRANCHING)
+        int,
+        Whole(
+            "How many times finer each level is.",
+            label="Cells split into",
+            least=2,
+            most=LARGEST_BRANCHING,
+            usual=BRANCHING,
+        ),
     ] = BRANCHING,
     levels: Annotated[
         int | None, Whole("Levels of the hierarchy, one round each.", usual=LEVELS, is_rounds=True)
     ] = None,
     **asking: Unpack[Asking],
 ) -> Ranges:
-    """How many units lie in any range between public bounds: ask once, then `count(lo, hi)`, `quantile(q)`, `cdf(x)`.
+    """How many units lie in any range between public bounds; any number of ranges cost the same as one.
 
     Guarantee: the total over all levels is (epsilon, delta); what is read off afterwards costs nothing more.
 
@@ -63,7 +71,8 @@ def ranges(
         levels: how many levels there are, one round each; 6, or as many as the plan has rounds.
         asking: what every verb takes; see `thresher.verbs.Asking`.
 
-    Returns `Ranges`. Raises `InvalidSetting` before anything is charged.
+    Returns `Ranges`, off which `count(lo, hi)`, `quantile(q)` and `cdf(x)` are read. Raises `InvalidSetting` before
+    anything is charged.
 
         >>> ages = [random.randrange(100) for _ in range(60_000)]  # 28,200 are from 18 to 64
         >>> found = th.ranges(ages, "value", lower=0, upper=128, epsilon=1, delta=1e-8)
@@ -264,7 +273,7 @@ class Ranges(Answer):
         fields = (Field("cell", self.column, "label"), Field("level", "Level"), *COUNTS)
         rows = [
             (
-                (f"{cell['lower']:.10g} to {cell['upper']:.10g}", cell["lower"]),
+                (f"{number_text(cell['lower'])} to {number_text(cell['upper'])}", cell["lower"]),
                 *(cell[name] for name in ("level", "estimate", "least", "most", "count")),
             )
             for cell in self.to_arrow().to_pylist()

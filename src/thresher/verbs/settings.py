@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hint
 
 from thresher.charts.numbers import amount
 from thresher.errors import InvalidSetting
-from thresher.privacy.settings import check_count
+from thresher.privacy.settings import check_count, check_rounds
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _LARGEST = 1e300
@@ -31,7 +31,7 @@ class Setting:
     `label` is its name on a form. `usual` is what a form is filled with. `only` names another setting and the value of
     it with which this one matters. `group` names one of several alternatives that a form lets choose from.
     `option` is its name on the command line. `is_rounds` says that it is a number of rounds.
-    `on_form` says whether the console's form has it.
+    `on_form` says whether the console's form has it; `needed` that its group makes no sense without it.
     """
 
     help: str
@@ -42,6 +42,7 @@ class Setting:
     option: str = ""
     is_rounds: bool = False
     on_form: bool = True
+    needed: bool = False
     name: str = field(default="", init=False)
     default: Any = field(default=inspect.Parameter.empty, init=False)
     positional: bool = field(default=False, init=False)
@@ -120,8 +121,10 @@ class Whole(Setting):
         """A whole number within the bounds."""
         if value is None:
             return None
-        number = check_count(value, setting=self.name, least=self.least, example=self.usual or self.least)
-        if self.most is not None and number > self.most:
+        if self.is_rounds:
+            return check_rounds(value, setting=self.name)
+        number = check_count(value, setting=self.name, least=-(10**15) if self.most else self.least, example=self.usual)
+        if self.most is not None and not self.least <= number <= self.most:
             raise InvalidSetting(self.name, f"must be from {self.least} to {self.most:,}")
         return number
 
@@ -139,7 +142,9 @@ class Number(Setting):
     def check(self, value: Any) -> Any:
         """A number, whatever its type."""
         if value is not None and (isinstance(value, bool | str) or not hasattr(value, "__float__")):
-            raise InvalidSetting(self.name, "must be a number", hint=f"For example {self.name}={self.usual or 1}.")
+            example = 1 if self.usual is None else self.usual
+            kind = type(value).__name__
+            raise InvalidSetting(self.name, f"must be a number, not {kind}", hint=f"For example {self.name}={example}.")
         return value
 
     def read(self, text: Any) -> Any:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from thresher import charts
 from thresher.charts.numbers import percent
 from thresher.console.answer_tables import Page, Reading, bars, branches, reading
-from thresher.console.downloads import KINDS, download
+from thresher.console.downloads import KINDS, PICTURES, download
 from thresher.console.headers import is_fragment
 from thresher.console.pages.paging import page_number
 from thresher.console.ports import AnalystService
@@ -55,7 +55,7 @@ def show(request: PageRequest) -> Response:
         line=python_line(answer.query, str(request.http.base_url).rstrip("/"), status.settings),
         certificates=[release.certificate() for release in answer.releases],
         guarantees=None if status.guarantees is None else status.guarantees.values,
-        downloads=list(KINDS),
+        downloads=[kind for kind in KINDS if answer.has_picture or kind not in PICTURES],
         verified=_verified(request, found) if "verify" in request.parameters else None,
         private=answer.private,
         stands_for=answer.stands_for,
