@@ -128,7 +128,7 @@ def test_the_address_keeps_what_was_filled_in(visit, fleet):
     expect(page.locator("#attribute")).to_have_value("word")
     visitor.fill_ask("heavy_hitters", "word", epsilon="0.7", heavy_hitters_method="=trie")
     expect(page).to_have_url(
-        re.compile(r"/ask\?verb=heavy_hitters&attribute=word&heavy_hitters_method=trie&epsilon=0\.7$")
+        re.compile(r"/ask\?attribute=word&verb=heavy_hitters&heavy_hitters_method=trie&epsilon=0\.7$")
     )
     page.reload()
     expect(page.locator("#epsilon")).to_have_value("0.7")
