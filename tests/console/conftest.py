@@ -146,8 +146,11 @@ class Visitor:
 
 
 @pytest.fixture
-def visit(browser) -> Iterator[Any]:
-    """Open a browser window at a server: `visit(server, dark=True, phone=True)`; checked when the test ends."""
+def visit(browser, start) -> Iterator[Any]:
+    """Open a browser window at a server: `visit(server, dark=True, phone=True)`; checked when the test ends.
+
+    It needs `start` so that windows are closed before the servers are: a live page notes a server that goes away.
+    """
     visitors: list[Visitor] = []
 
     def visitor(server: Any, *, dark: bool = False, phone: bool = False, scripts: bool = True) -> Visitor:

@@ -17,7 +17,6 @@ from thresher.protocol.states import ACTIVE_QUERY
 from thresher.server.limits import Shares
 
 EVENTS = "text/event-stream"
-"""The states in which a query can still change."""
 _QUIET_SECONDS = 15.0
 """Proxies close a connection on which nothing is sent for longer; a comment is sent then."""
 
