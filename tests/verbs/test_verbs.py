@@ -337,3 +337,11 @@ def test_bins_that_are_close_have_labels_of_their_own():
         "1700000000000 to 1700000000100",
         "1700000000100 to 1700000000200",
     }
+
+
+@pytest.mark.parametrize(("branching", "said"), [(1, "from 2 to 1,024"), (2.5, "2 or more"), (True, "2 or more")])
+def test_a_bound_is_said_as_it_is(branching, said):
+    with pytest.raises(InvalidSetting) as refused:
+        th.ranges([1.0], "value", lower=0, upper=1, branching=branching, **TARGET)
+    assert said in f"{refused.value.message} {refused.value.hint}"
+    assert "-1" not in str(refused.value)

@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -22,9 +22,9 @@ from thresher.cli.output import console, print_json
 from thresher.client.credentials import ANALYST_KEY, ENROLMENT_KEY, secret
 from thresher.errors import InvalidSetting
 from thresher.verbs.answer import Answer
-from thresher.verbs.asking import Target, function_of, functions, make
+from thresher.verbs.asking import Target, answer_of, function_of, functions, make
 from thresher.verbs.query import Query
-from thresher.verbs.settings import Setting, settings_of
+from thresher.verbs.settings import settings_of
 
 if TYPE_CHECKING:
     from thresher.simulator.population import Column
@@ -232,29 +232,17 @@ def _query(verb: str, target: Target, given: dict[str, Any], bounds: tuple[float
 
     `rounds` stands for whichever setting of the verb is a number of rounds, `bounds` for those that a verb requires.
     """
-    answer: type[Answer] = get_type_hints(function_of(verb))["return"]
-    if answer.compared is Answer.compared:
+    if answer_of(verb).compared is Answer.compared:
         raise InvalidSetting("verb", f"{verb!r} cannot be compared with the truth", hint="Ask it without simulate.")
     described = settings_of(function_of(verb))
-    given |= {name: value for name, value in zip(("lower", "upper"), bounds, strict=True) if _required(described, name)}
+    required = {name for name, setting in described.items() if setting.required}
+    given |= {name: value for name, value in zip(("lower", "upper"), bounds, strict=True) if name in required}
     settings = {name: value for name, value in given.items() if name in described and value is not None}
-    counted = [
-        setting for setting in described.values() if setting.is_rounds and _matters(setting, settings, described)
-    ]
+    all_of_them = {name: settings.get(name, setting.default) for name, setting in described.items()}
+    counted = [setting.name for setting in described.values() if setting.is_rounds and setting.matters(all_of_them)]
     if rounds is not None and counted:
-        settings[counted[0].name] = rounds
+        settings[counted[0]] = rounds
     return make(verb, target, settings)
-
-
-def _required(described: dict[str, Setting], name: str) -> bool:
-    return name in described and described[name].required
-
-
-def _matters(setting: Setting, given: dict[str, Any], described: dict[str, Setting]) -> bool:
-    if setting.only is None:
-        return True
-    other, value = setting.only
-    return bool(given.get(other, described[other].default) == value)
 
 
 def _quarters(lower: float, upper: float) -> list[tuple[float, float]]:

@@ -31,7 +31,6 @@ from thresher.cli.verb_commands import (
     column_argument,
     option,
     parsed_ranges,
-    reads_ranges,
     show_answer,
     typed,
     words_of,
@@ -39,7 +38,7 @@ from thresher.cli.verb_commands import (
 from thresher.client.fleet import Fleet, QueryHandle
 from thresher.client.query_progress import bars
 from thresher.errors import InvalidFormat, ServerUnavailable
-from thresher.verbs.asking import Target, function_of, functions, make
+from thresher.verbs.asking import Target, answer_of, function_of, functions, make
 from thresher.verbs.settings import settings_of
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def _query_command(verb: str) -> Callable[..., None]:
             _show(handle, status, json, plot=plot, output=output, ranges=ranges, must=wait)
 
     own = [option(each) for each in settings_of(function_of(verb)).values() if each.name != "column"]
-    common = [each for each in parameters_of(query) if each.name != "range_" or reads_ranges(verb)]
+    common = [each for each in parameters_of(query) if each.name != "range_" or answer_of(verb).reads_ranges]
     return command(verb, f"{words_of(verb)}\n\n{_WORDS}", [column_argument(verb), *own, *common], query)
 
 
@@ -235,7 +234,7 @@ def _show(
         else:
             _show_status(status)
         return
-    rows = [range_row(answer, *ends) for ends in ranges] if reads_ranges(status.verb) else []
+    rows = [range_row(answer, *ends) for ends in ranges] if answer.reads_ranges else []
 
     def after() -> None:
         if answer.counted:

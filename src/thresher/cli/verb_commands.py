@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -18,7 +18,7 @@ from thresher.errors import InvalidSetting
 from thresher.ledger import Ledger
 from thresher.privacy.units import Unit
 from thresher.verbs.answer import Answer
-from thresher.verbs.asking import function_of
+from thresher.verbs.asking import answer_of, function_of
 from thresher.verbs.settings import Choice, Columns, Listed, Setting, settings_of
 
 OTHER = "everything below the threshold is left out; how much that is, is not known"
@@ -68,12 +68,6 @@ def typed(verb: str, values: Mapping[str, Any]) -> dict[str, Any]:
 def words_of(verb: str) -> str:
     """What a verb does, in the first paragraph of its documentation."""
     return (inspect.getdoc(function_of(verb)) or "").partition("\n\n")[0]
-
-
-def reads_ranges(verb: str) -> bool:
-    """Whether ranges are read off a verb's answer."""
-    answer: type[Answer] = get_type_hints(function_of(verb))["return"]
-    return answer.reads_ranges
 
 
 def table_command(verb: str) -> Callable[..., None]:
@@ -160,7 +154,7 @@ def table_command(verb: str) -> Callable[..., None]:
         "is how many units are counted under a value, not how many hold it."
     )
     own = [option(setting) for setting in settings_of(function_of(verb)).values()]
-    common = [each for each in parameters_of(ask) if each.name != "range_" or reads_ranges(verb)]
+    common = [each for each in parameters_of(ask) if each.name != "range_" or answer_of(verb).reads_ranges]
     return command(verb, f"{words_of(verb)}\n\n{unit_words}", [common[0], *own, *common[1:]], ask)
 
 

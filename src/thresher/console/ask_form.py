@@ -167,14 +167,14 @@ def to_query(fields: Mapping[str, str], compute: Compute = here) -> Query:
     chosen = fields.get(form.field("group"), "")
     if form.alternatives and chosen not in form.alternatives:
         raise InvalidSetting("counted as", f"must be one of {', '.join(form.alternatives)}")
+    typed = {setting.name: fields[form.field(setting.name)] for setting in form.settings()}
     for setting in form.groups.get("", []) + (form.groups[chosen] if chosen else []):
-        text = fields[form.field(setting.name)]
+        text = typed[setting.name]
         if setting.needed and isinstance(settings["column"], list):
             raise InvalidSetting("column", f"must be one for {chosen}", hint="Several are counted as whole values.")
         if setting.needed and not text:
             raise InvalidSetting(setting.name, "is missing", hint=setting.help)
-        matters = setting.only is None or fields[form.field(setting.only[0])] == setting.only[1]
-        if text and matters:
+        if text and setting.matters(typed):
             settings[setting.name] = setting.read(text)
     epsilon, delta = _number(fields, "epsilon", "epsilon"), _number(fields, "delta", "delta")
     query = make(form.name, Target(epsilon, delta, planner=functools.partial(_plan, compute)), settings)

@@ -14,7 +14,7 @@ import ast
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
 from thresher.errors import InvalidSetting
 from thresher.ledger import Ledger, charge_plan
@@ -25,6 +25,7 @@ from thresher.privacy.units import Unit
 from thresher.questions.population import Population, Progress, unit_of
 from thresher.tables import Table
 from thresher.tables.time_zones import UTC
+from thresher.verbs.answer import Answer
 from thresher.verbs.drivers import run
 from thresher.verbs.query import Query, queries
 from thresher.verbs.settings import settings_of
@@ -164,6 +165,12 @@ def function_of(name: str) -> Callable[..., Any]:
     return known[name]
 
 
+def answer_of(name: str) -> type[Answer]:
+    """The class of a verb's answers."""
+    kind: type[Answer] = get_type_hints(function_of(name))["return"]
+    return kind
+
+
 def make(name: str, target: Target, settings: Mapping[str, Any]) -> Query:
     """The query of a verb from its settings, each checked by its description; those left out have their defaults."""
     given: dict[str, Any] = {}
@@ -171,8 +178,7 @@ def make(name: str, target: Target, settings: Mapping[str, Any]) -> Query:
         if setting.required and setting.name not in settings:
             raise InvalidSetting(setting.name, "is missing", hint=setting.help)
         value = settings.get(setting.name, setting.default)
-        matters = setting.only is None or given.get(setting.only[0]) == setting.only[1]
-        given[setting.name] = setting.check(value) if matters else value
+        given[setting.name] = setting.check(value) if setting.matters(given) else value
     return queries()[name].make(target, **given)
 
 

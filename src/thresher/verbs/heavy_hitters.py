@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
@@ -223,7 +223,7 @@ class HeavyHitters(Answer):
 
     query: HeavyHittersQuery
     items: tuple[FoundItem, ...]
-    trie: Trie
+    trie: Trie = field()  # required: without this, the property of the base class would be its default
     counted = True
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
@@ -18,10 +18,9 @@ from thresher.questions import Below
 from thresher.verbs.accuracy import CONFIDENCE, Error, Quantile, check_bounds, check_quantile, rank_standard_error
 from thresher.verbs.answer import Answer, Field, Line, Shown, Truth, json_value
 from thresher.verbs.asking import Asking, Target, ask, verb
-from thresher.verbs.hierarchy import LARGEST_BRANCHING
 from thresher.verbs.quantile_search import Splits, interpolate, search
 from thresher.verbs.query import Query, Rounds
-from thresher.verbs.ranges import BRANCHING, LEVELS, Ranges, RangesQuery
+from thresher.verbs.ranges import BRANCHING, FINER, LEVELS, Ranges, RangesQuery
 from thresher.verbs.settings import Choice, Column, Number, Numbers, Whole
 
 if TYPE_CHECKING:
@@ -73,17 +72,7 @@ def quantiles(
     levels: Annotated[
         int | None, Whole("Levels of the hierarchy, one round each.", usual=LEVELS, only=_HIERARCHY, is_rounds=True)
     ] = None,
-    branching: Annotated[
-        int,
-        Whole(
-            "How many times finer each level is.",
-            label="Cells split into",
-            least=2,
-            most=LARGEST_BRANCHING,
-            usual=BRANCHING,
-            only=_HIERARCHY,
-        ),
-    ] = BRANCHING,
+    branching: Annotated[int, replace(FINER, only=_HIERARCHY)] = BRANCHING,
     **asking: Unpack[Asking],
 ) -> Quantiles:
     """Quantiles: for each probability q, the value that a fraction q of all units lies below, between public bounds.

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 LEVELS = 6
 BRANCHING = 4
+FINER = Whole(
+    "How many times finer each level is.", label="Cells split into", least=2, most=LARGEST_BRANCHING, usual=BRANCHING
+)
+"""The setting of every verb that asks a hierarchy."""
 
 
 @verb
@@ -42,16 +46,7 @@ def ranges(
     *,
     lower: Annotated[float, Number("Public lower bound, chosen without the data.", label="From", usual=0)],
     upper: Annotated[float, Number("Public upper bound, chosen without the data.", label="To", usual=1000)],
-    branching: Annotated[
-        int,
-        Whole(
-            "How many times finer each level is.",
-            label="Cells split into",
-            least=2,
-            most=LARGEST_BRANCHING,
-            usual=BRANCHING,
-        ),
-    ] = BRANCHING,
+    branching: Annotated[int, FINER] = BRANCHING,
     levels: Annotated[
         int | None, Whole("Levels of the hierarchy, one round each.", usual=LEVELS, is_rounds=True)
     ] = None,

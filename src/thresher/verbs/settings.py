@@ -13,6 +13,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
@@ -66,6 +67,10 @@ class Setting:
     def choices(self) -> Mapping[str, str]:
         """What may be chosen, each with a few words; empty where anything may be given."""
         return {}
+
+    def matters(self, given: Mapping[str, Any]) -> bool:
+        """Whether it does with these values of the other settings; see `only`."""
+        return self.only is None or given.get(self.only[0]) == self.only[1]
 
     def check(self, value: Any) -> Any:
         """The value as the verb takes it; `InvalidSetting` names the setting."""
@@ -123,10 +128,10 @@ class Whole(Setting):
             return None
         if self.is_rounds:
             return check_rounds(value, setting=self.name)
-        number = check_count(value, setting=self.name, least=-(10**15) if self.most else self.least, example=self.usual)
-        if self.most is not None and not self.least <= number <= self.most:
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if whole and self.most is not None and not self.least <= value <= self.most:
             raise InvalidSetting(self.name, f"must be from {self.least} to {self.most:,}")
-        return number
+        return check_count(value, setting=self.name, least=self.least, example=self.usual or self.least)
 
     def read(self, text: Any) -> Any:
         """A whole number from text."""
