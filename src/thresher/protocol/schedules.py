@@ -41,7 +41,7 @@ class Interval:
     unit: str
 
     @classmethod
-    def read(cls, text: str) -> Interval:
+    def read(cls, text: object) -> Interval:
         """An interval as people write it: "week", "2 weeks"."""
         if not isinstance(text, str) or not re.search(EVERY, text):
             raise InvalidSetting(

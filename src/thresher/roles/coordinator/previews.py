@@ -19,7 +19,11 @@ def budget_of(ledger: Ledger) -> Budget:
 
 def preview(request: QueryRequest | bytes, defaults: RoundSettings, budget: Budget, public: Public) -> PlanPreview:
     """The preview of a request, which is checked first, in a fleet of which this is known."""
-    admitted = admit(request, defaults)
+    return preview_admitted(admit(request, defaults), budget, public)
+
+
+def preview_admitted(admitted: Admitted, budget: Budget, public: Public) -> PlanPreview:
+    """The preview of a query that was checked."""
     plan, query = admitted.plan, admitted.query
     contact_rate = admitted.settings.contact_rate or 1.0
     return PlanPreview(
@@ -58,14 +62,15 @@ def _words(admitted: Admitted) -> list[str]:
         f"Counts below {plan.threshold} are dropped. A value that {plan.smallest_visible():,} devices hold is released "
         "with 95 % probability.",
         *guarantees.in_words(),
-        f"A round is open for {_duration(settings.seconds or 0)}"
+        f"A round is open for {duration(settings.seconds or 0)}"
         + ("." if settings.completions is None else f", or until {settings.completions:,} devices have completed it.")
         + " Numbers stand for the devices that check in until then, not for the whole fleet.",
         "Nothing is refunded, whatever comes of the query.",
     ]
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A time in words: "2.4 hours"."""
     for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size:
             number = f"{seconds / size:.3g}"

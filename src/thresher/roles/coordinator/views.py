@@ -108,6 +108,7 @@ def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str,
         rounds_planned=content["plan"]["rounds"] if content else 0,
         rounds=shown,
         guarantees=guarantees,
+        series=query.series,
     )
 
 
@@ -181,21 +182,22 @@ def _round_status(round: StoredRound, live: RoundNumbers | None) -> RoundStatus:
     )
 
 
-def ledger_view(ledger: Ledger, asked_by: Mapping[str, str]) -> LedgerView:
-    """The budget and every charge. A charge refers to its query by id; `asked_by` has who asked each query."""
+def ledger_view(ledger: Ledger, asked_by: Mapping[str, str], series_by: Mapping[str, str]) -> LedgerView:
+    """The budget and every charge. A charge refers to its query or series by id; `…_by` has who asked for each."""
     charges = []
     for entry in ledger.history():
-        query = entry.reference if entry.reference in asked_by else None
+        reference = entry.reference
         charges.append(
             Charge(
                 id=entry.id,
                 time=entry.time.timestamp(),
                 what=entry.what,
-                by=asked_by[query] if query else "",
+                by=asked_by.get(reference) or series_by.get(reference, ""),
                 epsilon=entry.epsilon,
                 delta=entry.delta,
                 rounds=entry.rounds,
-                query=query,
+                query=reference if reference in asked_by else None,
+                series=reference if reference in series_by else None,
             )
         )
     spent, left = ledger.spent, ledger.left
