@@ -16,7 +16,8 @@ from thresher.roles.database.database import Transaction, is_name, marks, open_d
 _QUERY = "id, asked_by, name, verb, what, query, settings, prepared, state, created, ended, problem, series, number"
 _WHOLE_QUERY = _QUERY.replace(
     " query,",
-    " COALESCE((SELECT body.query FROM query_bodies body WHERE body.id = COALESCE(queries.series, queries.id)), query),",
+    " COALESCE((SELECT body.query FROM query_bodies body WHERE body.id = COALESCE(queries.series, queries.id)), "
+    "query),",
 )
 _ROUND = (
     "asked, contacted, completed, round, query, position, state, deadline, target, batches, planned, opened, closed, "
@@ -87,7 +88,7 @@ class StoredToken:
 
 
 class CoordinatorStore(SeriesTables):
-    """Queries, rounds, releases, tokens and, in `SeriesTables`, series. Everything but states is written once: the first write counts.
+    """Queries, rounds, releases and tokens. Everything but states is written once: the first write counts.
 
     Guarantee: each method is one transaction, durable when it returns.
     """
@@ -106,7 +107,8 @@ class CoordinatorStore(SeriesTables):
     def _shorten(self) -> None:
         """Move the long queries that an earlier version stored to the table that lists do not read."""
         long = self._fetch(
-            "SELECT id FROM queries WHERE length(query) > ? AND series IS NULL AND id NOT IN (SELECT id FROM query_bodies)",
+            "SELECT id FROM queries WHERE length(query) > ? AND series IS NULL "
+            "AND id NOT IN (SELECT id FROM query_bodies)",
             LONGEST,
         )
         for (id,) in long:

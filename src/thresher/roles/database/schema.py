@@ -66,8 +66,8 @@ _AGGREGATOR: tuple[Migration, ...] = (
 )
 
 # queries.number: which date of its series a query is the release of, from 0; both are NULL for a query of its own.
-# series.passed: how many dates have come; each has a query or a gap. series.settled: when what it did not draw was given
-# back. query_bodies.id: that of a query or of a series, whose queries have no bodies of their own.
+# series.passed: how many dates have come; each has a query or a gap. series.settled: when what it did not draw was
+# given back. query_bodies.id: that of a query or of a series, whose queries have no bodies of their own.
 # queries.query: the query in short where it is long, and then query_bodies has it whole. SQLite reads all pages of a
 # row up to the column that is wanted, so what is long must not be in a row that lists read.
 _COORDINATOR: tuple[Migration, ...] = (
