@@ -110,8 +110,11 @@ class SeriesRelease(Message, frozen=True, kw_only=True):
     due: float
     query: Name | None
     """The query that was asked; None for a gap."""
-    state: QueryState | GapState
-    ended: float | None
+    state: QueryState | None
+    """Where its query stands; None for a gap."""
+    gap: GapState | None = None
+    """Why nothing was asked; None where a query was."""
+    ended: float | None = None
     """When its query ended."""
 
 

@@ -95,7 +95,7 @@ def _dates(schedule: Schedule, releases: Sequence[StoredRelease], gaps: Mapping[
         for each in releases
     ]
     missed = [
-        SeriesRelease(index=number, due=schedule.due(number), query=None, state=state, ended=None)
-        for number, state in gaps.items()
+        SeriesRelease(index=number, due=schedule.due(number), query=None, state=None, gap=gap)
+        for number, gap in gaps.items()
     ]
     return sorted([*asked, *missed], key=lambda each: each.index)
