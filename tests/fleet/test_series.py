@@ -66,9 +66,57 @@ def test_a_series_pays_for_its_queries(server):
     assert entry.what == "heavy_hitters of word, trie, every week, 4 releases"
     [charge] = server.coordinator.ledger_view().charges
     assert (charge.series, charge.query, charge.by) == (created.id, None, "ada")
+    assert server.ledger.drawn(created.id) == set()
+    follow(server, DAY)
+    assert server.ledger.drawn(created.id) == {0, 1}
     follow(server, 4 * WEEK)
     assert len(server.ledger.history()) == 1
+    assert server.ledger.drawn(created.id) == set(range(8))
     server.start()  # the ledger is the one that the store needs
+
+
+def test_a_round_is_drawn_before_it_opens(server, monkeypatch):
+    created = server.coordinator.series.create(series_request(), "ada")
+    seen = []
+    opening = server.roles.open
+
+    def open_round(configuration, target=None):
+        seen.append(server.ledger.drawn(created.id))
+        opening(configuration, target)
+
+    monkeypatch.setattr(server.roles, "open", open_round)
+    follow(server, 4 * WEEK)
+    assert seen == [{0}, {0, 1}, {0, 1, 2}, {0, 1, 2, 3}]
+
+
+@pytest.mark.parametrize("ending", ["ended", "done"])
+def test_what_was_never_drawn_is_given_back_once_the_series_has_ended(server, ending):
+    series = server.coordinator.series
+    created = series.create(series_request(releases=4), "ada")
+    before = server.ledger.left.share
+    server.coordinator.step()
+    (series.end if ending == "ended" else series.pause)(created.id, "ada")
+    server.coordinator.step()
+    [entry] = server.ledger.history()
+    assert (entry.drawn, entry.given_back) == (1, 0)  # the release that runs is to finish
+    follow(server, 5 * WEEK)
+    [entry] = server.ledger.history()
+    assert (entry.drawn, entry.given_back) == (1, 3)
+    assert series.status(created.id).state == ending
+    assert server.ledger.left.share > before
+    assert server.ledger.reserved() == set()
+
+
+def test_other_queries_that_end_do_not_give_the_series_back(server):
+    created = server.coordinator.series.create(series_request(), "ada")
+    server.coordinator.submit(request(), "ada")
+    follow(server, 3 * DAY)
+    assert server.ledger.reserved() == {created.id}
+    server.start()
+    server.coordinator.step()
+    assert server.ledger.reserved() == {created.id}
+    follow(server, 4 * WEEK)
+    assert states(server.coordinator.series.status(created.id)) == ["done"] * 4
 
 
 def test_a_name_is_one_series_and_one_reservation(server):
@@ -429,8 +477,8 @@ def test_a_crash_at_any_call_is_recovered_from(tmp_path):
         for each in status.releases:
             server.coordinator.answer(each.query)
         server.close()
-        calls += 7 if calls > 60 else 1
-    assert calls > 150
+        calls += 17 if calls > 40 else 1
+    assert calls > 100
 
 
 @pytest.mark.slow

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from thresher.privacy import paper
-from thresher.privacy.budget import Budget, Charge, charge_for
+from thresher.privacy.budget import Budget, Charge, Composing, charge_for
 from thresher.privacy.composition import Composition, Rounds, advanced, compose
+from thresher.privacy.filter import Filter
 from thresher.privacy.frontier import Frontier, FrontierPoint
 from thresher.privacy.guarantee import Guarantee, delta, epsilon
 from thresher.privacy.planner import plan
@@ -19,7 +20,9 @@ __all__ = [
     "Adjacency",
     "Budget",
     "Charge",
+    "Composing",
     "Composition",
+    "Filter",
     "Frontier",
     "FrontierPoint",
     "Guarantee",

@@ -1,33 +1,65 @@
 """The ledger's arithmetic: what queries cost, what a budget has left. `thresher.ledger` stores it.
 
 Inside one query the rounds are fixed in advance and compose exactly (the plan already states their total). From query
-to query an analyst chooses the next after seeing the last, and the plain sum of epsilons and of deltas is valid for
-that.
+to query an analyst chooses the next after seeing the last. Two ways of composing are valid for that: the plain sum of
+epsilons and of deltas ("sum"), and the filter (`thresher.privacy.filter`, "adaptive"), which lets far more through.
 
-Sums are exact in decimal: a charge of 0.1 is one tenth, as written, so three of them fit a budget of 0.3.
+Sums are exact in decimal: a charge of 0.1 is one tenth, as written, so three of them fit a budget of 0.3, and what was
+added can be taken away again without a trace.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from dataclasses import dataclass, field
+from decimal import ROUND_FLOOR, Decimal, localcontext
+from typing import Literal, get_args
 
-from thresher.errors import BudgetExceeded
+from thresher.errors import BudgetExceeded, InvalidSetting
 from thresher.privacy.composition import Sampled, compose
-from thresher.privacy.settings import Adjacency, check_delta, check_epsilon
+from thresher.privacy.filter import Filter, upward
+from thresher.privacy.plans import Plan
+from thresher.privacy.settings import Adjacency, check_budget_epsilon, check_delta, check_rounds
+
+Composing = Literal["adaptive", "sum"]
+MOST_QUERIES = 10**9
+"""`affords` says at most this number."""
+
+
+def check_composition(value: object, *, setting: str = "composition") -> Composing:
+    """One of the two ways to compose queries."""
+    for known in get_args(Composing):
+        if value == known:
+            return known  # type: ignore[no-any-return]
+    raise InvalidSetting(
+        setting,
+        "must be 'adaptive' or 'sum'",
+        hint="'adaptive' (the default) lets many times more queries through; 'sum' adds up epsilons and deltas.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one query costs."""
+    """What one query costs: its (epsilon, delta) as a whole, and each of its rounds in the filter.
+
+    Under "sum" the filter's part is zero.
+    """
 
     epsilon: float
     delta: float
+    rounds: int = 1
+    renyi: float = 0.0
+    """The Rényi cost of one round."""
+    bad: float = 0.0
+    """The probability that one round is bad."""
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+        check_budget_epsilon(self.epsilon)
         check_delta(self.delta)
+        check_rounds(self.rounds)
+        if not (self.renyi >= 0 and self.bad >= 0):
+            raise InvalidSetting("renyi", "and bad must be 0 or more")
 
 
 def charge_for(rounds: Iterable[Sampled], delta: float, adjacency: Adjacency) -> Charge:
@@ -36,64 +68,243 @@ def charge_for(rounds: Iterable[Sampled], delta: float, adjacency: Adjacency) ->
 
 
 @dataclass(frozen=True, slots=True)
+class Sums:
+    """The four running sums of a budget, exact."""
+
+    epsilon: Decimal = Decimal(0)
+    delta: Decimal = Decimal(0)
+    renyi: Decimal = Decimal(0)
+    bad: Decimal = Decimal(0)
+
+    def plus(self, charge: Charge, *, rounds: int | None = None, whole: int = 1) -> Sums:
+        """After `whole` times the (epsilon, delta) of a charge, and `rounds` of its rounds (by default all of them).
+
+        Both may be negative, to take back what was added.
+        """
+        times = charge.rounds * whole if rounds is None else rounds
+        with localcontext() as context:
+            context.prec = 800
+            return Sums(
+                self.epsilon + whole * _exact(charge.epsilon),
+                self.delta + whole * _exact(charge.delta),
+                self.renyi + times * _exact(charge.renyi),
+                self.bad + times * _exact(charge.bad),
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
-    """A total epsilon and delta, and the charges made against it so far. Charging returns a new budget."""
+    """A total epsilon and delta, how queries compose, and the sums of all charges so far. Charging returns a new one.
+
+    `filter` is None under "sum".
+    """
 
     epsilon: float
     delta: float
-    charges: tuple[Charge, ...] = ()
+    filter: Filter | None = None
+    sums: Sums = field(default_factory=Sums)
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+        check_budget_epsilon(self.epsilon)
         check_delta(self.delta)
+
+    @classmethod
+    def make(cls, epsilon: float, delta: float, composition: Composing = "adaptive") -> Budget:
+        """A new budget; with "adaptive" its filter's order is chosen here, once and for all."""
+        check_budget_epsilon(epsilon)
+        check_delta(delta)
+        return cls(epsilon, delta, Filter.best(epsilon, delta) if composition == "adaptive" else None)
+
+    @property
+    def composition(self) -> Composing:
+        """How queries compose."""
+        return "sum" if self.filter is None else "adaptive"
+
+    def price(self, plan: Plan, *, sampling_rate: float | None = None) -> Charge:
+        """What a query with this plan costs; `sampling_rate` where another rate than the plan's is what protects."""
+        if self.filter is None:
+            return Charge(plan.epsilon, plan.delta, plan.rounds)
+        rate = plan.sampling_rate if sampling_rate is None else sampling_rate
+        cost = self.filter.round_cost(rate, plan.threshold, plan.adjacency, self.epsilon)
+        return Charge(plan.epsilon, plan.delta, plan.rounds, cost.renyi, cost.bad)
+
+    def cut(self, plan: Plan) -> int | None:
+        """The cut behind the price of a plan; None under "sum"."""
+        if self.filter is None:
+            return None
+        return self.filter.round_cost(plan.sampling_rate, plan.threshold, plan.adjacency, self.epsilon).cut
+
+    def foreign(self, epsilon: float, delta: float, rounds: int = 1) -> Charge:
+        """What something costs of which only its total (epsilon, delta) is known. All its rounds are one."""
+        if self.filter is None:
+            return Charge(epsilon, delta, rounds)
+        cost = self.filter.foreign_cost(epsilon, delta)
+        return Charge(epsilon, delta, rounds, upward(cost.renyi / rounds), upward(cost.bad / rounds))
+
+    # What is left
+
+    @property
+    def parts(self) -> dict[str, tuple[Decimal, Decimal]]:
+        """Each sum that is bounded, as (sum, bound): "epsilon" and "delta" of the plain sum, "renyi" and "bad"."""
+        found = {
+            "epsilon": (self.sums.epsilon, _exact(self.epsilon)),
+            "delta": (self.sums.delta, _exact(self.delta if self.filter is None else self.filter.delta_plain)),
+        }
+        if self.filter is not None:
+            found["renyi"] = (self.sums.renyi, _exact(self.filter.room(self.epsilon)))
+            found["bad"] = (self.sums.bad, _exact(self.filter.delta_atom))
+        return found
+
+    @property
+    def _conditions(self) -> list[list[tuple[Decimal, Decimal]]]:
+        """The conditions of which one must hold: in each, every sum must be within its bound."""
+        parts = self.parts
+        sides = [["epsilon", "delta"]] if self.filter is None else [["epsilon", "delta"], ["renyi", "bad"]]
+        return [[parts[name] for name in side] for side in sides]
+
+    @property
+    def fits(self) -> bool:
+        """Whether everything charged so far is within the budget."""
+        return any(all(spent <= bound for spent, bound in side) for side in self._conditions)
+
+    @property
+    def left_share(self) -> float:
+        """The part of the budget that is left, from 0 to 1, rounded down."""
+        shares = [min(_left(spent, bound) for spent, bound in side) for side in self._conditions]
+        return max(0.0, *shares)
 
     @property
     def spent_epsilon(self) -> float:
         """Sum of all epsilons charged."""
-        return float(_sum(charge.epsilon for charge in self.charges))
+        return float(self.sums.epsilon)
 
     @property
     def spent_delta(self) -> float:
         """Sum of all deltas charged."""
-        return float(_sum(charge.delta for charge in self.charges))
+        return float(self.sums.delta)
 
     @property
     def left_epsilon(self) -> float:
-        """What a further query may cost in epsilon; never below zero."""
-        return float(max(_left(self.epsilon, (charge.epsilon for charge in self.charges)), Decimal(0)))
+        """What the plain sum of epsilons leaves; never below zero."""
+        return _difference(*self.parts["epsilon"])
 
     @property
     def left_delta(self) -> float:
-        """What a further query may cost in delta; never below zero."""
-        return float(max(_left(self.delta, (charge.delta for charge in self.charges)), Decimal(0)))
+        """What the plain sum of deltas leaves; never below zero."""
+        return _difference(*self.parts["delta"])
+
+    @property
+    def guaranteed(self) -> tuple[float, float]:
+        """The smallest (epsilon, delta), with this budget's delta, for which all this could have been charged.
+
+        Infinite epsilon where the sums are beyond every epsilon (a ledger that was restored beyond its budget).
+        """
+        spent = self.sums
+        if self.filter is None:
+            return float(spent.epsilon), float(spent.delta)
+        if spent == Sums():
+            return 0.0, 0.0
+        found = [math.inf]
+        if spent.delta <= _exact(self.filter.delta_plain):
+            found.append(float(spent.epsilon))
+        if spent.bad <= _exact(self.filter.delta_atom):
+            found.append(self.filter.epsilon(math.nextafter(float(spent.renyi), math.inf)))
+        return min(found), self.delta
 
     def allows(self, charge: Charge) -> bool:
         """Whether the charge fits into what is left."""
-        charges = (*self.charges, charge)
-        return (
-            _left(self.epsilon, (each.epsilon for each in charges)) >= 0
-            and _left(self.delta, (each.delta for each in charges)) >= 0
-        )
+        return self._after(charge).fits
+
+    def takes(self, charge: Charge) -> float:
+        """The part of the whole budget that the charge takes, from 0 to 1."""
+        return max(self.left_share - self._after(charge).left_share, 0.0)
+
+    def share(self, charge: Charge, rounds: int) -> float:
+        """The part of a fresh budget that `rounds` rounds of a charge take, whatever else was charged."""
+        after = Budget(self.epsilon, self.delta, self.filter, Sums().plus(charge, rounds=rounds, whole=rounds > 0))
+        return 1 - after.left_share
+
+    def affords(self, charge: Charge) -> int:
+        """How many more charges like this one fit, one after another; at most `MOST_QUERIES`."""
+        zero = Sums().plus(charge)
+        costs = {"epsilon": zero.epsilon, "delta": zero.delta, "renyi": zero.renyi, "bad": zero.bad}
+        parts, found = self.parts, 0
+        for side in (["epsilon", "delta"], ["renyi", "bad"])[: len(self._conditions)]:
+            found = max(found, min(_times(*parts[name], costs[name]) for name in side))
+        return found
+
+    def in_words(self, charge: Charge) -> str:
+        """What a charge takes and how many like it are left after it, in a sentence."""
+        more = max(self.affords(charge) - 1, 0)
+        after = f"about {_rounded(more)} more like it fit" if more else "none like it fits after it"
+        return f"This takes {percent(self.takes(charge))} of the budget; {after}."
 
     def charge(self, charge: Charge) -> Budget:
         """The budget after the charge; `BudgetExceeded`, before anything is drawn, if it does not fit."""
-        if not self.allows(charge):
-            raise BudgetExceeded(
+        after = self._after(charge)
+        if not after.fits:
+            raise self.exceeded(charge)
+        return after
+
+    def _after(self, charge: Charge) -> Budget:
+        return Budget(self.epsilon, self.delta, self.filter, self.sums.plus(charge))
+
+    def exceeded(self, charge: Charge) -> BudgetExceeded:
+        """The error for a charge that does not fit."""
+        if self.filter is None:
+            return BudgetExceeded(
                 f"The query costs epsilon = {charge.epsilon:g} and delta = {charge.delta:g}; the budget has "
                 f"epsilon = {self.left_epsilon:g} and delta = {self.left_delta:g} left.",
-                hint="Nothing was drawn. Ask for less; a budget is fixed when its ledger is made.",
+                hint="Nothing was drawn. Ask for less.",
             )
-        return Budget(self.epsilon, self.delta, (*self.charges, charge))
+        fresh = Budget(self.epsilon, self.delta, self.filter)
+        needed = 1 - min(_left(spent, bound) for spent, bound in fresh._after(charge)._conditions[1])
+        alone = (
+            f" It does not even fit on its own: one query alone may use epsilon = {self.epsilon:g} with delta = "
+            f"{self.filter.delta_plain:g}."
+            if not fresh.allows(charge)
+            else ""
+        )
+        return BudgetExceeded(
+            f"The query takes {percent(needed)} of the budget, which has {percent(self.left_share)} left.{alone}",
+            hint="Nothing was drawn. Ask for less: ledger.plan(queries=…), or thresher ledger plan, says what fits.",
+        )
 
 
-def _sum(values: Iterable[float]) -> Decimal:
+def percent(share: float) -> str:
+    """A part of a budget for people."""
+    return (
+        "less than 0.001 %" if 0 < share < 1e-5 else f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.3g} %"
+    )
+
+
+def _rounded(number: int) -> str:
+    """A number with two digits."""
+    return f"{int(float(f'{number:.2g}')):,}"
+
+
+def _exact(value: float) -> Decimal:
+    return Decimal(repr(value))
+
+
+def _left(spent: Decimal, bound: Decimal) -> float:
+    """1 − spent/bound, rounded down."""
+    if bound <= 0:
+        return 0.0 if spent <= bound else -1.0
     with localcontext() as context:
-        context.prec = 400
-        return sum((Decimal(repr(value)) for value in values), Decimal(0))
+        context.prec, context.rounding = 30, ROUND_FLOOR
+        return max(float(1 - spent / bound), -1e6)
 
 
-def _left(total: float, values: Iterable[float]) -> Decimal:
-    spent = _sum(values)
+def _difference(spent: Decimal, bound: Decimal) -> float:
     with localcontext() as context:
-        context.prec = 400
-        return Decimal(repr(total)) - spent
+        context.prec = 800
+        return float(max(bound - spent, Decimal(0)))
+
+
+def _times(spent: Decimal, bound: Decimal, each: Decimal) -> int:
+    if each <= 0:
+        return MOST_QUERIES if spent <= bound else 0
+    with localcontext() as context:
+        context.prec = 800
+        return 0 if spent > bound else min(int((bound - spent) / each), MOST_QUERIES)

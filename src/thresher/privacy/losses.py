@@ -59,17 +59,17 @@ class Repeated:
 
 def losses_remove(rate: float, threshold: int) -> Losses:
     """Losses when a unit is removed: T against T+1."""
-    first, last, mass, shifted = _groups(rate, threshold)
-    values, masses = _at_ends(_loss(rate, threshold, first), _loss(rate, threshold, last), mass, shifted)
+    first, last, mass, shifted = groups(rate, threshold)
+    values, masses = at_ends(loss_at(rate, threshold, first), loss_at(rate, threshold, last), mass, shifted)
     beyond = float(miss(last[-1], threshold, rate))  # smaller losses, rounded up to the last one listed
-    values, masses = np.append(values, _loss(rate, threshold, last[-1:])), np.append(masses, beyond)
+    values, masses = np.append(values, loss_at(rate, threshold, last[-1:])), np.append(masses, beyond)
     return _without_zeros(values, masses, math.exp(threshold * math.log(rate)))
 
 
 def losses_add(rate: float, threshold: int) -> Losses:
     """Losses when a unit is added: T+1 against T."""
-    first, last, mass, shifted = _groups(rate, threshold)
-    values, masses = _at_ends(-_loss(rate, threshold, last), -_loss(rate, threshold, first), shifted, mass)
+    first, last, mass, shifted = groups(rate, threshold)
+    values, masses = at_ends(-loss_at(rate, threshold, last), -loss_at(rate, threshold, first), shifted, mass)
     beyond = float(miss(last[-1] - 1, threshold, rate))
     return _without_zeros(np.append(values, -math.log1p(-rate)), np.append(masses, beyond), 0.0)
 
@@ -80,11 +80,12 @@ def _without_zeros(values: Floats, masses: Floats, infinite: float) -> Losses:
     return Losses(values[kept], masses[kept], infinite if kept.all() else infinite + sys.float_info.min)
 
 
-def _loss(rate: float, threshold: int, wait: Floats) -> Floats:
+def loss_at(rate: float, threshold: int, wait: Floats) -> Floats:
+    """ℓ_j, the loss of a removal where T = j > τ; it falls in j."""
     return np.log1p((threshold - 1 - rate * (wait - 1)) / (wait - threshold))
 
 
-def _groups(rate: float, threshold: int) -> tuple[Floats, Floats, Floats, Floats]:
+def groups(rate: float, threshold: int) -> tuple[Floats, Floats, Floats, Floats]:
     """Values j = τ+1 … of T in groups (of one where that is few): first, last, Pr[T in group], Pr[T+1 in group]."""
     longest = longest_wait(rate, threshold)
     if longest - threshold <= _DENSE_ATOMS:
@@ -109,7 +110,7 @@ def _groups(rate: float, threshold: int) -> tuple[Floats, Floats, Floats, Floats
     )
 
 
-def _at_ends(high: Floats, low: Floats, mass: Floats, other: Floats) -> tuple[Floats, Floats]:
+def at_ends(high: Floats, low: Floats, mass: Floats, other: Floats) -> tuple[Floats, Floats]:
     """Put each group's mass on its two extreme losses, keeping its mass under both datasets (`mass`, `other`)."""
     if np.array_equal(high, low):
         return high, mass

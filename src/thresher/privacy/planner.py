@@ -239,15 +239,15 @@ class Target:
         goal = math.log(self.delta)
 
         @functools.cache
-        def excess(logit: float) -> float:
-            rate = 1 / (1 + math.exp(-logit))
+        def excess(log_odds: float) -> float:
+            rate = 1 / (1 + math.exp(-log_odds))
             return min(max(self._log_delta(rate, threshold, tolerance) - goal, -30.0), 30.0)
 
-        lower, upper = _logit(max(low, _SMALLEST_RATE)), _logit(min(high, 1 - 1e-12))
+        lower, upper = logit(max(low, _SMALLEST_RATE)), logit(min(high, 1 - 1e-12))
         while excess(lower) > 0:
-            if lower <= _logit(_SMALLEST_RATE):
+            if lower <= logit(_SMALLEST_RATE):
                 raise self._no_rate(threshold)
-            lower, upper = max(lower - 0.5, _logit(_SMALLEST_RATE)), lower
+            lower, upper = max(lower - 0.5, logit(_SMALLEST_RATE)), lower
         while excess(upper) < 0 and upper < 27:
             lower, upper = upper, upper + 0.5
         if excess(upper) <= 0 or lower >= upper:
@@ -256,7 +256,8 @@ class Target:
         return float(1 / (1 + math.exp(-root)))
 
 
-def _logit(rate: float) -> float:
+def logit(rate: float) -> float:
+    """ln of the odds of a rate."""
     return math.log(rate) - math.log1p(-rate)
 
 
@@ -291,11 +292,11 @@ def _best_threshold(target: Target, objective: Objective, count: int | None, pro
 
     start = max(1, round(1.2 * (math.log(target.rounds) - math.log(target.delta))))
     if objective == "visible":
-        return _descend(visible, start)
+        return descend(visible, start)
     assert count is not None
     if objective == "error":
-        return _descend(lambda tau: relative_error(target.approximate_rate(tau), tau, count), start)
-    best = _descend(visible, start)
+        return descend(lambda tau: relative_error(target.approximate_rate(tau), tau, count), start)
+    best = descend(visible, start)
     if visible(best) > count:
         raise Unreachable(
             f"No plan for this target sees a bucket of {count:,} units with probability {probability:g}; "
@@ -311,7 +312,7 @@ def _best_threshold(target: Target, objective: Objective, count: int | None, pro
     return low
 
 
-def _descend(value: Callable[[int], float], start: int) -> int:
+def descend(value: Callable[[int], float], start: int) -> int:
     """The whole number ≥ 1 at the bottom of a valley: widen from `start`, then narrow by golden sections."""
     value = functools.cache(value)
     best = start

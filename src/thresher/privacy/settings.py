@@ -21,6 +21,7 @@ RATE_BITS = 64
 
 MAX_THRESHOLD = 10_000_000
 MAX_ROUNDS = 10_000
+MAX_BUDGET_EPSILON = 1_000_000
 
 
 def _real(setting: str, value: object, accepted: str) -> float:
@@ -62,6 +63,15 @@ def check_epsilon(value: object, *, setting: str = "epsilon") -> float:
     number = _real(setting, value, accepted)
     if not 0 < number <= 100:
         raise InvalidSetting(setting, "must be above 0 and at most 100", hint=accepted)
+    return number
+
+
+def check_budget_epsilon(value: object, *, setting: str = "epsilon") -> float:
+    """A budget's epsilon, above zero. It may be large: budgets are enlarged, and say so wherever they are shown."""
+    accepted = f"Give a number above 0 and at most {MAX_BUDGET_EPSILON:,}, for example epsilon=3."
+    number = _real(setting, value, accepted)
+    if not 0 < number <= MAX_BUDGET_EPSILON:
+        raise InvalidSetting(setting, f"must be above 0 and at most {MAX_BUDGET_EPSILON:,}", hint=accepted)
     return number
 
 

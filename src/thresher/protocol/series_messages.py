@@ -99,8 +99,14 @@ class SeriesPreview(Message, frozen=True, kw_only=True):
     cost_epsilon: float
     cost_delta: float
     left_epsilon: float
+    """What the plain sum of epsilons leaves."""
     left_delta: float
+    """What the plain sum of deltas leaves."""
     fits: bool
+    takes: float
+    """The part of the whole budget that the series takes, from 0 to 1."""
+    left_share: float
+    """The part of the budget that is left before it."""
 
 
 class SeriesRelease(Message, frozen=True, kw_only=True):

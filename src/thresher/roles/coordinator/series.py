@@ -19,14 +19,14 @@ from collections.abc import Callable, Collection
 
 from thresher.clock import Clock
 from thresher.errors import BudgetExceeded, Conflict, InvalidFormat, InvalidSetting, NotFound
-from thresher.ledger import Ledger, charge_plan
+from thresher.ledger import Ledger
 from thresher.privacy.units import DEVICE
 from thresher.protocol.analyst_messages import RoundSettings
 from thresher.protocol.messages import GuaranteesStated, canonical
 from thresher.protocol.series_messages import ScheduleStated, SeriesPreview, SeriesRequest, SeriesStatus
 from thresher.protocol.states import OPEN_SERIES, GapState, QueryState, SeriesState
 from thresher.roles.computing import Compute
-from thresher.roles.coordinator import previews, series_views
+from thresher.roles.coordinator import series_views
 from thresher.roles.coordinator.cautions import Public
 from thresher.roles.coordinator.round_runner import RETRY_SECONDS, UNAVAILABLE
 from thresher.roles.coordinator.series_admission import AdmittedSeries, admit_series, check_begins, preview_series
@@ -64,6 +64,7 @@ class SeriesKeeper:
         ledger: Ledger,
         clock: Clock,
         *,
+        fleet: str,
         defaults: RoundSettings,
         compute: Compute,
         charging: threading.RLock,
@@ -76,6 +77,7 @@ class SeriesKeeper:
         self._store = store
         self._ledger = ledger
         self._clock = clock
+        self._fleet = fleet
         self._defaults = defaults
         self._compute = compute
         self._charging = charging
@@ -88,7 +90,7 @@ class SeriesKeeper:
 
     def preview(self, request: SeriesRequest | bytes, come_back: float = 0.0) -> SeriesPreview:
         """What a series would cost, guarantee and see, and its first dates; reserves nothing."""
-        budget, public = previews.budget_of(self._ledger), self._public(come_back)
+        budget, public = self._ledger.budget, self._public(come_back)
         preview: SeriesPreview = self._compute(
             preview_series, request, self._defaults, budget, public, self._clock.now()
         )
@@ -230,6 +232,7 @@ class SeriesKeeper:
             return None
         if is_open:
             self._store.set_series_state(series.id, SeriesState.DONE, expected=_GOING, now=now, ended=True)
+        self._ledger.give_back(series.id)
         self._store.settle_series(series.id, now)
         return None
 
@@ -274,7 +277,7 @@ class SeriesKeeper:
             return
         what, total = series_views.reserved_for(series), series_views.total_of(series)
         try:
-            charge_plan(self._ledger, total, what, DEVICE, reference=series.id)
+            self._ledger.reserve(total, what, unit=DEVICE, reference=series.id, data_set=self._fleet)
         except BudgetExceeded:
             self._store.delete_received_series(series.id)
             raise

@@ -6,7 +6,8 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from thresher.errors import InvalidSetting
-from thresher.privacy.budget import Budget, Charge
+from thresher.ledger.durations import in_words
+from thresher.privacy.budget import Budget
 from thresher.privacy.plans import Plan
 from thresher.privacy.series import rounds_in_all
 from thresher.privacy.settings import check_delta, check_epsilon
@@ -16,7 +17,7 @@ from thresher.protocol.schedules import Schedule
 from thresher.protocol.series_messages import ScheduleStated, SeriesPreview, SeriesRequest
 from thresher.roles.coordinator.admission import Admitted, admit
 from thresher.roles.coordinator.cautions import Public
-from thresher.roles.coordinator.previews import duration, preview_admitted
+from thresher.roles.coordinator.previews import preview_admitted, price_in_words
 
 _DATES = 5
 """How many dates a preview lists."""
@@ -73,7 +74,7 @@ def _check_fits(release: Admitted, schedule: Schedule) -> None:
     if not rounds * seconds <= schedule.every.seconds:
         raise InvalidSetting(
             "seconds",
-            f"times {rounds} rounds must be at most {duration(schedule.every.seconds)}, so that a release ends before "
+            f"times {rounds} rounds must be at most {in_words(schedule.every.seconds)}, so that a release ends before "
             "the next one begins",
             hint="Shorten the rounds, ask for fewer of them, or ask less often.",
         )
@@ -86,6 +87,7 @@ def preview_series(
     admitted = admit_series(request, defaults, now)
     schedule, total = admitted.schedule, admitted.total
     check_begins(schedule, now)
+    charge = budget.price(total)
     return SeriesPreview(
         schedule=ScheduleStated.of(schedule),
         dates=schedule.dates(_DATES),
@@ -94,12 +96,14 @@ def preview_series(
         rounds=total.rounds,
         guarantees=admitted.guarantees,
         release=preview_admitted(admitted.release, budget, public),
-        words=_words(admitted),
+        words=[*_words(admitted), price_in_words(budget, charge)],
         cost_epsilon=total.epsilon,
         cost_delta=total.delta,
         left_epsilon=budget.left_epsilon,
         left_delta=budget.left_delta,
-        fits=budget.allows(Charge(total.epsilon, total.delta)),
+        fits=budget.allows(charge),
+        takes=budget.takes(charge),
+        left_share=budget.left_share,
     )
 
 
@@ -107,7 +111,7 @@ def _words(admitted: AdmittedSeries) -> list[str]:
     """The series in sentences."""
     schedule, total, release = admitted.schedule, admitted.total, admitted.release.plan
     late = {
-        "skip": f"A date whose release could not start within {duration(schedule.closes(0) - schedule.due(0))} is "
+        "skip": f"A date whose release could not start within {in_words(schedule.closes(0) - schedule.due(0))} is "
         "skipped: it stays a gap.",
         "late": "A date that was missed is asked as soon as the server is back, until the next date is due.",
     }[schedule.missed]
@@ -118,6 +122,4 @@ def _words(admitted: AdmittedSeries) -> list[str]:
         f"Counts below {total.threshold} are dropped. A value that {total.smallest_visible():,} devices hold is "
         "in a release with 95 % probability.",
         *admitted.guarantees.values.in_words(),
-        "Rounds that were never drawn, because a date was missed, paused or never came, are given back when the series "
-        "ends, as far as the ledger gives back.",
     ]

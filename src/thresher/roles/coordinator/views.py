@@ -13,7 +13,15 @@ from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
 from thresher.ledger import Ledger
 from thresher.mechanism.response import RoundNumbers
 from thresher.privacy.plans import Plan
-from thresher.protocol.analyst_messages import Charge, FleetView, LedgerView, QueryStatus, RoundSettings, RoundStatus
+from thresher.protocol.analyst_messages import (
+    BudgetPeriod,
+    Charge,
+    FleetView,
+    LedgerView,
+    QueryStatus,
+    RoundSettings,
+    RoundStatus,
+)
 from thresher.protocol.messages import Guarantees, GuaranteesStated, Message, decode, encode
 from thresher.protocol.states import QueryState, RoundState
 from thresher.roles.coordinator.admission import rates_of
@@ -55,6 +63,17 @@ def plan_of(query: StoredQuery) -> Plan:
         return Plan.from_dict(_content(query)["plan"])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InvalidFormat("This stored query cannot be read.") from None
+
+
+def paid_by(query: StoredQuery, index: int) -> tuple[str, int]:
+    """The charge that pays for a round of a query, and which of its rounds it is there.
+
+    A query pays for itself. The query of a series' date number n, with r rounds, has the series' rounds from n·r on.
+    """
+    if query.series is None:
+        return query.id, index
+    assert query.number is not None
+    return query.series, query.number * plan_of(query).rounds + index
 
 
 def settings_of(query: StoredQuery) -> RoundSettings:
@@ -184,7 +203,7 @@ def _round_status(round: StoredRound, live: RoundNumbers | None) -> RoundStatus:
 
 def ledger_view(ledger: Ledger, asked_by: Mapping[str, str], series_by: Mapping[str, str]) -> LedgerView:
     """The budget and every charge. A charge refers to its query or series by id; `…_by` has who asked for each."""
-    charges = []
+    charges, budget, periods = [], ledger.budget, ledger.periods
     for entry in ledger.history():
         reference = entry.reference
         charges.append(
@@ -198,6 +217,9 @@ def ledger_view(ledger: Ledger, asked_by: Mapping[str, str], series_by: Mapping[
                 rounds=entry.rounds,
                 query=reference if reference in asked_by else None,
                 series=reference if reference in series_by else None,
+                drawn=entry.drawn,
+                given_back=entry.given_back,
+                share=budget.share(entry.charge, entry.rounds - entry.given_back),
             )
         )
     spent, left = ledger.spent, ledger.left
@@ -209,6 +231,21 @@ def ledger_view(ledger: Ledger, asked_by: Mapping[str, str], series_by: Mapping[
         left_epsilon=left.epsilon,
         left_delta=left.delta,
         charges=charges,
+        composition=ledger.composition,
+        spent_share=spent.share,
+        left_share=left.share,
+        data_set=ledger.data_set,
+        promises=[(promise.time.timestamp(), promise.epsilon) for promise in ledger.promises],
+        period=None
+        if periods is None
+        else BudgetPeriod(
+            seconds=periods.seconds,
+            number=periods.current + 1,
+            ends=periods.ends.timestamp(),
+            used=periods.used,
+            together_epsilon=periods.epsilon,
+            together_delta=periods.delta,
+        ),
     )
 
 

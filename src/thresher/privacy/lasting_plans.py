@@ -1,0 +1,105 @@
+"""The plan with which a budget lasts for a given number of queries, chosen freely one after another."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from thresher.errors import InvalidSetting, Unreachable
+from thresher.privacy import guarantee
+from thresher.privacy.budget import Budget
+from thresher.privacy.planner import descend, logit, plan
+from thresher.privacy.plans import Plan
+from thresher.privacy.settings import Adjacency, check_count, check_probability, check_rounds, dyadic
+from thresher.privacy.visibility import visible_size
+
+_LEAST_LOGIT, _MOST_LOGIT = logit(2.0**-40), logit(0.999)
+_PLANNED_BITS = 32
+
+
+def lasting_plan(
+    budget: Budget, queries: int, *, rounds: int = 1, adjacency: Adjacency = "replace", probability: float = 0.95
+) -> Plan:
+    """The plan of which `queries` fit into what is left of a budget, and that sees the smallest buckets.
+
+    Args:
+        budget: What is left is what its sums leave.
+        queries: How many queries, each chosen after seeing those before it.
+        rounds: How many rounds each of them has.
+        adjacency: Against which change it protects.
+        probability: With which probability the smallest bucket shall be seen.
+
+    Guarantee: so many queries with this plan are accepted, in any order with their releases.
+    Raises: `Unreachable` where nothing that is left allows so many.
+    """
+    queries = check_count(queries, setting="queries", least=1, example=52)
+    rounds, probability = check_rounds(rounds), check_probability(probability)
+    if not budget.fits:
+        raise _none(queries)
+    found = [
+        each
+        for each in (
+            _by_filter(budget, queries, rounds, adjacency, probability),
+            _by_sum(budget, queries, rounds, adjacency),
+        )
+        if each is not None and budget.affords(budget.price(each)) >= queries
+    ]
+    if not found:
+        raise _none(queries)
+    return min(found, key=lambda each: each.smallest_visible(probability))
+
+
+def _none(queries: int) -> Unreachable:
+    return Unreachable(
+        f"What is left of the budget does not allow {queries:,} more queries.",
+        hint="Ask for fewer queries, or let the budget be enlarged.",
+    )
+
+
+def _by_sum(budget: Budget, queries: int, rounds: int, adjacency: Adjacency) -> Plan | None:
+    """The plan that gets an equal part of what the plain sum leaves."""
+    epsilon, delta = (_part(left, queries) for left in (budget.left_epsilon, budget.left_delta))
+    try:
+        return plan(min(epsilon, 100.0), delta, rounds=rounds, adjacency=adjacency)
+    except (InvalidSetting, Unreachable):
+        return None
+
+
+def _part(left: float, queries: int) -> float:
+    """`left / queries`, rounded down to a short number, of which `queries` fit whatever is left."""
+    part = left / queries
+    if part <= 0:
+        return 0.0
+    digits = 15 - math.floor(math.log10(part)) - 1
+    return math.floor(part * 10.0**digits) / 10.0**digits if digits < 300 else part * (1 - 1e-12)
+
+
+def _by_filter(budget: Budget, queries: int, rounds: int, adjacency: Adjacency, probability: float) -> Plan | None:
+    """The plan that uses up what the filter leaves."""
+    if budget.filter is None:
+        return None
+    room, atom = (float(bound - spent) for spent, bound in (budget.parts["renyi"], budget.parts["bad"]))
+    if not (room > 0 and atom > 0):
+        return None
+    times, terms = queries * rounds, budget.filter
+
+    @functools.cache
+    def largest_rate(threshold: int) -> float:
+        low, high = _LEAST_LOGIT, _MOST_LOGIT
+        while high - low > 1e-7:
+            middle = (low + high) / 2
+            cost = terms.round_cost(_rate(middle), threshold, adjacency, budget.epsilon)
+            low, high = (middle, high) if times * cost.renyi <= room and times * cost.bad <= atom else (low, middle)
+        return dyadic(_rate(low), significant_bits=_PLANNED_BITS)
+
+    start = max(1, round(1.2 * (math.log(times) - math.log(atom))))
+    threshold = descend(lambda tau: visible_size(largest_rate(tau), tau, probability), start)
+    rate, delta = largest_rate(threshold), _part(terms.delta_plain, queries)
+    epsilon = guarantee.epsilon(
+        sampling_rate=rate, threshold=threshold, delta=delta, adjacency=adjacency, rounds=rounds
+    )
+    return Plan(rate, threshold, epsilon, delta, adjacency, rounds) if 0 < epsilon <= 100 else None
+
+
+def _rate(odds: float) -> float:
+    return 1 / (1 + math.exp(-odds))
