@@ -59,6 +59,7 @@ def test_each_date_is_asked_once_and_answered(server):
     assert status.each.analyst.epsilon == plans.release.epsilon
 
 
+@pytest.mark.slow
 def test_a_series_pays_for_its_queries(server):
     created = server.coordinator.series.create(series_request(query=TRIE, rounds=2), "ada")
     [entry] = server.ledger.history()
