@@ -132,6 +132,11 @@ class Fleet(QueryTaker):
         fleet._settings = msgspec.structs.replace(self._settings, **changes)
         return fleet
 
+    @property
+    def rounds(self) -> RoundSettings:
+        """The settings of its queries' rounds; what is None is left to the server."""
+        return self._settings
+
     def submit(
         self,
         query: Query,
