@@ -9,12 +9,12 @@ import warnings
 
 import httpx
 import pytest
-from server_cases import histogram_request, inside
+from server_cases import fleet_of, histogram_request, inside
 from typer.testing import CliRunner
 
 import thresher as th
+from thresher.cli import fleet as commands
 from thresher.cli import fleet_asking, fleet_options
-from thresher.client.fleet import Fleet
 from thresher.console import ask_form as asking
 from thresher.console.adapter import ServerDesk, console_pages
 from thresher.device.policy import Policy
@@ -147,14 +147,6 @@ def server(tmp_path, monkeypatch):
         running.services.collector.overview = lambda: Overview(60, 51, [])
         monkeypatch.setattr(fleet_options, "connected", lambda *given: fleet_of(running))
         yield running
-
-
-def fleet_of(server) -> Fleet:
-    def handle(request: httpx.Request) -> httpx.Response:
-        answer = server.ask(request.method, request.url.path, server.token("analyst"), content=request.content)
-        return httpx.Response(answer.status_code, content=answer.content, headers=answer.headers)
-
-    return Fleet("http://server", server.token("analyst"), transport=httpx.MockTransport(handle))
 
 
 def charged(server) -> int:
