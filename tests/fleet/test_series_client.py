@@ -142,7 +142,7 @@ def test_names_conflicts_budgets_and_warnings(running):
     with pytest.raises(Conflict):
         weekly(running.fleet, name="versions", releases=5)
     with pytest.raises(BudgetExceeded):
-        weekly(running.fleet, epsilon=80)
+        weekly(running.fleet, epsilon=20, delta=1e-2)
     with pytest.raises(NotFound, match="series"):
         running.fleet.series_by_id("nowhere").status()
     with pytest.raises(InvalidSetting, match="series"):
@@ -212,6 +212,7 @@ def test_the_command_previews_and_reserves_nothing(running, command):
     assert running.ledger.history() == [] and running.fleet.series_list() == []
 
 
+@pytest.mark.slow
 def test_the_command_takes_a_verbs_settings(running, command):
     asked = "--quantile=0.5 --lower=0 --upper=100 --epsilon=2 --delta=1e-6 --seconds=60 --json".split()
     dates = ("--every=2 days", "--start=2023-12-01", "--until=2023-12-31")
