@@ -164,6 +164,7 @@ WEAK = HistogramQuery(Values(("word",)), th.Plan(0.5, 2, 1.0, 1e-8))
         (series_request(start="never"), InvalidSetting, "start must be a date"),
         (changed(series_request(), epsilon=0.9), VerificationFailed, "guarantee"),
         (changed(series_request(), epsilon=-1.0), InvalidSetting, "epsilon"),
+        (changed(series_request(), epsilon=1e-5), InvalidSetting, "epsilon must be at least 0.0001"),
         (changed(series_request(), query=WEAK.to_dict()), VerificationFailed, "guarantee"),
         (changed(series_request(), query=ADD_REMOVE.to_dict()), InvalidSetting, "adjacency"),
     ],
@@ -426,19 +427,26 @@ def test_a_year_of_weeks_with_restarts_and_missed_weeks(server):
         series_request(releases=52, start="2023-11-20 09:00", time_zone="America/New_York"), "ada"
     )
     away = {7, 8, 30}
+    dear = request("dear", HeavyHittersQuery("word", plan(6, 5e-6, rounds=10), "trie"))
     while server.clock.time < created.last + DAY:
         week = server.coordinator.series.status(created.id).passed
         if week in away:
             due = created.schedule.value.due(week)
             server.clock.time = due + 3 * DAY  # down over this date
+        if week == 20:
+            with pytest.raises(BudgetExceeded):
+                server.coordinator.submit(dear, "bob")
+            server.ledger.enlarge(8)
+            server.coordinator.submit(msgspec.structs.replace(dear, name="dearer"), "bob")
         server.start()
         follow(server, 2 * DAY if week + 1 in away else 3.3 * DAY)
     status = server.coordinator.series.status(created.id)
     assert status.state == "done"
     assert [index for index, state in enumerate(states(status)) if state == "missed"] == sorted(away)
     assert states(status).count("done") == 49 == status.released
-    assert set(server.roles.drawn.values()) == {1} and len(server.roles.drawn) == 49
-    assert len(server.ledger.history()) == 1
+    assert set(server.roles.drawn.values()) == {1} and len(server.roles.drawn) > 49  # with bob's
+    charge = next(entry for entry in server.ledger.history() if entry.reference == created.id)
+    assert (charge.drawn, charge.given_back) == (49, 3)
     texts = [server.coordinator.releases(each.query) for each in status.releases if each.query]
     assert len({text for [text] in texts}) > 40  # samples of their own
     truth = {"yes": 3_000, "no": 2_000}

@@ -147,7 +147,7 @@ class SeriesStatus(Message, frozen=True, kw_only=True):
     each: Guarantees
     """Of one release by itself."""
     next: float | None
-    """The next date; None where none will be asked."""
+    """The next date, which is asked unless the series is paused then; None where no date is left."""
     last: float
     """The last date."""
     passed: Count

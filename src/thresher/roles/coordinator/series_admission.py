@@ -9,7 +9,7 @@ from thresher.errors import InvalidSetting
 from thresher.ledger.durations import in_words
 from thresher.privacy.budget import Budget
 from thresher.privacy.plans import Plan
-from thresher.privacy.series import rounds_in_all
+from thresher.privacy.series import SMALLEST_EPSILON, rounds_in_all
 from thresher.privacy.settings import check_delta, check_epsilon
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.protocol.messages import Guarantees, canonical, decode
@@ -52,6 +52,8 @@ def admit_series(request: SeriesRequest | bytes, defaults: RoundSettings, now: f
         delta=check_delta(request.delta),
         rounds=rounds_in_all(schedule.releases, release.plan.rounds),
     )
+    if not total.epsilon >= SMALLEST_EPSILON:
+        raise InvalidSetting("epsilon", f"must be at least {SMALLEST_EPSILON:g} for all releases together")
     _ = total.guarantee  # recomputed, or refused
     _check_fits(release, schedule)
     return AdmittedSeries(
