@@ -139,7 +139,7 @@ def test_a_refused_query_keeps_no_list_of_values(server):
     assert listed.state == "refused"
     whole = server.coordinator.status(listed.id)
     assert "domain" not in whole.query
-    assert whole.query["plan"]["epsilon"] == 3.5
+    assert whole.query["plan"]["epsilon"] == 20.0
     taken = server.coordinator.submit(request("taken", query=LONG), "ada").id
     assert bodies(server.store) == [taken]
 
