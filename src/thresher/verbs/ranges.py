@@ -26,6 +26,7 @@ from thresher.verbs.answer import COUNTS, Answer, Field, Line, Shown, Truth
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.hierarchy import LARGEST_BRANCHING, Hierarchy, ask_levels, check_hierarchy, decompose
 from thresher.verbs.query import Query, Rounds
+from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.settings import Column, Number, Whole
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ FINER = Whole(
     "How many times finer each level is.", label="Cells split into", least=2, most=LARGEST_BRANCHING, usual=BRANCHING
 )
 """The setting of every verb that asks a hierarchy."""
+MOST_FOLLOWED = 16
+"""How many cells a series shows over time."""
 
 
 @verb
@@ -232,6 +235,14 @@ class Ranges(Answer):
         interval = tree.value(first), tree.value(last)
         return Quantile(probability, tree.value(position), interval, rank, error)
 
+    def interval(self, probability: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """Where the quantile lies with this confidence; from bound to bound where nothing was released at all."""
+        tree = self.hierarchy
+        if not tree.curve.total:
+            return tree.lower, tree.upper
+        first, last = tree.quantile_range(check_quantile(probability), 1 - confidence)
+        return tree.value(first), tree.value(last)
+
     def to_arrow(self) -> pa.Table:
         """Every released cell: level, lower, upper, count, estimate and its interval."""
         import pyarrow as pa
@@ -274,6 +285,24 @@ class Ranges(Answer):
             for cell in self.to_arrow().to_pylist()
         ]
         return Shown(fields, rows, "level")
+
+    def readings(self, confidence: float = CONFIDENCE) -> Readings:
+        """One reading a cell of the finest level that has at most sixteen, or of the coarsest.
+
+        Each is read off all levels, as `count` reads it, so a cell that was below the threshold has a reading too.
+        """
+        import pyarrow as pa
+
+        tree = self.hierarchy
+        level = max((each for each in range(1, tree.levels + 1) if tree.branching**each <= MOST_FOLLOWED), default=1)
+        width = tree.cells // tree.branching**level
+        rows = []
+        for start in range(0, tree.cells, width):
+            cell = tree.value(start), tree.value(start + width)
+            ends = tree.count_bounds(start, start + width, (1 - confidence) / 2)
+            estimate = min(max(tree.curve.at(start + width) - tree.curve.at(start), float(ends[0])), float(ends[1]))
+            rows.append(Reading(cell, f"{number_text(cell[0])} to {number_text(cell[1])}", estimate, *ends))
+        return Readings((("from", pa.float64()), ("to", pa.float64())), tuple(rows), ordered=True)
 
     def compared(self, truth: Truth, ranges: Sequence[tuple[float, float]] = ()) -> list[Line]:
         """Each of the given ranges with the number that truly lie in it."""

@@ -1,0 +1,337 @@
+"""Numbers over time as lines with their bands: for files and notebooks, and for web pages.
+
+A line has a gap wherever a number is missing. What stands alone between two gaps is drawn as a point with its interval.
+Each line has its name at its end, so that no legend is needed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from thresher.charts import svg
+from thresher.charts.calendar import date_ticks, day
+from thresher.charts.numbers import amount, count, short, shortened
+from thresher.charts.rendering import (
+    BLACK,
+    DEVICES,
+    GREY,
+    LINES,
+    UNITS,
+    altair,
+    note_alone,
+    standing_for,
+    styled,
+)
+from thresher.charts.svg import Svg
+from thresher.charts.ticks import nice_ticks
+
+MOST_LINES = len(LINES)
+NOTHING_YET = "nothing was released yet"
+BANDS = "Bands: 95 % at each date."
+
+_WIDTH, _HEIGHT, _PAGE_HEIGHT = 620, 340, 260.0
+_LABEL_GAP = 16
+"""Pixels between the names of two lines."""
+_NAMES = 0.2
+"""The part of a web page's chart, at its right, that is kept free for the names of lines."""
+_LONGEST_NAME, _LONGEST_PAGE_NAME = 28, 18
+_MOST_POINTS = 60
+"""With more dates than that only lines are drawn, and no point for each date."""
+
+Number = tuple[float, float | None, float | None]
+"""An estimate and the ends of its interval, where these are known."""
+
+
+class Trend(NamedTuple):
+    """One line: its name, and for each date its number, or None where there is none."""
+
+    name: str
+    numbers: Sequence[Number | None]
+
+
+def trends(
+    dates: Sequence[dt.datetime],
+    lines: Sequence[Trend],
+    *,
+    title: str,
+    subtitle: str,
+    missed: Sequence[dt.datetime] = (),
+    measured: str | None = None,
+    whom: str | None = None,
+) -> Any:
+    """Lines with 95 % bands over time.
+
+    Args:
+        dates: when the numbers were released, in order.
+        lines: at most `MOST_LINES`.
+        title: the picture's title.
+        subtitle: a line below it.
+        missed: dates without a release; they are marked below the axis.
+        measured: what the numbers measure; None: they count people, and the axis begins at 0.
+        whom: for whom the numbers stand, where that is not everybody.
+
+    Edge cases: without any number the picture says that nothing was released yet.
+    """
+    alt = altair()
+    shown = _drawn(dates, lines)
+    cross = " (grey cross)" if missed else ""
+    said = [subtitle, f"{BANDS} A gap: below the threshold, or a missed release{cross}.", *standing_for(whom)]
+    if not shown:
+        return styled(note_alone(NOTHING_YET).properties(width=_WIDTH, height=120), title, said)
+    low, high = _span(lines, from_zero=measured is None)
+    start, stop = _period([*dates, *missed])
+    ticks = date_ticks(start, stop, 7)
+    names = [name for name, _ in shown]
+    colour = alt.Color("line:N", legend=None, scale=alt.Scale(domain=names, range=list(LINES[: len(names)])))
+    axis = alt.Axis(
+        values=[_milliseconds(moment) for moment, _ in ticks],
+        labelExpr=_choice(ticks),
+        grid=False,
+        labelFlush=False,
+        title=None,
+    )
+    scale = alt.Scale(type="utc", domain=[_milliseconds(start), _milliseconds(stop)], nice=False)
+    across = alt.X("date:T", axis=axis, scale=scale)
+    counted = UNITS if whom is None else DEVICES
+    heading = f"{counted if measured is None else measured} (estimate and 95 % interval)"
+    limits = alt.Scale(domain=[low, high], nice=False, zero=False)
+
+    def up(field: str = "estimate") -> Any:
+        return alt.Y(f"{field}:Q", title=heading, scale=limits, axis=alt.Axis(tickCount=6))
+
+    rows = [
+        {"date": _milliseconds(moment), "line": name, "run": f"{name}/{index}", "alone": len(run) == 1}
+        | dict(zip(("estimate", "lower", "upper"), number, strict=True))
+        for name, runs in shown
+        for index, run in enumerate(runs)
+        for moment, number in run
+    ]
+    base = alt.Chart(alt.Data(values=rows)).encode(x=across, color=colour)
+    banded = base.transform_filter("isValid(datum.lower)")
+    tips = [alt.Tooltip(f"{field}:Q", format=",.6~g") for field in ("estimate", "lower", "upper")]
+    many = len(dates) > _MOST_POINTS
+    points = (base.transform_filter("datum.alone") if many else base).mark_point(filled=True, size=38, opacity=1)
+    layers = [
+        banded.mark_area(opacity=0.16).encode(y=up("lower"), y2="upper:Q", detail="run:N"),
+        banded.transform_filter("datum.alone")
+        .mark_rule(strokeWidth=5, opacity=0.3)
+        .encode(y=up("lower"), y2="upper:Q"),
+        base.mark_line(strokeWidth=2.2).encode(y=up(), detail="run:N"),
+        points.encode(y=up(), tooltip=[alt.Tooltip("line:N"), alt.Tooltip("date:T", format="%-d %b %Y %H:%M"), *tips]),
+        *_names(shown, stop, low, high, scale, limits, colour),
+    ]
+    if missed:
+        gaps = alt.Chart(alt.Data(values=[{"date": _milliseconds(moment)} for moment in missed]))
+        layers.append(
+            gaps.mark_text(text="×", fontSize=15, color=GREY, baseline="bottom", dy=2).encode(
+                x=across, y=alt.value(_HEIGHT)
+            )
+        )
+    return styled(alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT), title, said)
+
+
+def _names(
+    shown: list[tuple[str, list[_Run]]],
+    stop: dt.datetime,
+    low: float,
+    high: float,
+    scale: Any,
+    limits: Any,
+    colour: Any,
+) -> list[Any]:
+    """Each line's name to the right of the picture, and a thin line that leads from its last point there."""
+    alt = altair()
+    last = [runs[-1][-1] for _, runs in shown]
+    wanted = [_HEIGHT * (high - number[0]) / (high - low) for _, number in last]
+    rows = [
+        {
+            "line": name,
+            "label": shortened(name, _LONGEST_NAME),
+            "date": _milliseconds(moment),
+            "stop": _milliseconds(stop),
+            "from": number[0],
+            "to": high - (high - low) * place / _HEIGHT,
+        }
+        for (name, _), (moment, number), place in zip(shown, last, spread(wanted, _LABEL_GAP, 0, _HEIGHT), strict=True)
+    ]
+    base = alt.Chart(alt.Data(values=rows))
+    leaders = base.mark_rule(strokeDash=[1, 3], strokeWidth=1.2, opacity=0.8).encode(
+        x=alt.X("date:T", scale=scale), x2="stop:T", y=alt.Y("from:Q", scale=limits), y2="to:Q", color=colour
+    )
+    at = base.encode(x=alt.X("stop:T", scale=scale), y=alt.Y("to:Q", scale=limits))
+    text = at.mark_text(align="left", baseline="middle", dx=16, fontSize=12, color=BLACK).encode(text="label:N")
+    dots = at.mark_point(filled=True, shape="square", size=70, opacity=1, xOffset=9).encode(color=colour)
+    return [leaders, dots, text]
+
+
+def trends_svg(
+    dates: Sequence[dt.datetime],
+    lines: Sequence[Trend],
+    *,
+    title: str,
+    missed: Sequence[dt.datetime] = (),
+    measured: str | None = None,
+) -> Svg:
+    """The same picture for a web page, about devices that checked in."""
+    height, write = _PAGE_HEIGHT, count if measured is None else amount
+    shown = _drawn(dates, lines)
+    low, high = _span(lines, from_zero=measured is None) if shown else (0.0, 1.0)
+    start, stop = _period([*dates, *missed])
+
+    def x(moment: dt.datetime) -> float:
+        return (1 - _NAMES) * (moment - start) / (stop - start)
+
+    def y(value: float) -> float:
+        return (value - low) / (high - low)
+
+    behind, front = [], [svg.tag("text", DEVICES if measured is None else measured, x=0, y=12, class_="tick")]
+    last = [runs[-1][-1] for _, runs in shown]
+    wanted = [svg.down(y(number[0]), height) for _, number in last]
+    places = spread(wanted, _LABEL_GAP, svg.down(1, height), svg.down(0, height))
+    said = []
+    for index, ((name, runs), (moment, number), place) in enumerate(zip(shown, last, places, strict=True), start=1):
+        drawn, points = [], []
+        for run in runs:
+            drawn += _page_run(run, x, y)
+            for when, (estimate, lower, upper) in run:
+                if len(run) > 1 and len(dates) > _MOST_POINTS:
+                    continue
+                known = "" if lower is None or upper is None else f" ({write(lower)} to {write(upper)})"
+                told = svg.tag("title", f"{shortened(name, 60)}, {day(when)}: {write(estimate)}{known}")
+                place_up = svg.down(y(estimate), height)
+                points.append(svg.tag("circle", told, cx=svg.across(x(when)), cy=place_up, r=3.2, class_="dot"))
+        end = 1 - _NAMES
+        leader = svg.tag(
+            "line",
+            x1=svg.across(x(moment)),
+            y1=svg.down(y(number[0]), height),
+            x2=svg.across(end + 0.005),
+            y2=place,
+            class_="leader",
+        )
+        label = svg.label(shortened(name, _LONGEST_PAGE_NAME), end, place + 4, left=False, gap=20)
+        key = svg.tag("circle", cx=svg.across(end + 0.012), cy=place, r=5, class_="dot")
+        behind.append(svg.tag("g", svg.stretched(*drawn, height=height), class_=f"trend-{index}"))
+        front.append(svg.tag("g", *points, leader, key, label, class_=f"trend-{index}"))
+        said.append(f"{shortened(name, 60)}: {write(number[0])} on {day(moment)}")
+    if not shown:
+        middle = svg.down(0.5, height)
+        front.append(svg.tag("text", NOTHING_YET, x="50%", y=middle, class_="label halo", text_anchor="middle"))
+    foot = svg.down(0, height)
+    front += [
+        svg.tag(
+            "text", svg.tag("title", f"missed: {day(when)}"), "×", x=svg.across(x(when)), y=foot - 2,
+            text_anchor="middle", class_="missed",
+        )
+        for when in missed
+    ]  # fmt: skip
+    gaps = f" {len(missed)} releases were missed." if missed else ""
+    return svg.chart(
+        *behind,
+        front=front,
+        up=[(y(tick), short(tick)) for tick in nice_ticks(low, high, 4)] if shown else [(0.0, "")],
+        below=[(x(moment), text) for moment, text in date_ticks(start, stop, 5)] if shown else [],
+        height=height,
+        title=title,
+        description=("; ".join(said) + f". {BANDS}" if said else f"{NOTHING_YET}.") + gaps,
+        gutter=True,
+    )
+
+
+def _page_run(run: _Run, x: Callable[[dt.datetime], float], y: Callable[[float], float]) -> list[Svg]:
+    """The band and the line of numbers without a gap; of one number alone, its interval."""
+    banded = [
+        (x(when), y(lower), y(upper)) for when, (_, lower, upper) in run if lower is not None and upper is not None
+    ]
+    if len(run) == 1:
+        return [svg.path([(at, low), (at, high)], "alone") for at, low, high in banded]
+    band = [*((at, high) for at, _, high in banded), *((at, low) for at, low, _ in reversed(banded))]
+    line = svg.path([(x(when), y(estimate)) for when, (estimate, _, _) in run], "line")
+    return [svg.path(band, "band", closed=True), line]
+
+
+_Run = list[tuple[dt.datetime, Number]]
+
+
+def _drawn(dates: Sequence[dt.datetime], lines: Sequence[Trend]) -> list[tuple[str, list[_Run]]]:
+    """The lines that have a number, each as its runs without a gap."""
+    found = []
+    for line in lines:
+        runs: list[_Run] = [[]]
+        for moment, number in zip(dates, line.numbers, strict=True):
+            if number is None or math.isnan(number[0]):
+                runs.append([])
+            else:
+                runs[-1].append((moment, number))
+        if any(runs):
+            found.append((line.name, [run for run in runs if run]))
+    return found
+
+
+def _span(lines: Sequence[Trend], *, from_zero: bool) -> tuple[float, float]:
+    """The axis: from 0, or from the lowest number, to a little above the highest."""
+    numbers = [number for line in lines for number in line.numbers if number is not None and not math.isnan(number[0])]
+    every = [end for number in numbers for end in number if end is not None]
+    low, high = (0.0 if from_zero else min(every)), max(every)
+    if not high > low:
+        low, high = low - (0 if from_zero else 1), high + 1
+    ticks = nice_ticks(low, high, 4)
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
+    return step * math.floor(low / step + 1e-9), step * math.ceil(high / step - 1e-9)
+
+
+def _period(moments: Sequence[dt.datetime]) -> tuple[dt.datetime, dt.datetime]:
+    """From the first date to the last; around a single date half a day on either side."""
+    if not moments:
+        now = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+        return now, now + dt.timedelta(days=1)
+    start, stop = min(moments), max(moments)
+    pad = dt.timedelta(hours=12) if start == stop else (stop - start) / 60
+    return start - pad, stop + pad
+
+
+def spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Places at least `gap` apart, between two ends, in the same order and each close to where it was wanted.
+
+    Places that are too close are pushed apart around their common middle.
+    Edge cases: where there is no room for all, they are evenly spaced from the low end on.
+    """
+    order = sorted(range(len(places)), key=lambda index: places[index])
+    blocks: list[tuple[float, int]] = []  # the sum of the wanted positions of a block's first place, and its length
+    for index in order:
+        wanted, size = places[index], 1
+        total = wanted
+        while blocks and blocks[-1][0] / blocks[-1][1] + blocks[-1][1] * gap > total / size:
+            before, length = blocks.pop()
+            total, size = before + total - size * length * gap, size + length
+        blocks.append((total, size))
+    spots = []
+    for total, size in blocks:
+        first = total / size
+        spots += [first + step * gap for step in range(size)]
+    spots = [max(low, spot) for spot in spots]
+    for index in range(1, len(spots)):
+        spots[index] = max(spots[index], spots[index - 1] + gap)
+    ceiling = high
+    for index in reversed(range(len(spots))):
+        spots[index] = max(min(spots[index], ceiling), low + index * gap)
+        ceiling = spots[index] - gap
+    result = [0.0] * len(places)
+    for index, spot in zip(order, spots, strict=True):
+        result[index] = spot
+    return result
+
+
+def _milliseconds(moment: dt.datetime) -> float:
+    """The wall clock of a moment, as the picture's axis counts it: in a series' own time zone."""
+    return moment.replace(tzinfo=dt.UTC).timestamp() * 1000
+
+
+def _choice(ticks: Sequence[tuple[dt.datetime, str]]) -> str:
+    """The label of a tick as an expression of the axis."""
+    labels = {str(int(_milliseconds(moment))): text for moment, text in ticks}
+    return f"{json.dumps(labels)}[time(datum.value)]"
