@@ -36,9 +36,7 @@ BANDS = "Bands: 95 % at each date."
 _WIDTH, _HEIGHT, _PAGE_HEIGHT = 620, 340, 260.0
 _LABEL_GAP = 16
 """Pixels between the names of two lines."""
-_NAMES = 0.2
-"""The part of a web page's chart, at its right, that is kept free for the names of lines."""
-_LONGEST_NAME, _LONGEST_PAGE_NAME = 28, 18
+_LONGEST_NAME, _LONGEST_PAGE_NAME = 28, 15
 _MOST_POINTS = 60
 """With more dates than that only lines are drawn, and no point for each date."""
 
@@ -183,15 +181,15 @@ def trends_svg(
     start, stop = _period([*dates, *missed])
 
     def x(moment: dt.datetime) -> float:
-        return (1 - _NAMES) * (moment - start) / (stop - start)
+        return (moment - start) / (stop - start)
 
     def y(value: float) -> float:
         return (value - low) / (high - low)
 
-    behind, front = [], [svg.tag("text", DEVICES if measured is None else measured, x=0, y=12, class_="tick")]
+    behind, front = [], []
     last = [runs[-1][-1] for _, runs in shown]
     wanted = [svg.down(y(number[0]), height) for _, number in last]
-    places = spread(wanted, _LABEL_GAP, svg.down(1, height), svg.down(0, height))
+    places = spread(wanted, _LABEL_GAP, svg.down(1, height), svg.down(0, height) - 5)
     said = []
     for index, ((name, runs), (moment, number), place) in enumerate(zip(shown, last, places, strict=True), start=1):
         drawn, points = [], []
@@ -203,22 +201,23 @@ def trends_svg(
                 known = "" if lower is None or upper is None else f" ({write(lower)} to {write(upper)})"
                 told = svg.tag("title", f"{shortened(name, 60)}, {day(when)}: {write(estimate)}{known}")
                 place_up = svg.down(y(estimate), height)
-                points.append(svg.tag("circle", told, cx=svg.across(x(when)), cy=place_up, r=3.2, class_="dot"))
-        end = 1 - _NAMES
+                points.append(svg.tag("circle", told, cx=svg.across(x(when)), cy=place_up, r=3.2, class_="sample"))
         leader = svg.tag(
             "line",
             x1=svg.across(x(moment)),
             y1=svg.down(y(number[0]), height),
-            x2=svg.across(end + 0.005),
+            x2="100%",
             y2=place,
             class_="leader",
         )
-        label = svg.label(shortened(name, _LONGEST_PAGE_NAME), end, place + 4, left=False, gap=20)
-        key = svg.tag("circle", cx=svg.across(end + 0.012), cy=place, r=5, class_="dot")
+        label = svg.label(shortened(name, _LONGEST_PAGE_NAME), 1, place + 4, left=False, gap=18)
+        key = svg.tag("rect", x="100%", y=place - 4.5, width=9, height=9, rx=2, class_="sample swatch")
         behind.append(svg.tag("g", svg.stretched(*drawn, height=height), class_=f"trend-{index}"))
         front.append(svg.tag("g", *points, leader, key, label, class_=f"trend-{index}"))
         said.append(f"{shortened(name, 60)}: {write(number[0])} on {day(moment)}")
-    if not shown:
+    if shown:
+        front.append(svg.tag("text", DEVICES if measured is None else measured, x=0, y=12, class_="tick"))
+    else:
         middle = svg.down(0.5, height)
         front.append(svg.tag("text", NOTHING_YET, x="50%", y=middle, class_="label halo", text_anchor="middle"))
     foot = svg.down(0, height)
@@ -234,11 +233,12 @@ def trends_svg(
         *behind,
         front=front,
         up=[(y(tick), short(tick)) for tick in nice_ticks(low, high, 4)] if shown else [(0.0, "")],
-        below=[(x(moment), text) for moment, text in date_ticks(start, stop, 5)] if shown else [],
+        below=[(x(moment), text) for moment, text in date_ticks(start, stop, 3)] if shown else [],
         height=height,
         title=title,
         description=("; ".join(said) + f". {BANDS}" if said else f"{NOTHING_YET}.") + gaps,
         gutter=True,
+        names=bool(shown),
     )
 
 
