@@ -296,7 +296,8 @@ class Quantiles(Answer):
             )
             for found in sorted(self.quantiles, key=lambda each: each.probability)
         ]
-        return Readings((("probability", pa.float64()),), tuple(rows), column="value", counts=False, ordered=True)
+        keys = (("probability", pa.float64()),)
+        return Readings(keys, tuple(rows), column="value", counts=False, ordered=True, fixed=True)
 
     def compared(self, truth: Truth, ranges: Sequence[tuple[float, float]] = ()) -> list[Line]:
         """Each quantile with the true one."""

@@ -302,7 +302,7 @@ class Ranges(Answer):
             ends = tree.count_bounds(start, start + width, (1 - confidence) / 2)
             estimate = min(max(tree.curve.at(start + width) - tree.curve.at(start), float(ends[0])), float(ends[1]))
             rows.append(Reading(cell, f"{number_text(cell[0])} to {number_text(cell[1])}", estimate, *ends))
-        return Readings((("from", pa.float64()), ("to", pa.float64())), tuple(rows), ordered=True)
+        return Readings((("from", pa.float64()), ("to", pa.float64())), tuple(rows), ordered=True, fixed=True)
 
     def compared(self, truth: Truth, ranges: Sequence[tuple[float, float]] = ()) -> list[Line]:
         """Each of the given ranges with the number that truly lie in it."""

@@ -59,6 +59,8 @@ class Readings:
     """Whether the numbers count units; otherwise they are measured values."""
     ordered: bool = False
     """Whether the rows have an order of their own, in which they should be shown; otherwise the largest come first."""
+    fixed: bool = False
+    """Whether every answer of the query has these very rows: no bucket can be below the threshold."""
     unseen_upper: int | None = None
     """How many units a bucket may hold at most that is not among the rows, at the same confidence; None: not known."""
 
