@@ -146,7 +146,7 @@ class Rule:
         """The numbers above or below the bound."""
         watched = {key: label for key, label in over_time.buckets.items() if self._watches(key, label)}
         confidence = self._shared(len(watched))
-        readings = over_time.released[-1][1].readings(confidence)
+        readings = over_time.read(over_time.released[-1][1], confidence)
         if not watched and self.bucket is not None and readings.fixed:
             raise InvalidSetting("bucket", "is none of the numbers of this series", hint="Give one that was asked for.")
         now, write, sure = readings.by_key(), count if readings.counts else amount, percent(confidence)
@@ -180,15 +180,14 @@ class Rule:
         assert self.bound is not None
         if self.kind == "below" and most is not None and most < self.bound:
             name = printable(label)
-            text = (
-                f"{name} is below {count(self.bound)}: it was not released, so it has at most {count(most)} ({sure})."
-            )
+            why = f"it was not released, so it has at most {count(most)} ({sure})"
+            text = f"{name} is below {count(self.bound)}: {why}."
             yield Finding(name, None, None, most, text)
 
     def _changed(self, over_time: OverTime) -> Iterator[Finding]:
         """The numbers that changed between the last two releases, and those that surely appeared or vanished."""
-        (_, before), (_, after) = over_time.released[-2:]
-        compared = {row.key for answer in (before, after) for row in answer.readings().rows if self._watches_row(row)}
+        last_two = over_time.readings[-2:]
+        compared = {row.key for readings in last_two for row in readings.rows if self._watches_row(row)}
         changes = over_time.changes(confidence=self._shared(len(compared)))
         for row in changes:
             if row.changed is None:

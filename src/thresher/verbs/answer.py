@@ -221,9 +221,10 @@ class Answer(Tabular):
         rows = [((str(row[0]), None), *row[1:]) for row in zip(*table.to_pydict().values(), strict=True)]
         return Shown((Field(first.name, first.name, "label"), *kinds), rows, first.name)
 
-    def readings(self, confidence: float = CONFIDENCE) -> Readings:
+    def readings(self, confidence: float = CONFIDENCE, ranges: Sequence[tuple[float, float]] = ()) -> Readings:
         """The numbers to follow in a series of such answers, with intervals at this confidence.
 
+        `ranges` are to be read off where `reads_ranges` says that they can be; others have no use for them.
         By default the rows of `to_arrow` that have a column `estimate` or `value`; the columns before the numbers are
         the key. A verb that knows its intervals at any confidence overrides this, and then a series states how much a
         number has changed, with an interval (`OverTime.changes`).

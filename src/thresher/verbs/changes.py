@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from thresher.charts.numbers import amount, count, percent, printable
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.differences import paired_levels
-from thresher.verbs.answer import Answer
 from thresher.verbs.readings import Reading, Readings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Ends = tuple[float | None, float | None]
+Read = Callable[[float], Readings]
+"""Reads an answer at a confidence."""
+Dated = tuple[dt.datetime, Read]
+"""A date, and its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +114,10 @@ class Changes(Tabular):
     """The later release's, for the names and types of columns."""
 
     @classmethod
-    def between(
-        cls, earlier: tuple[dt.datetime, Answer], later: tuple[dt.datetime, Answer], confidence: float
-    ) -> Changes:
-        """Compare two answers of one query, from independent samples."""
+    def between(cls, earlier: Dated, later: Dated, confidence: float) -> Changes:
+        """Compare two answers of one query, from independent samples. Each is read at any confidence."""
         pairs = paired_levels(confidence)
-        before, after = (answer.readings(confidence) for _, answer in (earlier, later))
+        before, after = earlier[1](confidence), later[1](confidence)
         old, new = before.by_key(), after.by_key()
         firsts = _nested(earlier[1], [level for level, _ in pairs])
         seconds = _nested(later[1], [level for _, level in reversed(pairs)])[::-1]
@@ -206,13 +207,13 @@ class Changes(Tabular):
         return "\n".join([repr(self)[1:-1], *self.in_words()])
 
 
-def _nested(answer: Answer, levels: Sequence[float]) -> list[dict[tuple[Any, ...], tuple[float, float]]]:
+def _nested(read: Read, levels: Sequence[float]) -> list[dict[tuple[Any, ...], tuple[float, float]]]:
     """The intervals of an answer at rising levels, by key; each contains those of the levels below it."""
     found: list[dict[tuple[Any, ...], tuple[float, float]]] = []
     for level in levels:
         inner = found[-1] if found else {}
         intervals = {}
-        for row in answer.readings(level).rows:
+        for row in read(level).rows:
             if row.lower is not None and row.upper is not None:
                 low, high = inner.get(row.key, (row.lower, row.upper))
                 intervals[row.key] = (min(low, row.lower), max(high, row.upper))

@@ -294,7 +294,7 @@ class HeavyHitters(Answer):
         """The largest items."""
         return [Bar(item.label, item.estimate, *item.interval) for item in self.items[:most]]
 
-    def readings(self, confidence: float = CONFIDENCE) -> Readings:
+    def readings(self, confidence: float = CONFIDENCE, ranges: Sequence[tuple[float, float]] = ()) -> Readings:
         """One reading an item; of a trie, whole values and prefixes are told apart by the key column `complete`.
 
         An item of a trie is found if it, and each of its prefixes, was released in its own round. Each of them is held

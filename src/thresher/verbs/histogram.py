@@ -264,7 +264,7 @@ class Histogram(Answer):
         rows = sorted(rows[: 2 * most], key=lambda row: row.bucket) if question.ordered else rows[:most]
         return [Bar(question.label(row.bucket), row.estimate, *row.interval) for row in rows]
 
-    def readings(self, confidence: float = CONFIDENCE) -> Readings:
+    def readings(self, confidence: float = CONFIDENCE, ranges: Sequence[tuple[float, float]] = ()) -> Readings:
         """One reading a released bucket."""
         question, release = self.query.question, self.release
         found = zip(release.buckets, release.estimates.tolist(), release.intervals_at(confidence).tolist(), strict=True)

@@ -39,9 +39,12 @@ class OverTime(Tabular):
     Args:
         points: pairs of a date with a time zone and an answer, the oldest first; None in place of an answer is a gap:
             a release that was missed. All answers are of the same query: one verb, the same settings and plan.
+        ranges: for answers of `thresher.ranges`, the ranges to follow, such as [(0, 18), (18, 65)]; by default some
+            sixteen of equal width.
 
     Guarantee: everything here is computed from what was released already. Nothing is asked, nothing is charged.
-    Raises `InvalidSetting` where dates do not rise, or where answers are of different queries.
+    Raises `InvalidSetting` where dates do not rise, where answers are of different queries, or where a verb has no
+    numbers to follow.
 
         >>> over_time = th.OverTime([(monday, first), (tuesday, None), (wednesday, third)])
         >>> over_time.to_pandas().columns.tolist()
@@ -49,9 +52,15 @@ class OverTime(Tabular):
     """
 
     points: tuple[Point, ...]
+    ranges: tuple[tuple[float, float], ...]
 
-    def __init__(self, points: Sequence[Point]) -> None:
+    def __init__(self, points: Sequence[Point], ranges: Sequence[tuple[float, float]] = ()) -> None:
         object.__setattr__(self, "points", _checked(points))
+        object.__setattr__(self, "ranges", tuple((low, high) for low, high in ranges))
+        if self.ranges and not all(answer.reads_ranges for _, answer in self.released):
+            raise InvalidSetting("ranges", "cannot be read off these answers", hint="Ask for thresher.ranges.")
+        if self.released:
+            self.read(self.released[0][1], CONFIDENCE)
 
     @property
     def dates(self) -> tuple[dt.datetime, ...]:
@@ -74,7 +83,11 @@ class OverTime(Tabular):
     @functools.cached_property
     def readings(self) -> tuple[Readings, ...]:
         """What each answer of `released` says, with 95 % intervals."""
-        return tuple(answer.readings(CONFIDENCE) for _, answer in self.released)
+        return tuple(self.read(answer, CONFIDENCE) for _, answer in self.released)
+
+    def read(self, answer: Answer, confidence: float) -> Readings:
+        """What one answer says, with intervals at this confidence."""
+        return answer.readings(confidence, self.ranges)
 
     @functools.cached_property
     def buckets(self) -> dict[tuple[Any, ...], str]:
@@ -168,7 +181,8 @@ class OverTime(Tabular):
                 raise InvalidSetting("since", "is before the first release", hint="Give a release's date, or later.")
             if _not_after(last[0], since):
                 raise InvalidSetting("since", "is not before the last release", hint="Give an earlier date.")
-        return Changes.between(earlier[-1], last, confidence)
+        first, second = ((date, functools.partial(self.read, answer)) for date, answer in (earlier[-1], last))
+        return Changes.between(first, second, confidence)
 
     def plot(self, path: str | Path | None = None, *, buckets: Sequence[Any] | None = None, most: int = MOST) -> Any:
         """Lines with 95 % bands over time, shown in notebooks or saved.

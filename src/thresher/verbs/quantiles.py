@@ -283,7 +283,7 @@ class Quantiles(Answer):
         ]
         return Shown(fields, rows, "part")
 
-    def readings(self, confidence: float = CONFIDENCE) -> Readings:
+    def readings(self, confidence: float = CONFIDENCE, ranges: Sequence[tuple[float, float]] = ()) -> Readings:
         """One reading a quantile: its value, with the interval of the value."""
         import pyarrow as pa
 

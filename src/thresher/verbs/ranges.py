@@ -166,11 +166,11 @@ class Ranges(Answer):
         start, stop = self._positions(lower, upper)
         return decompose(math.floor(start), math.ceil(stop), self.hierarchy.branching, self.hierarchy.levels)
 
-    def count(self, lower: float, upper: float) -> RangeAnswer:
+    def count(self, lower: float, upper: float, confidence: float = CONFIDENCE) -> RangeAnswer:
         """How many units hold a number from `lower` up to, but not including, `upper`."""
         start, stop = self._positions(lower, upper)
         tree, rate = self.hierarchy, self.hierarchy.lowest_rate
-        bottom, top = tree.count_bounds(start, stop, (1 - CONFIDENCE) / 2)
+        bottom, top = tree.count_bounds(start, stop, (1 - confidence) / 2)
         estimate = min(max(tree.curve.at(stop) - tree.curve.at(start), float(bottom)), float(top))
         _, hidden = tree.released(math.floor(start), math.ceil(stop))
         error = Error(
@@ -178,6 +178,7 @@ class Ranges(Answer):
             resolution=tree.curve.piece(start) + tree.curve.piece(stop),
             threshold=hidden / rate if start < stop else 0.0,
             bound=max(estimate - bottom, top - estimate),
+            confidence=confidence,
         )
         return RangeAnswer(tree.value(start), tree.value(stop), estimate, (bottom, top), error)
 
@@ -286,23 +287,28 @@ class Ranges(Answer):
         ]
         return Shown(fields, rows, "level")
 
-    def readings(self, confidence: float = CONFIDENCE) -> Readings:
-        """One reading a cell of the finest level that has at most sixteen, or of the coarsest.
+    def readings(self, confidence: float = CONFIDENCE, ranges: Sequence[tuple[float, float]] = ()) -> Readings:
+        """One reading for each of the given ranges.
 
-        Each is read off all levels, as `count` reads it, so a cell that was below the threshold has a reading too.
+        By default a range is a cell of the finest level that has at most sixteen, or of the coarsest. Each is read off
+        all levels, as `count` reads it, so a cell that was below the threshold has a reading too.
         """
         import pyarrow as pa
 
+        rows = []
+        for low, high in ranges or self._coarse():
+            found = self.count(low, high, confidence)
+            label = f"{number_text(found.lower)} to {number_text(found.upper)}"
+            rows.append(Reading((found.lower, found.upper), label, found.estimate, *found.interval))
+        keys = (("from", pa.float64()), ("to", pa.float64()))
+        return Readings(keys, tuple(rows), ordered=True, fixed=True)
+
+    def _coarse(self) -> list[tuple[float, float]]:
+        """The cells that are followed where nobody chose ranges."""
         tree = self.hierarchy
         level = max((each for each in range(1, tree.levels + 1) if tree.branching**each <= MOST_FOLLOWED), default=1)
         width = tree.cells // tree.branching**level
-        rows = []
-        for start in range(0, tree.cells, width):
-            cell = tree.value(start), tree.value(start + width)
-            ends = tree.count_bounds(start, start + width, (1 - confidence) / 2)
-            estimate = min(max(tree.curve.at(start + width) - tree.curve.at(start), float(ends[0])), float(ends[1]))
-            rows.append(Reading(cell, f"{number_text(cell[0])} to {number_text(cell[1])}", estimate, *ends))
-        return Readings((("from", pa.float64()), ("to", pa.float64())), tuple(rows), ordered=True, fixed=True)
+        return [(tree.value(start), tree.value(start + width)) for start in range(0, tree.cells, width)]
 
     def compared(self, truth: Truth, ranges: Sequence[tuple[float, float]] = ()) -> list[Line]:
         """Each of the given ranges with the number that truly lie in it."""
