@@ -80,7 +80,8 @@ def trends(
     said = [subtitle, f"{BANDS} A gap: below the threshold, or a missed release{cross}.", *standing_for(whom)]
     if not shown:
         return styled(note_alone(NOTHING_YET).properties(width=_WIDTH, height=120), title, said)
-    low, high = _span(lines, from_zero=measured is None)
+    heights = _heights(lines, from_zero=measured is None)
+    low, high = heights[0], heights[-1]
     start, stop = _period([*dates, *missed])
     ticks = date_ticks(start, stop, 7)
     names = [name for name, _ in shown]
@@ -99,7 +100,7 @@ def trends(
     limits = alt.Scale(domain=[low, high], nice=False, zero=False)
 
     def up(field: str = "estimate") -> Any:
-        return alt.Y(f"{field}:Q", title=heading, scale=limits, axis=alt.Axis(tickCount=6))
+        return alt.Y(f"{field}:Q", title=heading, scale=limits, axis=alt.Axis(values=heights))
 
     rows = [
         {"date": _milliseconds(moment), "line": name, "run": f"{name}/{index}", "alone": len(run) == 1}
@@ -177,7 +178,8 @@ def trends_svg(
     """The same picture for a web page, about devices that checked in."""
     height, write = _PAGE_HEIGHT, count if measured is None else amount
     shown = _drawn(dates, lines)
-    low, high = _span(lines, from_zero=measured is None) if shown else (0.0, 1.0)
+    heights = _heights(lines, from_zero=measured is None)
+    low, high = heights[0], heights[-1]
     start, stop = _period([*dates, *missed])
 
     def x(moment: dt.datetime) -> float:
@@ -232,7 +234,7 @@ def trends_svg(
     return svg.chart(
         *behind,
         front=front,
-        up=[(y(tick), short(tick)) for tick in nice_ticks(low, high, 4)] if shown else [(0.0, "")],
+        up=[(y(tick), short(tick)) for tick in heights] if shown else [(0.0, "")],
         below=[(x(moment), text) for moment, text in date_ticks(start, stop, 3)] if shown else [],
         height=height,
         title=title,
@@ -272,16 +274,16 @@ def _drawn(dates: Sequence[dt.datetime], lines: Sequence[Trend]) -> list[tuple[s
     return found
 
 
-def _span(lines: Sequence[Trend], *, from_zero: bool) -> tuple[float, float]:
-    """The axis: from 0, or from the lowest number, to a little above the highest."""
+def _heights(lines: Sequence[Trend], *, from_zero: bool) -> list[float]:
+    """Round numbers for the axis: from 0, or from below the lowest end of an interval, to above the highest."""
     numbers = [number for line in lines for number in line.numbers if number is not None and not math.isnan(number[0])]
     every = [end for number in numbers for end in number if end is not None]
-    low, high = (0.0 if from_zero else min(every)), max(every)
+    low, high = (0.0 if from_zero else min(every, default=0.0)), max(every, default=1.0)
     if not high > low:
         low, high = low - (0 if from_zero else 1), high + 1
     ticks = nice_ticks(low, high, 4)
     step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
-    return step * math.floor(low / step + 1e-9), step * math.ceil(high / step - 1e-9)
+    return [step * place for place in range(math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9) + 1)]
 
 
 def _period(moments: Sequence[dt.datetime]) -> tuple[dt.datetime, dt.datetime]:

@@ -240,16 +240,20 @@ def _finite(bound: object) -> float:
 
 
 def _plain_bucket(bucket: Any) -> Any:
-    """A bucket that JSON can hold: one value, or a tuple of them."""
-    parts = tuple(bucket) if isinstance(bucket, list | tuple) else (bucket,)
-    for part in parts:
-        plain = part is None if not isinstance(bucket, list | tuple) else False
-        number = isinstance(part, int | float) and math.isfinite(part)
-        if not (plain or number or isinstance(part, str)):
-            raise InvalidSetting("bucket", "must be a text or a number, or a tuple of them", hint="Or give its label.")
-        if isinstance(part, str) and not 0 < len(part) <= _LONGEST_BUCKET:
-            raise InvalidSetting("bucket", f"must have from 1 to {_LONGEST_BUCKET:,} characters")
-    return parts if isinstance(bucket, list | tuple) else bucket
+    """A bucket that JSON can hold: one value, a tuple of them, or None."""
+    if bucket is None:
+        return None
+    several = isinstance(bucket, list | tuple)
+    parts = tuple(bucket) if several else (bucket,)
+    if not parts or not all(isinstance(part, str) or _is_number(part) for part in parts):
+        raise InvalidSetting("bucket", "must be a text or a number, or a tuple of them", hint="Or give its label.")
+    if not all(0 < len(part) <= _LONGEST_BUCKET for part in parts if isinstance(part, str)):
+        raise InvalidSetting("bucket", f"must have from 1 to {_LONGEST_BUCKET:,} characters")
+    return parts if several else bucket
+
+
+def _is_number(part: object) -> bool:
+    return isinstance(part, int | float) and math.isfinite(part)
 
 
 def _written(bucket: Any) -> str:

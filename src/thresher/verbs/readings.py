@@ -41,9 +41,9 @@ class Reading(NamedTuple):
 
     def is_of(self, bucket: Any) -> bool:
         """Whether this is the number of a bucket, which is given as its value, as a tuple, or as its label."""
-        if bucket == self.label:
+        if bucket in (self.label, self.key):
             return True
-        return bucket == self.bucket and isinstance(bucket, bool) == isinstance(self.bucket, bool)
+        return bool(bucket == self.bucket) and isinstance(bucket, bool) == isinstance(self.bucket, bool)
 
 
 @dataclass(frozen=True, slots=True)
