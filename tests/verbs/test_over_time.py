@@ -50,12 +50,14 @@ def test_rows(countries):
 def test_a_line_has_gaps(countries):
     line = countries.line("de")
     assert [reading is None for reading in line] == [False, True, True, False]
-    assert countries.line(("fr",) if False else "fr")[3].estimate == pytest.approx(9000, abs=900)
+    assert countries.line("fr")[3].estimate == pytest.approx(9000, abs=1500)
+    assert countries.line(("fr",)) == countries.line("fr")
     assert list(countries.buckets.values()) == ["fr", "de", "at"]  # the largest first
     with pytest.raises(NotReleased):
         countries.line("es")
 
 
+@pytest.mark.slow
 def test_every_verb_has_rows():
     words = CountsPopulation({"the": 9_000, "then": 4_000, "a": 5_000})
     bounds = {"lower": 0, "upper": 100, "plan": FOUR}
@@ -86,9 +88,8 @@ def test_readings_agree_with_the_answers_at_95_percent():
         again = [(row.label, row.estimate, (row.lower, row.upper)) for row in found.readings().rows]
         assert again == [(item.label, item.estimate, item.interval) for item in found.items]
         wider = found.readings(0.99).rows
-        assert all(
-            w.lower < item.interval[0] <= item.interval[1] < w.upper for w, item in zip(wider, found, strict=True)
-        )
+        for row, item in zip(wider, found.items, strict=True):
+            assert row.lower < item.interval[0] <= item.interval[1] < row.upper
     tree = ranges(NUMBERS, "x", plan=FOUR, lower=0, upper=100)
     rows = tree.readings().rows
     assert len(rows) == 16
@@ -144,6 +145,7 @@ def test_a_series_without_a_release():
         assert "nothing was released yet" in over_time.svg()
 
 
+@pytest.mark.slow
 def test_the_picture(countries, tmp_path):
     countries.plot(tmp_path / "series.svg")
     text = (tmp_path / "series.svg").read_text()
