@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from thresher import charts
 from thresher.charts.calendar import date_ticks, day
-from thresher.charts.trends import spread
+from thresher.charts.trend_layout import spread
 
 DAY = dt.timedelta(days=1)
 START = dt.datetime(2026, 1, 5, 9, tzinfo=dt.UTC)

@@ -14,7 +14,8 @@ from thresher.charts.histogram import bar_svg, histogram
 from thresher.charts.meter import meter
 from thresher.charts.rendering import show
 from thresher.charts.timelines import check_ins, spending
-from thresher.charts.trends import MOST_LINES, Trend, trends, trends_svg
+from thresher.charts.trend_layout import Trend
+from thresher.charts.trends import MOST_LINES, trends, trends_svg
 from thresher.charts.trie import trie
 from thresher.charts.visibility import visibility
 

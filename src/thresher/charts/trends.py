@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from thresher.charts import svg
 from thresher.charts.calendar import date_ticks, day
@@ -27,7 +26,7 @@ from thresher.charts.rendering import (
     styled,
 )
 from thresher.charts.svg import Svg
-from thresher.charts.ticks import nice_ticks
+from thresher.charts.trend_layout import Run, Trend, heights_of, period_of, runs_of, spread
 
 MOST_LINES = len(LINES)
 NOTHING_YET = "nothing was released yet"
@@ -39,16 +38,6 @@ _LABEL_GAP = 16
 _LONGEST_NAME, _LONGEST_PAGE_NAME = 28, 15
 _MOST_POINTS = 60
 """With more dates than that only lines are drawn, and no point for each date."""
-
-Number = tuple[float, float | None, float | None]
-"""An estimate and the ends of its interval, where these are known."""
-
-
-class Trend(NamedTuple):
-    """One line: its name, and for each date its number, or None where there is none."""
-
-    name: str
-    numbers: Sequence[Number | None]
 
 
 def trends(
@@ -75,14 +64,14 @@ def trends(
     Edge cases: without any number the picture says that nothing was released yet.
     """
     alt = altair()
-    shown = _drawn(dates, lines)
+    shown = runs_of(dates, lines)
     cross = " (grey cross)" if missed else ""
     said = [subtitle, f"{BANDS} A gap: below the threshold, or a missed release{cross}.", *standing_for(whom)]
     if not shown:
         return styled(note_alone(NOTHING_YET).properties(width=_WIDTH, height=120), title, said)
-    heights = _heights(lines, from_zero=measured is None)
+    heights = heights_of(lines, from_zero=measured is None)
     low, high = heights[0], heights[-1]
-    start, stop = _period([*dates, *missed])
+    start, stop = period_of([*dates, *missed])
     ticks = date_ticks(start, stop, 7)
     names = [name for name, _ in shown]
     colour = alt.Color("line:N", legend=None, scale=alt.Scale(domain=names, range=list(LINES[: len(names)])))
@@ -134,7 +123,7 @@ def trends(
 
 
 def _names(
-    shown: list[tuple[str, list[_Run]]],
+    shown: list[tuple[str, list[Run]]],
     stop: dt.datetime,
     low: float,
     high: float,
@@ -177,10 +166,10 @@ def trends_svg(
 ) -> Svg:
     """The same picture for a web page, about devices that checked in."""
     height, write = _PAGE_HEIGHT, count if measured is None else amount
-    shown = _drawn(dates, lines)
-    heights = _heights(lines, from_zero=measured is None)
+    shown = runs_of(dates, lines)
+    heights = heights_of(lines, from_zero=measured is None)
     low, high = heights[0], heights[-1]
-    start, stop = _period([*dates, *missed])
+    start, stop = period_of([*dates, *missed])
 
     def x(moment: dt.datetime) -> float:
         return (moment - start) / (stop - start)
@@ -244,7 +233,7 @@ def trends_svg(
     )
 
 
-def _page_run(run: _Run, x: Callable[[dt.datetime], float], y: Callable[[float], float]) -> list[Svg]:
+def _page_run(run: Run, x: Callable[[dt.datetime], float], y: Callable[[float], float]) -> list[Svg]:
     """The band and the line of numbers without a gap; of one number alone, its interval."""
     banded = [
         (x(when), y(lower), y(upper)) for when, (_, lower, upper) in run if lower is not None and upper is not None
@@ -254,78 +243,6 @@ def _page_run(run: _Run, x: Callable[[dt.datetime], float], y: Callable[[float],
     band = [*((at, high) for at, _, high in banded), *((at, low) for at, low, _ in reversed(banded))]
     line = svg.path([(x(when), y(estimate)) for when, (estimate, _, _) in run], "line")
     return [svg.path(band, "band", closed=True), line]
-
-
-_Run = list[tuple[dt.datetime, Number]]
-
-
-def _drawn(dates: Sequence[dt.datetime], lines: Sequence[Trend]) -> list[tuple[str, list[_Run]]]:
-    """The lines that have a number, each as its runs without a gap."""
-    found = []
-    for line in lines:
-        runs: list[_Run] = [[]]
-        for moment, number in zip(dates, line.numbers, strict=True):
-            if number is None or math.isnan(number[0]):
-                runs.append([])
-            else:
-                runs[-1].append((moment, number))
-        if any(runs):
-            found.append((line.name, [run for run in runs if run]))
-    return found
-
-
-def _heights(lines: Sequence[Trend], *, from_zero: bool) -> list[float]:
-    """Round numbers for the axis: from 0, or from below the lowest end of an interval, to above the highest."""
-    numbers = [number for line in lines for number in line.numbers if number is not None and not math.isnan(number[0])]
-    every = [end for number in numbers for end in number if end is not None]
-    low, high = (0.0 if from_zero else min(every, default=0.0)), max(every, default=1.0)
-    if not high > low:
-        low, high = low - (0 if from_zero else 1), high + 1
-    ticks = nice_ticks(low, high, 4)
-    step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
-    return [step * place for place in range(math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9) + 1)]
-
-
-def _period(moments: Sequence[dt.datetime]) -> tuple[dt.datetime, dt.datetime]:
-    """From the first date to the last; around a single date half a day on either side."""
-    if not moments:
-        now = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
-        return now, now + dt.timedelta(days=1)
-    start, stop = min(moments), max(moments)
-    pad = dt.timedelta(hours=12) if start == stop else (stop - start) / 60
-    return start - pad, stop + pad
-
-
-def spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places at least `gap` apart, between two ends, in the same order and each close to where it was wanted.
-
-    Places that are too close are pushed apart around their common middle.
-    Edge cases: where there is no room for all, they are evenly spaced from the low end on.
-    """
-    order = sorted(range(len(places)), key=lambda index: places[index])
-    blocks: list[tuple[float, int]] = []  # the sum of the wanted positions of a block's first place, and its length
-    for index in order:
-        wanted, size = places[index], 1
-        total = wanted
-        while blocks and blocks[-1][0] / blocks[-1][1] + blocks[-1][1] * gap > total / size:
-            before, length = blocks.pop()
-            total, size = before + total - size * length * gap, size + length
-        blocks.append((total, size))
-    spots = []
-    for total, size in blocks:
-        first = total / size
-        spots += [first + step * gap for step in range(size)]
-    spots = [max(low, spot) for spot in spots]
-    for index in range(1, len(spots)):
-        spots[index] = max(spots[index], spots[index - 1] + gap)
-    ceiling = high
-    for index in reversed(range(len(spots))):
-        spots[index] = max(min(spots[index], ceiling), low + index * gap)
-        ceiling = spots[index] - gap
-    result = [0.0] * len(places)
-    for index, spot in zip(order, spots, strict=True):
-        result[index] = spot
-    return result
 
 
 def _milliseconds(moment: dt.datetime) -> float:

@@ -98,8 +98,10 @@ class _Box(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Changes(Tabular):
-    """What changed between two releases. Each `Change` holds on its own: of 100 numbers that did not change, up to
-    100·(1 − confidence) may lie beyond their intervals by chance; ask for a higher confidence where that matters.
+    """What changed between two releases.
+
+    Each `Change` holds on its own: of 100 numbers that did not change, up to 100·(1 − confidence) may lie beyond their
+    intervals by chance. Ask for a higher confidence where that matters.
 
     Iterating gives the changes; `appeared` and `vanished` are the buckets that only one of the releases has.
     """
