@@ -46,7 +46,7 @@ def heights_of(lines: Sequence[Trend], *, from_zero: bool) -> list[float]:
     low, high = (0.0 if from_zero else min(every, default=0.0)), max(every, default=1.0)
     if not high > low:
         low, high = low - (0 if from_zero else 1), high + 1
-    ticks = nice_ticks(low, high, 4)
+    ticks = nice_ticks(low, high, 5)
     step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
     return [step * place for place in range(math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9) + 1)]
 

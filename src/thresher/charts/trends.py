@@ -37,7 +37,7 @@ _LABEL_GAP = 16
 """Pixels between the names of two lines."""
 _LONGEST_NAME, _LONGEST_PAGE_NAME = 28, 15
 _MOST_POINTS = 60
-"""With more dates than that only lines are drawn, and no point for each date."""
+"""With more dates than that, lines are thinner, and only what stands alone has a point."""
 
 
 def trends(
@@ -102,20 +102,21 @@ def trends(
     banded = base.transform_filter("isValid(datum.lower)")
     tips = [alt.Tooltip(f"{field}:Q", format=",.6~g") for field in ("estimate", "lower", "upper")]
     many = len(dates) > _MOST_POINTS
-    points = (base.transform_filter("datum.alone") if many else base).mark_point(filled=True, size=38, opacity=1)
+    alone = base.transform_filter("datum.alone")
+    points = (alone if many else base).mark_point(filled=True, size=12 if many else 38, opacity=1)
     layers = [
         banded.mark_area(opacity=0.16).encode(y=up("lower"), y2="upper:Q", detail="run:N"),
         banded.transform_filter("datum.alone")
-        .mark_rule(strokeWidth=5, opacity=0.3)
+        .mark_rule(strokeWidth=2 if many else 5, opacity=0.3)
         .encode(y=up("lower"), y2="upper:Q"),
-        base.mark_line(strokeWidth=2.2).encode(y=up(), detail="run:N"),
+        base.mark_line(strokeWidth=1.5 if many else 2.2).encode(y=up(), detail="run:N"),
         points.encode(y=up(), tooltip=[alt.Tooltip("line:N"), alt.Tooltip("date:T", format="%-d %b %Y %H:%M"), *tips]),
         *_names(shown, stop, low, high, scale, limits, colour),
     ]
     if missed:
         gaps = alt.Chart(alt.Data(values=[{"date": _milliseconds(moment)} for moment in missed]))
         layers.append(
-            gaps.mark_text(text="×", fontSize=15, color=GREY, baseline="bottom", dy=2).encode(
+            gaps.mark_text(text="×", fontSize=9 if many else 15, color=GREY, baseline="bottom", dy=2).encode(
                 x=across, y=alt.value(_HEIGHT)
             )
         )
@@ -166,6 +167,7 @@ def trends_svg(
 ) -> Svg:
     """The same picture for a web page, about devices that checked in."""
     height, write = _PAGE_HEIGHT, count if measured is None else amount
+    many = len(dates) > _MOST_POINTS
     shown = runs_of(dates, lines)
     heights = heights_of(lines, from_zero=measured is None)
     low, high = heights[0], heights[-1]
@@ -187,12 +189,16 @@ def trends_svg(
         for run in runs:
             drawn += _page_run(run, x, y)
             for when, (estimate, lower, upper) in run:
-                if len(run) > 1 and len(dates) > _MOST_POINTS:
+                if many and len(run) > 1:
                     continue
                 known = "" if lower is None or upper is None else f" ({write(lower)} to {write(upper)})"
                 told = svg.tag("title", f"{shortened(name, 60)}, {day(when)}: {write(estimate)}{known}")
                 place_up = svg.down(y(estimate), height)
-                points.append(svg.tag("circle", told, cx=svg.across(x(when)), cy=place_up, r=3.2, class_="sample"))
+                points.append(
+                    svg.tag(
+                        "circle", told, cx=svg.across(x(when)), cy=place_up, r=1.8 if many else 3.2, class_="sample"
+                    )
+                )
         leader = svg.tag(
             "line",
             x1=svg.across(x(moment)),
@@ -203,7 +209,9 @@ def trends_svg(
         )
         label = svg.label(shortened(name, _LONGEST_PAGE_NAME), 1, place + 4, left=False, gap=18)
         key = svg.tag("rect", x="100%", y=place - 4.5, width=9, height=9, rx=2, class_="sample swatch")
-        behind.append(svg.tag("g", svg.stretched(*drawn, height=height), class_=f"trend-{index}"))
+        behind.append(
+            svg.tag("g", svg.stretched(*drawn, height=height), class_=f"trend-{index}{' many' if many else ''}")
+        )
         front.append(svg.tag("g", *points, leader, key, label, class_=f"trend-{index}"))
         said.append(f"{shortened(name, 60)}: {write(number[0])} on {day(moment)}")
     if shown:
@@ -215,7 +223,7 @@ def trends_svg(
     front += [
         svg.tag(
             "text", svg.tag("title", f"missed: {day(when)}"), "×", x=svg.across(x(when)), y=foot - 2,
-            text_anchor="middle", class_="missed",
+            text_anchor="middle", class_="missed small" if many else "missed",
         )
         for when in missed
     ]  # fmt: skip
