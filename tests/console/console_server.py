@@ -129,17 +129,28 @@ def console_server(
     attributes: tuple[str, ...] = (),
     operated: bool = True,
     policy: Policy | None = None,
+    moved: bool = False,
 ) -> Iterator[ConsoleServer]:
-    """A server in a thread, on a free port. Not `operated` is one whose other roles run elsewhere."""
+    """A server in a thread, on a free port. Not `operated` is one whose other roles run elsewhere.
+
+    `moved` has the coordinator and its ledger follow the clock that a test moves, too.
+    """
     settings = Settings(data_dir=directory / "data", port=0)
     with DataDirectory(settings.data_dir, settings.roles) as data, assembled(settings, data) as services:
         ports = Rows(rows, pace)
+        clock = MovableClock()
         ledger = th.Ledger(directory / "ledger.db", epsilon=epsilon, delta=delta)
         defaults = RoundSettings(seconds=600, completions=max(1, int(len(rows) * 0.9)))
         services.coordinator = Coordinator(
-            services.coordinator_store, ledger, services.clock, ports, ports, "demo", defaults, policy=policy or POLICY
+            services.coordinator_store,
+            ledger,
+            clock if moved else services.clock,
+            ports,
+            ports,
+            "demo",
+            defaults,
+            policy=policy or POLICY,
         )
-        clock = MovableClock()
         pages = routes(
             ServerDesk(services),
             ServerDoor(services),

@@ -1,15 +1,33 @@
-"""The fleet at a glance: devices, queries, budget."""
+"""How what one follows develops, and the fleet at a glance: devices, queries, budget."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from starlette.responses import Response
 
 from thresher import charts
+from thresher.charts.svg import Svg
 from thresher.console.pages.queries import newest_first, progress
+from thresher.console.pages.series import open_first
 from thresher.console.requests import PageRequest
-from thresher.protocol.states import ACTIVE_QUERY
+from thresher.console.series_tables import LatestNumber, latest_numbers
+from thresher.protocol.series_messages import SeriesStatus
+from thresher.protocol.states import ACTIVE_QUERY, OPEN_SERIES
 
 _RECENT = 12
+_FOLLOWED, _NUMBERS = 4, 3
+"""How many series are shown, and how many numbers of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesCard:
+    """A series that is followed: its small picture, and its latest numbers."""
+
+    status: SeriesStatus
+    picture: Svg | None
+    problem: str
+    numbers: list[LatestNumber]
 
 
 def show(request: PageRequest) -> Response:
@@ -29,8 +47,11 @@ def _page(request: PageRequest, template: str) -> Response:
     running = [query for query in queries if query.state in ACTIVE_QUERY]
     ended = [query for query in queries if query.state not in ACTIVE_QUERY]
     charges = [(charge.time, charge.epsilon) for charge in ledger.charges]
+    followed = [status for status in open_first(analyst.series.all()) if status.state in OPEN_SERIES]
     return request.page(
         template,
+        series_cards=[_card(request, status) for status in followed[:_FOLLOWED]],
+        series_more=max(0, len(followed) - _FOLLOWED),
         fleet=fleet,
         ledger=ledger,
         running=running,
@@ -42,3 +63,9 @@ def _page(request: PageRequest, template: str) -> Response:
         spending=charts.spending(charges, ledger.epsilon, request.console.clock.now(), name="epsilon"),
         progress={query.id: progress(query) for query in running},
     )
+
+
+def _card(request: PageRequest, listed: SeriesStatus) -> SeriesCard:
+    status = request.console.analyst.series.status(listed.id)
+    followed = request.console.following.read(status)
+    return SeriesCard(status, followed.small, followed.problem, latest_numbers(followed, _NUMBERS))
