@@ -34,12 +34,12 @@ def start_series(
 
 def settled(server: ConsoleServer, series: str, passed: int) -> SeriesStatus:
     """Wait until so many dates have come, and their queries have ended."""
-    for _ in range(2000):
+    for _ in range(3000):
         status = server.coordinator.series.status(series)
         if status.passed >= passed and not any(each.state in ACTIVE_QUERY for each in status.releases):
             return status
         time.sleep(0.01)
-    raise AssertionError("the series did not come to rest")
+    raise AssertionError(f"the series did not come to rest: {status.passed} dates have come, not {passed}")
 
 
 def pass_dates(

@@ -23,7 +23,8 @@ MOST_DATES = 370
 """How many of the newest dates are read: a year of days."""
 _KEPT = 16
 """How many series are kept at a time."""
-_SMALL_LINES, _SMALL_HEIGHT = 3, 130.0
+SMALL_LINES, _SMALL_HEIGHT = 3, 130.0
+"""A small picture has the first lines of the last release, and so many pixels."""
 _UNREADABLE = (InvalidFormat, InvalidSetting, QueryEnded, VerificationFailed)
 
 
@@ -43,7 +44,7 @@ class Followed:
     newest: str | None
     """The query of the last release that was read."""
     small: Svg | None
-    """A small picture; None while nothing was released."""
+    """A small picture of the first numbers of the last release; None while nothing was released."""
     answers: dict[str, Any]
     """By the id of their query."""
 
@@ -107,7 +108,8 @@ class Following:
             except InvalidSetting as error:
                 problem = error.message
         if over_time is not None and over_time.released:
-            small = over_time.svg(most=_SMALL_LINES, height=_SMALL_HEIGHT)
+            last = [row.key for row in over_time.readings[-1].rows[:SMALL_LINES]]
+            small = over_time.svg(buckets=last or None, most=SMALL_LINES, height=_SMALL_HEIGHT)
             if len(over_time.released) > 1:
                 changes = over_time.changes()
         return Followed(over_time, problem, changes, unread, len(ended) - len(shown), newest, small, answers)

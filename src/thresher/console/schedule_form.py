@@ -15,10 +15,10 @@ from thresher.verbs.settings import read_whole
 ONCE = "once"
 CHOICES = {
     ONCE: "Once",
-    "hour": "Every hour",
-    "day": "Every day",
-    "week": "Every week",
-    "month": "Every month",
+    "hour": "Hourly",
+    "day": "Daily",
+    "week": "Weekly",
+    "month": "Monthly",
 }
 """How often, with the label of each choice."""
 USUAL = {"hour": 24, "day": 30, "week": 52, "month": 12}

@@ -37,12 +37,12 @@ class Surfaced:
     certain: bool
 
 
-def latest_numbers(followed: Followed, most: int = MOST_ROWS) -> list[LatestNumber]:
-    """The numbers of the last release. Where there are more than `most`, those that changed come first."""
+def latest_numbers(followed: Followed, most: int = MOST_ROWS, *, changed_first: bool = True) -> list[LatestNumber]:
+    """The numbers of the last release. Where there are more than `most`, those that changed may come first."""
     changes = followed.changes
     by_key = {} if changes is None else {row.after.key: row for row in changes}
     rows = list(followed.latest)
-    if len(rows) > most:
+    if changed_first and len(rows) > most:
         rows.sort(key=lambda row: not (row.key in by_key and by_key[row.key].changed))
     write = writer(followed)
     found = []
@@ -81,7 +81,12 @@ def writer(followed: Followed) -> Callable[[float], str]:
     """How the numbers of a series are written: as counts, or as measured values."""
     over_time = followed.over_time
     counts = over_time is None or not over_time.readings or over_time.readings[-1].counts
-    return count if counts else amount
+    return count if counts else _measured
+
+
+def _measured(value: float) -> str:
+    """A measured value in four digits: more say nothing beside its interval."""
+    return amount(float(f"{value:.4g}"))
 
 
 def _span(lower: float | None, upper: float | None, write: Callable[[float], str]) -> str:

@@ -156,4 +156,3 @@ def _plan(request: PageRequest, fields: dict[str, str]) -> dict[str, Any]:
         "chart": visibility_chart(preview.sampling_rate, preview.threshold, preview.smallest_visible),
         "ledger": request.console.analyst.ledger_view(),
     }
-

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from thresher import charts
 from thresher.charts.svg import Svg
+from thresher.console.following import SMALL_LINES
 from thresher.console.pages.queries import newest_first, progress
 from thresher.console.pages.series import open_first
 from thresher.console.requests import PageRequest
@@ -16,8 +17,8 @@ from thresher.protocol.series_messages import SeriesStatus
 from thresher.protocol.states import ACTIVE_QUERY, OPEN_SERIES
 
 _RECENT = 12
-_FOLLOWED, _NUMBERS = 4, 3
-"""How many series are shown, and how many numbers of each."""
+_FOLLOWED = 4
+"""How many series are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def _page(request: PageRequest, template: str) -> Response:
     fleet, ledger = analyst.fleet_view(), analyst.ledger_view()
     queries = newest_first(analyst.queries())
     running = [query for query in queries if query.state in ACTIVE_QUERY]
-    ended = [query for query in queries if query.state not in ACTIVE_QUERY]
+    ended = [query for query in queries if query.state not in ACTIVE_QUERY and query.series is None]
     charges = [(charge.time, charge.epsilon) for charge in ledger.charges]
     followed = [status for status in open_first(analyst.series.all()) if status.state in OPEN_SERIES]
     return request.page(
@@ -56,7 +57,7 @@ def _page(request: PageRequest, template: str) -> Response:
         ledger=ledger,
         running=running,
         ended=ended[:_RECENT],
-        older=max(0, len(ended) - _RECENT),
+        older=max(0, len(queries) - len(running) - len(ended[:_RECENT])),
         done=sum(query.state == "done" for query in queries),
         unwell={role: state for role, state in fleet.roles.items() if state != "ready"},
         check_ins=charts.check_ins(fleet.check_ins) if fleet.check_ins else None,
@@ -68,4 +69,6 @@ def _page(request: PageRequest, template: str) -> Response:
 def _card(request: PageRequest, listed: SeriesStatus) -> SeriesCard:
     status = request.console.analyst.series.status(listed.id)
     followed = request.console.following.read(status)
-    return SeriesCard(status, followed.small, followed.problem, latest_numbers(followed, _NUMBERS))
+    return SeriesCard(
+        status, followed.small, followed.problem, latest_numbers(followed, SMALL_LINES, changed_first=False)
+    )

@@ -59,7 +59,7 @@ def show(request: PageRequest) -> Response:
     query = _query(status)
     ledger = request.console.analyst.ledger_view()
     content = {
-        "status": status,
+        "series": status,
         "zone": status.schedule.time_zone,
         "followed": followed,
         "numbers": latest_numbers(followed),
