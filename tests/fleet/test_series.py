@@ -418,6 +418,31 @@ def test_a_lost_ledger_is_rebuilt_with_the_reservation(server, tmp_path):
     assert server.coordinator.series.status(created.id).state == "done"
 
 
+@pytest.mark.parametrize("kind", ["query", "series"])
+def test_what_is_taken_while_others_are_settled_keeps_its_reservation(server, monkeypatch, kind):
+    server.coordinator.submit(request("ending"), "ada")
+    follow(server, HOUR)
+    read = {"query": "queries", "series": "unsettled_series"}[kind]
+    reading, taken = getattr(server.store, read), []
+
+    def meanwhile(*arguments):
+        found = reading(*arguments)
+        if not taken and server.coordinator._to_settle is False:  # in the midst of settling
+            taken.append(True)
+            if kind == "query":
+                server.coordinator.submit(request("meanwhile"), "ada")
+            else:
+                server.coordinator.series.create(series_request(), "ada")
+        return found
+
+    monkeypatch.setattr(server.store, read, meanwhile)
+    server.coordinator._to_settle = True
+    server.coordinator.step()
+    assert taken and len(server.ledger.reserved()) == 1
+    follow(server, 5 * WEEK)
+    assert {each.state for each in server.coordinator.queries()} == {"done"}
+
+
 # A year, and crashes.
 
 
