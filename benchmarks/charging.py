@@ -11,6 +11,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import thresher as th
@@ -30,7 +31,7 @@ def measure() -> list[Measurement]:
         rows.append(_row("one durable transaction of SQLite alone", alone, alone, None))
         for history in HISTORIES:
             ledger = _grown(Path(folder) / f"{history}.db", plan, history)
-            charged = _median(lambda ledger=ledger: ledger.reserve(plan, "a query", unit=ROW, drawn=1))
+            charged = _median(partial(ledger.reserve, plan, "a query", unit=ROW, drawn=1))
             rows.append(_row(f"a charge after {history:,} others", charged, alone, 5.0))
     return rows
 
