@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from thresher.device.device import DeviceCore
-from thresher.device.policy import Policy, Terms, read_terms, verified
+from thresher.device.policy import Policy
 from thresher.device.state import MemoryState
+from thresher.device.terms import Terms, read_terms, verified
 from thresher.errors import InvalidFormat
 from thresher.mechanism.randomness import SecureRandomness
 from thresher.privacy.plans import Plan

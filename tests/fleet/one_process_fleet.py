@@ -15,8 +15,9 @@ from typing import Any
 from device_cases import StillClock
 
 from thresher.device.core import DeviceCore
-from thresher.device.policy import Policy, Spend, Terms
+from thresher.device.policy import Policy, Spend
 from thresher.device.state import FileState
+from thresher.device.terms import Terms
 from thresher.errors import ServerUnavailable
 from thresher.ledger import Ledger
 from thresher.mechanism import Release

@@ -19,8 +19,9 @@ from thresher.clock import Clock, SystemClock
 from thresher.device import held_values as reading
 from thresher.device.effort import Effort
 from thresher.device.held_values import Attributes, Visit
-from thresher.device.policy import Policy, Spend, Terms, is_cheap, query_key, read_terms, verified
+from thresher.device.policy import Policy, Spend
 from thresher.device.state import DeviceState, MemoryState, Record, State, Status
+from thresher.device.terms import Terms, is_cheap, query_key, read_terms, verified
 from thresher.errors import NotFound, Unauthorised
 from thresher.mechanism.coins import coin
 from thresher.mechanism.randomness import Randomness, SecureRandomness

@@ -17,32 +17,17 @@ from typing import Literal, get_args
 
 import msgspec
 
-from thresher.errors import InvalidFormat, InvalidSetting
+from thresher.device.terms import Terms, query_key, terms_key
+from thresher.errors import InvalidSetting
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE, Guarantees, Rates
 from thresher.privacy.settings import check_delta, check_epsilon, check_threshold
-from thresher.protocol import recomputation, sealing
-from thresher.protocol.messages import RoundConfiguration
-from thresher.protocol.recomputation import read_configuration
-from thresher.protocol.sealing import PublicKey
-from thresher.questions import Question
+from thresher.protocol import sealing
 
 Coins = Literal["any", "aggregator"]
 _DAY = 86_400.0
 LONGEST_ROUND = 400 * _DAY
 """Seconds. A server opens rounds for a year at most; a device keeps its sealed bytes until the deadline."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """A round's configuration as it was read. What it states is believed only once `verified` says so."""
-
-    configuration: RoundConfiguration
-    question: Question
-    plan: Plan
-    rates: Rates
-    guarantees: Guarantees
-    public: PublicKey
 
 
 class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -191,52 +176,3 @@ class Policy:
 def _sum(*values: float) -> Fraction:
     """The exact decimal sum of numbers as they are written: three times 0.1 is 0.3."""
     return sum((Fraction(repr(value)) for value in values), Fraction(0))
-
-
-def query_key(configuration: RoundConfiguration) -> str:
-    """The name under which a query is charged. Names have no slash, so that it is unique."""
-    return f"{configuration.fleet}/{configuration.query}"
-
-
-def terms_key(terms: Terms) -> tuple[float, int, int, int, int, int]:
-    """What must stay the same from round to round of a query."""
-    plan, rates = terms.plan, terms.rates
-    return (plan.sampling_rate, plan.threshold, plan.rounds, rates.contact, rates.device, rates.aggregator)
-
-
-_AT_HAND = 64
-
-
-@functools.lru_cache(maxsize=_AT_HAND)
-def read_terms(configuration: RoundConfiguration) -> Terms | None:
-    """Read a configuration, without recomputing anything; None if its parts do not fit together.
-
-    Many devices in one process do this once for each configuration, good or bad.
-    """
-    public = PublicKey(configuration.key_id, bytes.fromhex(configuration.public_key))
-    try:
-        question, plan, rates = read_configuration(configuration)
-    except InvalidFormat:
-        return None
-    stated = configuration.guarantees.values
-    return None if stated is None else Terms(configuration, question, plan, rates, stated, public)
-
-
-def is_cheap(terms: Terms) -> bool:
-    """Whether `verified` has its answer already."""
-    return recomputation.known(terms.plan, terms.rates, terms.configuration.guarantees) is not None
-
-
-def verified(terms: Terms) -> bool:
-    """Whether the guarantees that the round states are true, and its key can be sealed for."""
-    true = recomputation.holds(terms.plan, terms.rates, terms.configuration.guarantees)
-    return true and _can_be_sealed_for(terms.public)
-
-
-@functools.lru_cache(maxsize=_AT_HAND)
-def _can_be_sealed_for(public: PublicKey) -> bool:
-    try:
-        sealing.seal(b"", public, b"")
-    except InvalidFormat:
-        return False
-    return True
