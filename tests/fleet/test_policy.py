@@ -10,7 +10,8 @@ from device_cases import KEY, PLAN, START, configuration, terms_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thresher.device.policy import Policy, Spend
+from thresher.device.policy import Policy
+from thresher.device.spending import Spend
 from thresher.device.terms import query_key, read_terms
 from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.privacy.guarantee import delta

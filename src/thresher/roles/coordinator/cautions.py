@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from thresher.device.policy import Policy
 from thresher.ledger import Entry
+from thresher.privacy.budget import Charge
 from thresher.protocol.analyst_messages import Caution
 from thresher.roles.coordinator.admission import Admitted
 
@@ -26,8 +27,8 @@ class Public:
     """Devices that enrolled or checked in during the last day."""
     policy: Policy
     """What devices agree to, as the operator states it; `attributes` are those that devices hold."""
-    recent: tuple[tuple[float, float], ...] = ()
-    """Epsilon and delta of each query that was charged in the policy's last period."""
+    recent: tuple[Charge, ...] = ()
+    """What each query of the policy's last period cost a device that answered it."""
     come_back: float = 0.0
     """After how many seconds devices are told to come again; 0 where that is not known."""
 
@@ -35,8 +36,16 @@ class Public:
     def of(cls, active: int, policy: Policy, charges: Iterable[Entry], *, now: float, come_back: float = 0.0) -> Public:
         """What is known now, with these charges on the ledger."""
         since = now - policy.period
-        recent = ((entry.epsilon, entry.delta) for entry in charges if entry.time.timestamp() > since)
+        recent = (charged_to_devices(policy, entry) for entry in charges if entry.time.timestamp() > since)
         return cls(active, policy, tuple(recent), come_back)
+
+
+def charged_to_devices(policy: Policy, entry: Entry) -> Charge:
+    """What the query of a ledger's entry cost a device that answered it.
+
+    An entry says nothing of the plan but its total (epsilon, delta), which is an upper bound for every plan.
+    """
+    return policy.budget.foreign(entry.epsilon, entry.delta)
 
 
 def cautions(admitted: Admitted, public: Public) -> list[Caution]:
@@ -105,7 +114,7 @@ def _refused(admitted: Admitted, public: Public) -> Caution | None:
             code="policy",
             text=f"Devices will not answer: under the policy that the operator states for them, {objection}.",
         )
-    if not policy.affords([policy.cost(guarantees), *public.recent]):
+    if not policy.affords([policy.charge(admitted.plan, admitted.rates, guarantees), *public.recent]):
         return Caution(
             code="device-budget",
             text=f"Devices that answered the queries of the last {policy.period_days:g} days will not answer this one: "
