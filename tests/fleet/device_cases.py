@@ -18,6 +18,8 @@ from thresher.protocol.sealing import PrivateKey, open_sealed
 from thresher.questions import Values
 
 PLAN = Plan(1 / 16, 12, 1.0, 1e-8, "replace", 3)
+ONCE, TWICE = Policy(period_epsilon=0.25), Policy(period_epsilon=0.3)
+"""Period budgets for one and for two queries of `PLAN`, which costs far less than it states."""
 KEY = PrivateKey.from_bytes("key-1", bytes(range(32)))
 START = 1_000_000.0
 ALWAYS = {"sampled_by": "aggregator"}

@@ -246,10 +246,8 @@ class DeviceCore:
         """Charge all spends as the policy does now; False where that is too much work for one visit."""
         for query, spend in spends.items():
             if not self.policy.is_current(spend):
-                cheap = self.policy.is_cheap(spend)
-                priced = (
-                    self.policy.repriced(spend) if cheap else effort.recomputes(partial(self.policy.repriced, spend))
-                )
+                compute = partial(self.policy.repriced, spend)
+                priced = compute() if self.policy.is_cheap(spend) else effort.recomputes(compute)
                 if priced is None:
                     return False
                 spends[query] = priced

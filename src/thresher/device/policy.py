@@ -172,6 +172,8 @@ class Policy:
                 return "its query was on other terms before"
             if configuration.index in known.indexes:
                 return "this round of its query was answered before"
+        if self.is_priced(terms):
+            return self.overspending(terms, spends, now)
         # The query costs this at least. Where even that is too much, nothing needs to be computed.
         least = Charge(epsilon, delta, terms.plan.rounds)
         return None if self._covers(least, terms, spends, now) else self._spent
