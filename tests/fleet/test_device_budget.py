@@ -201,11 +201,12 @@ def test_a_restart_computes_no_cost(tmp_path, monkeypatch):
 def test_a_state_of_an_earlier_version_is_charged_from_its_terms(tmp_path):
     path = tmp_path / "device.json"
     core = device(policy=Policy(), state=FileState(path))
-    core.take(checked_in(*queries(2, plan=USUAL), *queries(1, 2)))
+    core.take(checked_in(*queries(2, plan=USUAL), *queries(1, 2, contact_rate=0.9)))
     path.write_bytes(msgspec.json.encode(without_costs(core._kept)))
     read = device(policy=Policy(), state=FileState(path))
     assert [spend.cost for spend in spends_of(read).values()] == [None] * 3
     read.take(checked_in(*queries(1, 3)))
+    assert read.outcome("round-3").status == "sealed"
     assert {key: spends_of(read)[key] for key in spends_of(core)} == spends_of(core)
     assert spends_of(device(policy=Policy(), state=FileState(path))) == spends_of(read)
 
@@ -324,13 +325,9 @@ def test_a_server_can_have_few_costs_computed_in_a_visit(computed):
 
 
 def test_what_other_checks_refuse_has_no_cost_computed(computed):
-    for under in (
-        Policy(max_epsilon=0.5),
-        Policy(min_threshold=50),
-        Policy(attributes=frozenset()),
-        Policy(max_delta=1e-9),
-    ):
-        assert device(policy=under).take(checked_in(*queries(5))) == []
+    for limit in ({"max_epsilon": 0.5}, {"min_threshold": 50}, {"attributes": frozenset()}, {"max_delta": 1e-9}):
+        assert device(policy=Policy(**limit)).take(checked_in(*queries(5))) == []
+    assert computed == []
     core = device(policy=Policy(period_epsilon=1.0, period_delta=1e-8))
     core.take(checked_in(*queries(1, plan=USUAL)))  # alone beyond what the filter allows: nothing fits beside it
     del computed[:]
