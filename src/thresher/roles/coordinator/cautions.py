@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from thresher.device.policy import Policy
+from thresher.device.spending import price
 from thresher.ledger import Entry
 from thresher.privacy.budget import Charge
+from thresher.privacy.plans import Plan
 from thresher.protocol.analyst_messages import Caution
 from thresher.roles.coordinator.admission import Admitted
 
@@ -37,15 +39,22 @@ class Public:
         """What is known now, with these charges on the ledger."""
         since = now - policy.period
         recent = (charged_to_devices(policy, entry) for entry in charges if entry.time.timestamp() > since)
-        return cls(active, policy, tuple(recent), come_back)
+        return cls(active, policy, tuple(charge for charge in recent if charge is not None), come_back)
 
 
-def charged_to_devices(policy: Policy, entry: Entry) -> Charge:
-    """What the query of a ledger's entry cost a device that answered it.
+def charged_to_devices(policy: Policy, entry: Entry) -> Charge | None:
+    """What the query of a ledger's entry cost a device that answered it; None where no device was asked.
 
-    An entry says nothing of the plan but its total (epsilon, delta), which is an upper bound for every plan.
+    An entry has the plan's rate and not those of the three coins: this is right where every device is contacted, which
+    is the default, and too low for a policy that does not rely on the contact coin. Where only the total
+    (epsilon, delta) was recorded, it is the cost of the worst mechanism with that total.
     """
-    return policy.budget.foreign(entry.epsilon, entry.delta)
+    if entry.given_back >= entry.rounds:
+        return None
+    if entry.sampling_rate is None or entry.threshold is None:
+        return policy.budget.foreign(entry.epsilon, entry.delta)
+    plan = Plan(entry.sampling_rate, entry.threshold, entry.epsilon, entry.delta, entry.adjacency, entry.rounds)
+    return price(policy.budget, plan)
 
 
 def cautions(admitted: Admitted, public: Public) -> list[Caution]:
