@@ -107,7 +107,8 @@ def test_devices_that_have_answered_enough(tmp_path, total_only):
     if total_only:
         ledger.charge(1.0, 1e-8, "another tool", unit=DEVICE)
     else:
-        ledger.reserve(PLAN, "a histogram", unit=DEVICE)
+        ledger.reserve(PLAN, "a histogram", unit=DEVICE, reference="a")
+        ledger.draw("a", 0)
     [entry] = ledger.history()
     query = HistogramQuery(Values(("country",)), PLAN)
     admitted = admit(QueryRequest(name="a", query=query.to_dict()))
@@ -139,6 +140,8 @@ def test_a_query_that_was_given_back_before_any_round_cost_devices_nothing(tmp_p
     policy = Policy()
     now = ledger.history()[0].time.timestamp() + 1
     assert len(Public.of(MANY, policy, ledger.history(), now=now).recent) == 1
+    later = now + 100 * 86_400
+    assert len(Public.of(MANY, policy, ledger.history(), now=later).recent) == 1  # it has not ended
     ledger.give_back("a")
     assert Public.of(MANY, policy, ledger.history(), now=now).recent == ()
 

@@ -36,9 +36,14 @@ class Public:
 
     @classmethod
     def of(cls, active: int, policy: Policy, charges: Iterable[Entry], *, now: float, come_back: float = 0.0) -> Public:
-        """What is known now, with these charges on the ledger."""
+        """What is known now, with these charges on the ledger.
+
+        A device stays charged until a period after its latest answer: queries that have not ended count, however long
+        ago they began.
+        """
         since = now - policy.period
-        recent = (charged_to_devices(policy, entry) for entry in charges if entry.time.timestamp() > since)
+        running = (entry for entry in charges if entry.ended is None or entry.ended.timestamp() > since)
+        recent = (charged_to_devices(policy, entry) for entry in running)
         return cls(active, policy, tuple(charge for charge in recent if charge is not None), come_back)
 
 
