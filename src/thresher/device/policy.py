@@ -265,6 +265,7 @@ class Policy:
 _rates = functools.lru_cache(maxsize=1024)(Rates)
 
 
+@functools.lru_cache(maxsize=1024)
 def _at_rate(plan: Plan, sampling_rate: float, delta: float) -> Plan | None:
     """A plan of which only coins of this rate protect, with the delta that it has then; None where no coin does."""
     if not (sampling_rate < 1 and delta < 1):
