@@ -353,6 +353,30 @@ def test_charges_of_an_earlier_version_are_computed_over_several_visits(computed
     assert len(computed) == effort.PLANS + 2  # the new query's plan is one of the old ones
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"delta": 0.0},
+        {"delta": -1.0},
+        {"delta": 1e-9},
+        {"delta": 2.0},
+        {"epsilon": -1.0},
+        {"epsilon": 0.0},
+        {"rounds": 0},
+    ],
+)
+@pytest.mark.parametrize("whom", ["contact_list", "injected"])
+def test_a_guarantee_that_no_plan_has_is_a_refusal_and_not_an_error(computed, whom, lie):
+    honest = configuration(sampled_by="aggregator")
+    stated = msgspec.structs.replace(getattr(honest.guarantees, whom), **lie)
+    lying = msgspec.structs.replace(honest, guarantees=msgspec.structs.replace(honest.guarantees, **{whom: stated}))
+    for under in (Policy(), Policy(coins="aggregator")):
+        core = device(policy=under)
+        assert core.take(checked_in(lying)) == []
+        assert core.outcome("round-0").reason == "its configuration does not hold together"
+    assert computed == []
+
+
 def test_a_cost_that_cannot_be_computed_is_a_refusal(monkeypatch):
     def broken(*_):
         raise OverflowError

@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass
 
 from thresher.errors import InvalidFormat
+from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Guarantees, Rates
 from thresher.protocol import recomputation, sealing
@@ -52,7 +53,14 @@ def read_terms(configuration: RoundConfiguration) -> Terms | None:
     except InvalidFormat:
         return None
     stated = configuration.guarantees.values
-    return None if stated is None else Terms(configuration, question, plan, rates, stated, public)
+    if stated is None or not all(_can_be(each, plan) for each in stated.against().values()):
+        return None
+    return Terms(configuration, question, plan, rates, stated, public)
+
+
+def _can_be(stated: Guarantee, plan: Plan) -> bool:
+    """Whether some rates could give the plan this guarantee: the same epsilon and rounds, and no smaller delta."""
+    return (stated.epsilon, stated.rounds) == (plan.epsilon, plan.rounds) and plan.delta <= stated.delta <= 1
 
 
 def is_cheap(terms: Terms) -> bool:
