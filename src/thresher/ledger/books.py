@@ -136,6 +136,25 @@ def _stored_sums(connection: sqlite3.Connection) -> Sums:
     return sums
 
 
+def verify(connection: sqlite3.Connection) -> None:
+    """Require that every charge can be read, and that the running sums are those of the charges.
+
+    Edge cases: the sums of a budget that renews are those of one period, and cannot be checked so.
+    """
+    sums = Sums()
+    for entry in entries(connection):
+        if not 0 <= entry.given_back <= entry.rounds - entry.drawn:
+            raise InvalidFormat("A charge of this ledger cannot be read.")
+        kept = entry.rounds - entry.given_back
+        try:
+            sums = sums.plus(entry.charge, rounds=kept, whole=kept > 0)
+        except InvalidSetting:
+            raise InvalidFormat("A charge of this ledger cannot be read.") from None
+    (period,) = connection.execute("SELECT period FROM budget").fetchone()
+    if period is None and _stored_sums(connection) != sums:
+        raise InvalidFormat("The sums of this ledger are not those of its charges.")
+
+
 def _open_entries(connection: sqlite3.Connection) -> list[Entry]:
     """The charges that have not ended."""
     return [_entry(row) for row in connection.execute(f"SELECT {_ENTRY} FROM charges WHERE ended IS NULL").fetchall()]  # noqa: S608

@@ -57,19 +57,19 @@ def check_text(setting: str, text: object, longest: int) -> str:
     return text
 
 
-def enter(connection: sqlite3.Connection, order: Order, now: float, *, within_budget: bool = True) -> bool:
-    """Enter a charge unless it is there already; whether it is new."""
+def enter(connection: sqlite3.Connection, order: Order, now: float, *, within_budget: bool = True) -> tuple[int, bool]:
+    """Enter a charge unless it is there already; its number, and whether it is new."""
     found = connection.execute(
-        f"SELECT {_AMOUNT} FROM charges WHERE reference = ?",  # noqa: S608
+        f"SELECT id, {_AMOUNT} FROM charges WHERE reference = ?",  # noqa: S608
         (order.reference,),
     ).fetchone()
     if found is not None:
-        if found != order.amount:
+        if found[1:] != order.amount:
             raise Conflict(
                 f"The ledger has another charge under the reference {order.reference}.",
                 hint="Nothing was charged or drawn. Choose another reference.",
             )
-        return False
+        return int(found[0]), False
     bind_unit(connection, order.unit)
     if order.data_set is not None:
         bind_data_set(connection, order.data_set)
@@ -87,7 +87,7 @@ def enter(connection: sqlite3.Connection, order: Order, now: float, *, within_bu
     assert number is not None
     _mark_drawn(connection, number, range(order.drawn), book.current, written)
     books.write_sums(connection, book.budget.sums.plus(charge))
-    return True
+    return number, True
 
 
 def draw(connection: sqlite3.Connection, reference: str, position: int, now: float) -> None:

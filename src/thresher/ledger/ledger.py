@@ -95,6 +95,8 @@ class Ledger(Tabular):
         elif not self.path.is_file():
             raise self._file.unavailable("is not a regular file")
         self._file.upgrade()
+        with self._file.snapshot() as connection:
+            books.verify(connection)
         book = self._read()
         self.delta, self.adjacency = book.budget.delta, book.adjacency
         self.composition: Composing = book.budget.composition
@@ -131,7 +133,7 @@ class Ledger(Tabular):
     @property
     def unit(self) -> Unit | None:
         """What one unit is in all charges; None before the first one."""
-        with self._file.connection() as connection:
+        with self._file.snapshot() as connection:
             return binding.unit_of(connection)
 
     @property
@@ -142,7 +144,7 @@ class Ledger(Tabular):
     @property
     def same_units(self) -> set[Unit]:
         """Other columns that name the same units, as `same_unit` was told."""
-        with self._file.connection() as connection:
+        with self._file.snapshot() as connection:
             return binding.same_units(connection)
 
     def same_unit(self, column: str) -> None:
@@ -172,7 +174,7 @@ class Ledger(Tabular):
     @property
     def spent(self) -> Spent:
         """What was drawn so far, in the current period if there are periods. Under "sum": all that was charged."""
-        with self._file.connection() as connection:
+        with self._file.snapshot() as connection:
             return Spent.of(books.read(connection, self._clock.now()).drawn(connection))
 
     @property
@@ -211,14 +213,14 @@ class Ledger(Tabular):
     @property
     def promises(self) -> list[Promise]:
         """What was promised, from when on; more than one where the budget was enlarged."""
-        with self._file.connection() as connection:
+        with self._file.snapshot() as connection:
             rows = connection.execute("SELECT time, epsilon FROM promises ORDER BY id").fetchall()
             return [Promise(dt.datetime.fromisoformat(time), float(epsilon)) for time, epsilon in rows]
 
     @property
     def periods(self) -> Periods | None:
         """Where the ledger stands if its budget renews, and what all periods together come to; None if it does not."""
-        with self._file.connection() as connection:
+        with self._file.snapshot() as connection:
             book = books.read(connection, self._clock.now())
             if book.period is None:
                 return None
@@ -318,8 +320,8 @@ class Ledger(Tabular):
         adjacency: Adjacency = "replace",
         rounds: int = 1,
         reference: str | None = None,
-    ) -> str:
-        """Charge something of which only the total is known, before it is drawn; returns the charge's reference.
+    ) -> int:
+        """Charge something of which only the total is known, before it is drawn; returns the charge's number.
 
         Queries with a plan cost less in an adaptive ledger: `reserve` them, or give the ledger to a verb.
 
@@ -339,8 +341,7 @@ class Ledger(Tabular):
         rounds = check_rounds(rounds)
         charge = self.budget.foreign(check_budget_epsilon(epsilon), check_delta(delta), rounds)
         order = Order(_named(reference), what, check_unit(unit), self.adjacency, charge, drawn=rounds)
-        self._enter(order)
-        return order.reference
+        return self._enter(order)[0]
 
     def check(self, plan: Plan, unit: Unit | str) -> None:
         """Require that a query with this plan could be reserved now; nothing is written.
@@ -348,7 +349,7 @@ class Ledger(Tabular):
         Raises what `reserve` would. Another process may still charge before this one does.
         """
         order = self._order(plan, "a query", unit, None)
-        with self._file.connection() as connection:
+        with self._file.snapshot() as connection:
             binding.check_unit_of(connection, order.unit)
             books.read(connection, self._clock.now()).budget.charge(order.charge)
 
@@ -361,22 +362,22 @@ class Ledger(Tabular):
         Raises: what `reserve` raises, but `BudgetExceeded`.
         """
         order = self._order(plan, what, unit, reference, drawn=plan.rounds, time=time)
-        return self._enter(order, within_budget=False)
+        return self._enter(order, within_budget=False)[1]
 
     def references(self) -> set[str]:
         """The references of all charges."""
-        with self._file.connection() as connection:
+        with self._file.snapshot() as connection:
             return {reference for (reference,) in connection.execute("SELECT reference FROM charges")}
 
     def reserved(self) -> set[str]:
         """The references of charges that have not ended: some of their rounds may still be drawn."""
-        with self._file.connection() as connection:
+        with self._file.snapshot() as connection:
             rows = connection.execute("SELECT reference FROM charges WHERE ended IS NULL")
             return {reference for (reference,) in rows}
 
     def drawn(self, reference: str) -> set[int]:
         """The positions of the rounds of a charge that were drawn."""
-        with self._file.connection() as connection:
+        with self._file.snapshot() as connection:
             return charging.drawn_positions(connection, charging.found_entry(connection, reference))
 
     def _order(self, plan: Plan, what: str, unit: Unit | str, reference: str | None, **more: Any) -> Order:
@@ -385,7 +386,7 @@ class Ledger(Tabular):
         charge, cut = budget.price(plan), budget.cut(plan)
         return Order(_named(reference), what, check_unit(unit), self.adjacency, charge, plan, cut, **more)
 
-    def _enter(self, order: Order, *, within_budget: bool = True) -> bool:
+    def _enter(self, order: Order, *, within_budget: bool = True) -> tuple[int, bool]:
         with self._file.transaction() as connection:
             return charging.enter(connection, order, self._clock.now(), within_budget=within_budget)
 
@@ -401,7 +402,7 @@ class Ledger(Tabular):
 
     def history(self) -> list[Entry]:
         """All charges, oldest first."""
-        with self._file.connection() as connection:
+        with self._file.snapshot() as connection:
             return books.entries(connection)
 
     def to_arrow(self) -> pa.Table:
@@ -456,7 +457,7 @@ class Ledger(Tabular):
         self._file.create(books.first_row(budget, adjacency, self._now(), unit, data_set, period))
 
     def _read(self) -> books.Book:
-        with self._file.connection() as connection:
+        with self._file.snapshot() as connection:
             return books.read(connection, self._clock.now())
 
     def _now(self) -> str:

@@ -84,6 +84,13 @@ class LedgerFile:
                 raise self.not_a_ledger() from None
 
     @contextlib.contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A connection that reads: all its statements see the same state of the file."""
+        with self.connection() as connection:
+            connection.execute("BEGIN")
+            yield connection
+
+    @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """A connection that holds the write lock from its first statement on, and commits at the end of the block.
 
