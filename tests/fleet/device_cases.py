@@ -6,6 +6,7 @@ from typing import Any
 
 from thresher.device.device import DeviceCore
 from thresher.device.policy import Policy
+from thresher.device.spending import Spend
 from thresher.device.state import MemoryState
 from thresher.device.terms import Terms, read_terms, verified
 from thresher.errors import InvalidFormat
@@ -59,6 +60,16 @@ def configuration(
     return RoundConfiguration.of(
         round=name, plan=exact_plan, rates=shared, key_id=key.key_id, public_key=key.public.raw, **settings
     )
+
+
+def queries(number: int, first: int = 0, **changes: Any) -> list[RoundConfiguration]:
+    """The first rounds of so many queries."""
+    return [configuration(f"round-{each}", query=f"query-{each}", **changes) for each in range(first, first + number)]
+
+
+def spends_of(core: DeviceCore) -> dict[str, Spend]:
+    """What a device has been charged."""
+    return core._kept.spends
 
 
 def terms_of(configuration: RoundConfiguration) -> Terms:
