@@ -231,7 +231,7 @@ class DeviceCore:
         if reason := self.policy.refusal(terms, spends, now):
             return reason
         if is_cheap(terms) and self.policy.is_priced(terms):
-            return terms if verified(terms) else _INCONSISTENT  # `refusal` knew the cost
+            return self._computed(terms, spends, now)
         return effort.recomputes(lambda: self._computed(terms, spends, now))
 
     def _computed(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> Terms | str:
