@@ -11,7 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from thresher.device.policy import Policy
+from thresher.device.spending import price
 from thresher.ledger import Entry
+from thresher.privacy.budget import Charge
+from thresher.privacy.plans import Plan
 from thresher.protocol.analyst_messages import Caution
 from thresher.roles.coordinator.admission import Admitted
 
@@ -26,17 +29,37 @@ class Public:
     """Devices that enrolled or checked in during the last day."""
     policy: Policy
     """What devices agree to, as the operator states it; `attributes` are those that devices hold."""
-    recent: tuple[tuple[float, float], ...] = ()
-    """Epsilon and delta of each query that was charged in the policy's last period."""
+    recent: tuple[Charge, ...] = ()
+    """What each query of the policy's last period cost a device that answered it."""
     come_back: float = 0.0
     """After how many seconds devices are told to come again; 0 where that is not known."""
 
     @classmethod
     def of(cls, active: int, policy: Policy, charges: Iterable[Entry], *, now: float, come_back: float = 0.0) -> Public:
-        """What is known now, with these charges on the ledger."""
+        """What is known now, with these charges on the ledger.
+
+        A device stays charged until a period after its latest answer: queries that have not ended count, however long
+        ago they began.
+        """
         since = now - policy.period
-        recent = ((entry.epsilon, entry.delta) for entry in charges if entry.time.timestamp() > since)
-        return cls(active, policy, tuple(recent), come_back)
+        running = (entry for entry in charges if entry.ended is None or entry.ended.timestamp() > since)
+        recent = (charged_to_devices(policy, entry) for entry in running)
+        return cls(active, policy, tuple(charge for charge in recent if charge is not None), come_back)
+
+
+def charged_to_devices(policy: Policy, entry: Entry) -> Charge | None:
+    """What the query of a ledger's entry cost a device that answered it; None where no device was asked.
+
+    An entry has the plan's rate and not those of the three coins: this is right where every device is contacted, which
+    is the default, and too low for a policy that does not rely on the contact coin. Where only the total
+    (epsilon, delta) was recorded, it is the cost of the worst mechanism with that total.
+    """
+    if entry.given_back >= entry.rounds:
+        return None
+    if entry.sampling_rate is None or entry.threshold is None:
+        return policy.budget.foreign(entry.epsilon, entry.delta)
+    plan = Plan(entry.sampling_rate, entry.threshold, entry.epsilon, entry.delta, entry.adjacency, entry.rounds)
+    return price(policy.budget, plan)
 
 
 def cautions(admitted: Admitted, public: Public) -> list[Caution]:
@@ -105,7 +128,7 @@ def _refused(admitted: Admitted, public: Public) -> Caution | None:
             code="policy",
             text=f"Devices will not answer: under the policy that the operator states for them, {objection}.",
         )
-    if not policy.affords([policy.cost(guarantees), *public.recent]):
+    if not policy.affords([policy.charge(admitted.plan, admitted.rates, guarantees), *public.recent]):
         return Caution(
             code="device-budget",
             text=f"Devices that answered the queries of the last {policy.period_days:g} days will not answer this one: "
