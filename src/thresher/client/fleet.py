@@ -242,7 +242,7 @@ class Fleet(QueryTaker):
 
     def create_series(self, request: SeriesRequest, *, warn: bool = True) -> SeriesHandle:
         """Start a series from its request; `series` makes one from a verb and its settings."""
-        for caution in self.plan_series(request).release.warnings if warn else ():
+        for caution in self.plan_series(request).warnings if warn else ():
             warnings.warn(caution.text, ThresherWarning, stacklevel=3)  # the line that called `series`
         try:
             status = decode(SeriesStatus, self._connection.post("/v1/series", encode(request)))

@@ -137,6 +137,23 @@ def _refused(admitted: Admitted, public: Public) -> Caution | None:
     return None
 
 
+def series_cautions(release: Admitted, public: Public, releases: int) -> list[Caution]:
+    """Why a series would probably be charged for nothing; `releases` is how many it has in a period of the policy."""
+    found, policy = cautions(release, public), public.policy
+    cost = policy.cost(release.guarantees.values)
+    if releases > 1 and policy.affords([cost]) and not policy.affords([cost] * releases):
+        answered = next(number for number in range(1, releases) if not policy.affords([cost] * (number + 1)))
+        found.append(
+            Caution(
+                code="device-budget",
+                text=f"Of about {releases:,} releases in {policy.period_days:g} days, a device answers {answered:,}: "
+                f"then its own budget (epsilon {policy.period_epsilon:g}, delta {policy.period_delta:g}) has too "
+                "little left. Ask less often, or with a smaller epsilon.",
+            )
+        )
+    return found
+
+
 def _devices(number: int, what: str) -> str:
     return f"No device was {what}" if not number else f"{number:,} device{'s were' if number > 1 else ' was'} {what}"
 
