@@ -9,6 +9,7 @@ import warnings
 
 import httpx
 import pytest
+from coordinator_cases import StillClock
 from server_cases import fleet_of, histogram_request, inside
 from typer.testing import CliRunner
 
@@ -116,7 +117,7 @@ def test_devices_that_have_answered_enough(tmp_path, total_only):
         (Policy(period_epsilon=0.6), 31, []),
         (Policy(period_epsilon=0.8), 1, ["device-budget"] if total_only else []),
     ):
-        public = Public.of(MANY, policy, [entry], now=entry.time.timestamp() + days * 86_400)
+        public = Public.of(MANY, policy, ledger, now=entry.time.timestamp() + days * 86_400)
         assert [each.code for each in cautions(admitted, public)] == expected
 
 
@@ -133,16 +134,19 @@ def test_the_caution_says_what_devices_do():
         assert found == (["device-budget"] if asked == allowed else [])
 
 
-def test_a_query_that_was_given_back_before_any_round_cost_devices_nothing(tmp_path):
-    ledger = th.Ledger(tmp_path / "ledger.db", epsilon=10, delta=1e-3)
-    ledger.reserve(PLAN, "a histogram", unit=DEVICE, reference="a")
-    policy = Policy()
-    now = ledger.history()[0].time.timestamp() + 1
-    assert len(Public.of(MANY, policy, ledger.history(), now=now).recent) == 1
-    later = now + 100 * 86_400
-    assert len(Public.of(MANY, policy, ledger.history(), now=later).recent) == 1  # it has not ended
-    ledger.give_back("a")
-    assert Public.of(MANY, policy, ledger.history(), now=now).recent == ()
+def test_devices_are_charged_for_the_rounds_that_were_drawn_in_their_period(tmp_path):
+    """A series reserves many rounds, and draws them over a year."""
+    clock = StillClock(1_800_000_000.0)
+    ledger = th.Ledger(tmp_path / "ledger.db", epsilon=10, delta=1e-3, clock=clock)
+    ledger.reserve(th.plan(1, 1e-8, rounds=10), "a histogram every week", unit=DEVICE, reference="a")
+    assert Public.of(MANY, Policy(), ledger, now=clock.time).recent == ()
+    for position in range(10):
+        ledger.draw("a", position)
+        clock.time += 7 * 86_400
+    [charge] = Public.of(MANY, Policy(), ledger, now=clock.time).recent
+    assert charge.rounds == 4
+    assert ledger.drawn_since(clock.time - 8 * 86_400) == {"a": 1}
+    assert Public.of(MANY, Policy(), ledger, now=clock.time + 40 * 86_400).recent == ()
 
 
 def test_a_misspelt_attribute_and_what_was_meant():

@@ -7,12 +7,11 @@ and the ledger. Nothing here depends on what any device holds.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from thresher.device.policy import Policy
 from thresher.device.spending import price
-from thresher.ledger import Entry
+from thresher.ledger import Entry, Ledger
 from thresher.privacy.budget import Charge
 from thresher.privacy.plans import Plan
 from thresher.protocol.analyst_messages import Caution
@@ -35,30 +34,27 @@ class Public:
     """After how many seconds devices are told to come again; 0 where that is not known."""
 
     @classmethod
-    def of(cls, active: int, policy: Policy, charges: Iterable[Entry], *, now: float, come_back: float = 0.0) -> Public:
-        """What is known now, with these charges on the ledger.
+    def of(cls, active: int, policy: Policy, ledger: Ledger, *, now: float, come_back: float = 0.0) -> Public:
+        """What is known now, with the charges of this ledger. Rounds that were drawn in the policy's period count."""
+        drawn = ledger.drawn_since(now - policy.period)
+        recent = (
+            charged_to_devices(policy, entry, drawn[entry.reference])
+            for entry in ledger.history()
+            if entry.reference in drawn
+        )
+        return cls(active, policy, tuple(recent), come_back)
 
-        A device stays charged until a period after its latest answer: queries that have not ended count, however long
-        ago they began.
-        """
-        since = now - policy.period
-        running = (entry for entry in charges if entry.ended is None or entry.ended.timestamp() > since)
-        recent = (charged_to_devices(policy, entry) for entry in running)
-        return cls(active, policy, tuple(charge for charge in recent if charge is not None), come_back)
 
-
-def charged_to_devices(policy: Policy, entry: Entry) -> Charge | None:
-    """What the query of a ledger's entry cost a device that answered it; None where no device was asked.
+def charged_to_devices(policy: Policy, entry: Entry, rounds: int) -> Charge:
+    """What so many rounds of a ledger's entry cost a device that answered them.
 
     An entry has the plan's rate and not those of the three coins: this is right where every device is contacted, which
     is the default, and too low for a policy that does not rely on the contact coin. Where only the total
     (epsilon, delta) was recorded, it is the cost of the worst mechanism with that total.
     """
-    if entry.given_back >= entry.rounds:
-        return None
     if entry.sampling_rate is None or entry.threshold is None:
         return policy.budget.foreign(entry.epsilon, entry.delta)
-    plan = Plan(entry.sampling_rate, entry.threshold, entry.epsilon, entry.delta, entry.adjacency, entry.rounds)
+    plan = Plan(entry.sampling_rate, entry.threshold, entry.epsilon, entry.delta, entry.adjacency, rounds)
     return price(policy.budget, plan)
 
 
@@ -140,9 +136,9 @@ def _refused(admitted: Admitted, public: Public) -> Caution | None:
 def series_cautions(release: Admitted, public: Public, releases: int) -> list[Caution]:
     """Why a series would probably be charged for nothing; `releases` is how many it has in a period of the policy."""
     found, policy = cautions(release, public), public.policy
-    cost = policy.cost(release.guarantees.values)
-    if releases > 1 and policy.affords([cost]) and not policy.affords([cost] * releases):
-        answered = next(number for number in range(1, releases) if not policy.affords([cost] * (number + 1)))
+    charge = policy.charge(release.plan, release.rates, release.guarantees.values)
+    answered = max(policy.budget.affords(charge), 1)
+    if policy.affords([charge]) and answered < releases:
         found.append(
             Caution(
                 code="device-budget",

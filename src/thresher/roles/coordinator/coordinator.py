@@ -180,7 +180,7 @@ class Coordinator:
         return Public.of(
             self._collector.overview().active,
             self.policy,
-            self._ledger.history(),
+            self._ledger,
             now=self._clock.now(),
             come_back=come_back,
         )
