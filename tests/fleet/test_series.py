@@ -206,7 +206,7 @@ def test_the_preview_shows_dates_and_totals_and_reserves_nothing(server):
 
 
 def test_the_preview_warns_where_devices_would_stop_answering(server):
-    server.coordinator.policy = Policy(period_epsilon=4.0)
+    server.coordinator.policy = Policy(period_epsilon=0.5)
     daily = server.coordinator.series.preview(series_request(releases=30, every="day"))
     [caution] = daily.warnings
     assert caution.code == "device-budget" and "30 releases in 30 days, a device answers" in caution.text
