@@ -247,7 +247,10 @@ class QueryHandle:
         return [Release.from_json(text) for text in answer.releases]
 
     def cancel(self) -> QueryStatus:
-        """Stop the query; reports of its open round are deleted unread, and nothing is refunded."""
+        """Stop the query: reports of its open round are deleted unread, and rounds that never opened are given back.
+
+        A fleet whose budget adds up gives nothing back.
+        """
         return decode(QueryStatus, self._fleet._connection.post(f"/v1/queries/{self.id}/cancel"))
 
     def __repr__(self) -> str:

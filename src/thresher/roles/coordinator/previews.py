@@ -30,7 +30,7 @@ def preview(request: QueryRequest | bytes, defaults: RoundSettings, budget: Budg
         sees=[(size, float(plan.sees(size))) for size in _SIZES],
         relative_error=[(size, plan.relative_error(size)) for size in _SIZES],
         guarantees=admitted.guarantees,
-        words=[*_words(admitted), _price(budget, charge)],
+        words=_words(admitted),
         cost_epsilon=plan.epsilon,
         cost_delta=plan.delta,
         left_epsilon=budget.left_epsilon,
@@ -39,6 +39,7 @@ def preview(request: QueryRequest | bytes, defaults: RoundSettings, budget: Budg
         takes=budget.takes(charge),
         left_share=budget.left_share,
         affords=budget.affords(charge),
+        price=_price(budget, charge),
         warnings=cautions(admitted, public),
     )
 
