@@ -192,7 +192,7 @@ def test_the_command_warns_and_asks_where_a_person_is(server, monkeypatch):
     assert nobody.exit_code == 0, nobody.output
     assert "warning (few-devices): 51 devices" in nobody.stderr
     assert charged(server) == 1
-    monkeypatch.setattr(commands, "_is_terminal", lambda: True)
+    monkeypatch.setattr(commands, "is_terminal", lambda: True)
     refusing = CliRunner().invoke(commands.app, command, input="n\n")
     assert refusing.exit_code == 1
     assert "Nothing was asked, and nothing was spent." in refusing.stderr

@@ -226,7 +226,7 @@ def test_commands_for_people_and_machines(server, devices, tmp_path):
     )
     assert planned["cost_epsilon"] == 1.0
     words = ["query", "ranges", "age", "--plan", "--epsilon", "1", "--delta", "1e-6", "--lower", "0", "--upper", "128"]
-    assert "Nothing is refunded" in invoke(server, *words).output
+    assert "Rounds that are never asked are given back" in invoke(server, *words).output
     with Visiting(devices):
         asked = ["query", "histogram", "word", "--epsilon", "1", "--delta", "1e-6", "--completions", str(DEVICES)]
         document = json.loads(invoke(server, *asked, "--output", str(tmp_path / "answer.json"), "--json").stdout)

@@ -165,7 +165,9 @@ def test_delete_the_ledger_rebuild_it_and_start_again(tmp_path):
     result = run("--data-dir", data)
     assert isinstance(result.exception, InvalidSetting) and result.exception.setting == "budget-epsilon"
     assert not ledger.exists()
-    result = run("--data-dir", data, "--budget-epsilon", 5, "--budget-delta", 1e-5, "--budget-composition", "adaptive", "--json")
+    result = run(
+        "--data-dir", data, "--budget-epsilon", 5, "--budget-delta", 1e-5, "--budget-composition", "adaptive", "--json"
+    )
     assert result.exception is None, result.exception
     assert json.loads(result.stdout)["entered"] == 1
     assert "Charges entered: 0" in run("--data-dir", data).stdout

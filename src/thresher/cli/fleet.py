@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import secrets
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -23,7 +22,7 @@ from thresher.cli.budget_words import charges_table, spending
 from thresher.cli.command_making import command, parameters_of
 from thresher.cli.enrolment import COMMANDS
 from thresher.cli.fleet_options import on_fleet
-from thresher.cli.output import check_files, console, print_json, range_row
+from thresher.cli.output import check_files, console, is_terminal, print_json, range_row
 from thresher.cli.plan_files import read_plan
 from thresher.cli.verb_commands import (
     OTHER,
@@ -209,7 +208,7 @@ def _confirm(preview: PlanPreview, yes: bool) -> None:
     for caution in preview.warnings:
         screen.print(f"[bold yellow]warning[/] ({caution.code}): ", end="")
         screen.print(caution.text, markup=False, soft_wrap=True)
-    if not preview.warnings or yes or not _is_terminal():
+    if not preview.warnings or yes or not is_terminal():
         return
     spent = f"epsilon {preview.cost_epsilon:g} and delta {preview.cost_delta:g}"
     if preview.price:
@@ -217,10 +216,6 @@ def _confirm(preview: PlanPreview, yes: bool) -> None:
     if not typer.confirm(f"Ask anyway, spending {spent}?", err=True):
         screen.print("Nothing was asked, and nothing was spent.")
         raise typer.Exit(1)
-
-
-def _is_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
 
 
 @contextlib.contextmanager

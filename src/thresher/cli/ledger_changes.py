@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import Annotated
 
 import typer
 
 from thresher.cli import options
 from thresher.cli.ledger_files import LedgerPath, opened
-from thresher.cli.output import console, print_json
+from thresher.cli.output import console, is_terminal, print_json
 from thresher.errors import InvalidSetting
 from thresher.ledger import Ledger
 from thresher.privacy.budget import percent
@@ -64,7 +63,7 @@ def _factor(epsilon: float) -> str:
 
 
 def _ask() -> None:
-    if not (sys.stdin is not None and sys.stdin.isatty()):
+    if not is_terminal():
         raise InvalidSetting("yes", "is missing: this changes what was promised", hint="Add --yes if that is meant.")
     if not typer.confirm("Change the promise?", err=True):
         console.print("Nothing was changed.")

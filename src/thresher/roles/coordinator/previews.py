@@ -67,9 +67,9 @@ def _price(budget: Budget, charge: Charge) -> str:
     """What the query takes of the budget, in a sentence."""
     if not budget.allows(charge):
         return budget.exceeded(charge).message
-    refunds = (
-        "Nothing is refunded, whatever comes of it."
+    back = (
+        "Nothing is given back, whatever comes of it."
         if budget.filter is None
         else "Rounds that are never asked are given back."
     )
-    return f"{budget.in_words(charge)} {refunds}"
+    return f"{budget.in_words(charge)} {back}"
