@@ -262,7 +262,7 @@ class QueryHandle:
         if status.state in STOPPED_QUERY:
             raise QueryEnded(
                 f"The query ended without an answer: it is {status.state}. {status.problem or ''}".strip(),
-                hint="What it was charged stays charged.",
+                hint="Rounds that were drawn stay charged.",
             )
         if status.state != QueryState.DONE:
             raise Conflict("This query is not done yet.", hint="Wait for its last round.")
