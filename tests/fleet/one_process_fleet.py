@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from device_cases import StillClock
 
 from thresher.device.core import DeviceCore
-from thresher.device.policy import Policy, Spend, Terms
+from thresher.device.policy import Policy
+from thresher.device.spending import Spend
 from thresher.device.state import FileState
+from thresher.device.terms import Terms
 from thresher.errors import ServerUnavailable
 from thresher.ledger import Ledger
 from thresher.mechanism import Release
@@ -54,6 +55,9 @@ class Anything(Policy):
     def refusal(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
         return None
 
+    def overspending(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
+        return None
+
 
 AGREES = Anything()
 
@@ -61,8 +65,8 @@ AGREES = Anything()
 class BoundlessLedger(Ledger):
     """Keeps every charge as any ledger does, and finds room for all of them."""
 
-    def _budget(self, connection: Any = None) -> Any:
-        return SimpleNamespace(charge=lambda charge: None)
+    def _enter(self, order: Any, *, within_budget: bool = True) -> tuple[int, bool]:
+        return super()._enter(order, within_budget=False)
 
 
 class Killed(BaseException):

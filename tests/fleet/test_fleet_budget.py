@@ -172,7 +172,7 @@ def test_a_ledger_restored_beyond_its_budget_can_be_sent(tmp_path):
     ledger = th.Ledger(tmp_path / "small.db", epsilon=1, delta=1e-9)
     for name in ("a", "b"):
         ledger.restore(th.plan(epsilon=1, delta=1e-6), "a histogram", th.privacy.DEVICE, name)
-    found = decode(LedgerView, encode(ledger_view(ledger, {})))
+    found = decode(LedgerView, encode(ledger_view(ledger, {}, {})))
     assert found.spent_epsilon is None and found.left_share == 0
     assert "nothing more can be asked" in budget_words.spending(found)[0]
 

@@ -78,7 +78,7 @@ def show(path: LedgerPath, json: options.Json = False) -> None:
     if json:
         print_json(ledger_words.content(ledger))
         return
-    view = ledger_view(ledger, {})
+    view = ledger_view(ledger, {}, {})
     console.print(repr(ledger)[1:-1], markup=False, soft_wrap=True)
     if ledger.same_units:
         _print_units(ledger)

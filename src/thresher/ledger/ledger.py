@@ -380,6 +380,21 @@ class Ledger(Tabular):
         with self._file.snapshot() as connection:
             return charging.drawn_positions(connection, charging.found_entry(connection, reference))
 
+    def drawn_since(self, time: float) -> dict[str, int]:
+        """How many rounds of each charge were drawn after a time, in seconds since 1970.
+
+        Edge cases: earlier versions kept the time of the charge alone, which stands for all its rounds.
+        """
+        with self._file.snapshot() as connection:
+            rows = connection.execute(
+                "SELECT charges.reference, COALESCE(counted.number, charges.rounds) FROM charges LEFT JOIN ("
+                "SELECT charge, SUM(time > ?) AS number FROM draws GROUP BY charge) AS counted "
+                "ON counted.charge = charges.id WHERE charges.drawn > 0 "
+                "AND (counted.number > 0 OR counted.number IS NULL AND charges.time > ?)",
+                (books.written(time), books.written(time)),
+            )
+            return dict(rows.fetchall())
+
     def _order(self, plan: Plan, what: str, unit: Unit | str, reference: str | None, **more: Any) -> Order:
         self._check_adjacency(plan.adjacency)
         budget = self.budget

@@ -17,17 +17,20 @@ import functools
 import math
 import sys
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 
+from thresher.errors import InvalidSetting
 from thresher.privacy.binomial import Floats, log_point, miss, reach
 from thresher.privacy.exact import longest_wait
 from thresher.privacy.losses import at_ends, groups, loss_at
 from thresher.privacy.settings import Adjacency
 
-PLAIN, RENYI, ATOM = 0.1, 0.8, 0.1
+PLAIN, RENYI, ATOM = Decimal("0.1"), Decimal("0.8"), Decimal("0.1")
 """How delta is split: between the plain sum, the Rényi costs and the bad events."""
 
+_SMALLEST_DELTA = 1e-300
 _DENSE_LIMIT = 50_000
 _IMPRECISE = 1e-290
 _OUTWARD = 1e-9  # more than the error of a logarithm of a sum here, which is below 1e-10
@@ -61,6 +64,8 @@ class Filter:
         The Rényi cost of a round with small losses grows in proportion to the order, so the best order is where ρ/α is
         largest. That does not depend on the plans that will be asked, and the optimum is flat.
         """
+        if not delta >= _SMALLEST_DELTA:
+            raise InvalidSetting("delta", f"must be at least {_SMALLEST_DELTA:g} for a budget that is split")
         parts = tuple(_below(delta, part) for part in (PLAIN, RENYI, ATOM))
         return cls(_best_order(epsilon, parts[1]), *parts)
 
@@ -174,9 +179,11 @@ def _log(masses: Floats) -> Floats:
         return np.log(masses)
 
 
-def _below(delta: float, part: float) -> float:
-    """A part of delta as a short number; all parts together are at most delta."""
-    return math.nextafter(delta * part, 0.0)
+def _below(delta: float, part: Decimal) -> float:
+    """A part of delta, as delta is written: a tenth of 1e-6 is 1e-7. It is never more."""
+    exact = Decimal(repr(delta)) * part
+    found = float(exact)
+    return found if Decimal(repr(found)) <= exact else math.nextafter(found, 0.0)
 
 
 def upward(value: float) -> float:
