@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from thresher.clock import Clock, SystemClock
 from thresher.errors import InvalidSetting
@@ -111,7 +111,7 @@ class Ledger(Tabular):
             if value is not None and value != stored:
                 raise InvalidSetting(
                     setting,
-                    f"differs from the ledger's, which is {stored}",
+                    f"differs from the ledger's, which is {_stated(setting, stored)}",
                     hint="Enlarge it knowingly: ledger.enlarge, or thresher ledger enlarge."
                     if setting == "epsilon"
                     else "Open the ledger without it, or create another ledger.",
@@ -477,6 +477,13 @@ class Ledger(Tabular):
 
     def _now(self) -> str:
         return books.written(self._clock.now())
+
+
+def _stated(setting: str, stored: object) -> str:
+    """A setting of the ledger for people."""
+    if setting == "period":
+        return "none: it never renews" if stored is None else in_words(cast(float, stored))
+    return str(stored)
 
 
 def _named(reference: str | None) -> str:
