@@ -9,6 +9,7 @@ from starlette.responses import Response
 from thresher import charts
 from thresher.charts.svg import Svg
 from thresher.console.following import SMALL_LINES
+from thresher.console.pages.ledger import taken
 from thresher.console.pages.queries import newest_first, progress
 from thresher.console.pages.series import open_first
 from thresher.console.requests import PageRequest
@@ -47,7 +48,6 @@ def _page(request: PageRequest, template: str) -> Response:
     queries = newest_first(analyst.queries())
     running = [query for query in queries if query.state in ACTIVE_QUERY]
     ended = [query for query in queries if query.state not in ACTIVE_QUERY and query.series is None]
-    charges = [(charge.time, charge.epsilon) for charge in ledger.charges]
     followed = [status for status in open_first(analyst.series.all()) if status.state in OPEN_SERIES]
     return request.page(
         template,
@@ -61,7 +61,7 @@ def _page(request: PageRequest, template: str) -> Response:
         done=sum(query.state == "done" for query in queries),
         unwell={role: state for role, state in fleet.roles.items() if state != "ready"},
         check_ins=charts.check_ins(fleet.check_ins) if fleet.check_ins else None,
-        spending=charts.spending(charges, ledger.epsilon, request.console.clock.now(), name="epsilon"),
+        spending=taken(ledger, request.console.clock.now()),
         progress={query.id: progress(query) for query in running},
     )
 
