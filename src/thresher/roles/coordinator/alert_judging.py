@@ -32,6 +32,7 @@ MOST_FINDINGS = 10
 MOST_NUMBERS = 10_000
 """A rule for any number judges releases of at most so many numbers: judging more would hold up the rounds."""
 _LONGEST_RULE = 4_000
+_LISTED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,11 @@ def check_rule(request: RuleRequest | bytes, query: str) -> CheckedRule:
     over_time = _over_time(rule, [(dt.datetime(2000, 1, day, tzinfo=dt.UTC), nothing) for day in (1, 2)])
     readings = over_time.read(nothing, CONFIDENCE)
     if rule.bucket is not None and readings.fixed and not any(row.is_of(rule.bucket) for row in readings.rows):
-        raise InvalidSetting("bucket", "is none of the numbers of this series", hint="Give one that was asked for.")
+        raise InvalidSetting(
+            "bucket",
+            "is none of the numbers of this series",
+            hint=f"It has {', '.join(row.label for row in readings.rows[:_LISTED])}.",
+        )
     rule.judge(over_time)
     return CheckedRule(rule, content, request.webhook)
 

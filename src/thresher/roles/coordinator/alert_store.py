@@ -179,6 +179,12 @@ class AlertTables(Store):
         )
         return _alerts(rows)
 
+    def delivery_numbers(self) -> dict[DeliveryState, int]:
+        """How many messages to webhooks are in each state."""
+        rows = self._fetch("SELECT delivery, COUNT(*) FROM alerts WHERE delivery IS NOT NULL GROUP BY delivery")
+        found = {DeliveryState(state): int(number) for state, number in rows}
+        return {state: found.get(state, 0) for state in DeliveryState}
+
     def note_delivery(self, alert: str, state: DeliveryState, next_try: float | None = None) -> None:
         """Note how a try to send an alert ended, if it was still to be sent."""
         with self._database.transaction() as transaction:
