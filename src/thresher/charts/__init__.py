@@ -2,7 +2,8 @@
 
 Pictures for files and notebooks (PNG, SVG, HTML) need the extra `plot` (Altair and vl-convert), which is imported when
 a picture is made. Pictures for web pages are small SVG of our own, made in a millisecond: `bar_svg`, `check_ins`,
-`distribution_svg`, `meter`, `shares`, `sparkline`, `spending`, `trends_svg` and `visibility`. No picture needs a network.
+`distribution_svg`, `meter`, `shares`, `sparkline`, `spending`, `trends_svg` and `visibility`. No picture needs a
+network.
 """
 
 from __future__ import annotations

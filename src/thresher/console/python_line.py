@@ -9,7 +9,7 @@ from thresher.console.series_form import planned_series
 from thresher.errors import ThresherError
 from thresher.privacy.plans import Plan
 from thresher.protocol.analyst_messages import RoundSettings
-from thresher.protocol.rates import SAMPLED_BY
+from thresher.protocol.rates import SAMPLED_BY, share
 from thresher.protocol.series_messages import SeriesStatus
 from thresher.roles.computing import Compute, here
 from thresher.verbs.asking import function_of
@@ -48,7 +48,7 @@ def series_line(query: Query, series: SeriesStatus, address: str, compute: Compu
 
 def following_line(series: str, address: str) -> str:
     """The line that reads a series over time. It costs nothing."""
-    return f"th.OverTime({_fleet_line(address, None)}.series_by_id({series!r}).answers()).to_pandas()"
+    return f"{_fleet_line(address, None)}.series_by_id({series!r}).to_pandas()"
 
 
 def _arguments(query: Query, target: dict[str, Any]) -> str:
@@ -77,12 +77,14 @@ def _is_best(plan: Plan) -> bool:
 
 
 def _is_best_of_series(plan: Plan, series: SeriesStatus, compute: Compute) -> bool:
-    """The same for the plan of one release, and the total of all of them."""
+    """Whether naming the total of all releases makes this plan of one again, as the server shares its rate out."""
     total, releases = series.total.analyst, series.schedule.releases
     if releases * plan.rounds > _ROUNDS_OF_SERIES_TO_REPLAN:
         return False
     try:
-        return planned_series(total.epsilon, total.delta, releases, plan.rounds, compute).release == plan
+        best = planned_series(total.epsilon, total.delta, releases, plan.rounds, compute).release
+        rounds = series.settings
+        return share(best, rounds.contact_rate or 1.0, rounds.sampled_by or SAMPLED_BY)[1] == plan
     except ThresherError:
         return False
 

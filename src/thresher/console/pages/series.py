@@ -31,13 +31,15 @@ _OFFERED = 30
 _LONGEST_OFFERED = 200
 _DRAWN = 12
 """How many series of a list have a small line."""
+_DATES = 13
+"""How many dates are on a page: a quarter of weeks."""
 _SPARKS = 60
 """How many dates a small line has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """A series in one row: the name of its largest bucket, its last number, and a small line."""
+    """A series in one row: the first bucket of its last release, its last number, and a small line."""
 
     label: str
     number: str
@@ -72,7 +74,7 @@ def show(request: PageRequest) -> Response:
         "downloads": list(KINDS) if followed.newest else [],
         "composition": ledger.composition,
         "charge": _charge(ledger.charges, status.id),
-        **paged(status.releases[::-1], request.parameters.get("page", "1")),
+        **paged(status.releases[::-1], request.parameters.get("page", "1"), _DATES),
         **_lines(request, status, query),
     }
     return request.page("series.html", **content, **_picture(request, followed))
@@ -118,7 +120,8 @@ def spark(request: PageRequest, listed: SeriesStatus) -> Spark | None:
     over_time = followed.over_time
     if over_time is None or not over_time.buckets:
         return None
-    key, label = next(iter(over_time.buckets.items()))
+    key = followed.latest[0].key if followed.latest else next(iter(over_time.buckets))
+    label = over_time.buckets[key]
     numbers = [None if row is None else row.estimate for row in over_time.line(key)[-_SPARKS:]]
     known = [number for number in numbers if number is not None]
     shown = charts.numbers.shortened(label, 24)
