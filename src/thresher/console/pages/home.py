@@ -18,8 +18,8 @@ from thresher.protocol.series_messages import SeriesStatus
 from thresher.protocol.states import ACTIVE_QUERY, OPEN_SERIES
 
 _RECENT = 12
-_FOLLOWED = 4
-"""How many series are shown."""
+_FOLLOWED, _STANDING = 4, 6
+"""How many series are shown, and how many alerts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,11 @@ def _page(request: PageRequest, template: str) -> Response:
     running = [query for query in queries if query.state in ACTIVE_QUERY]
     ended = [query for query in queries if query.state not in ACTIVE_QUERY and query.series is None]
     followed = [status for status in open_first(analyst.series.all()) if status.state in OPEN_SERIES]
+    names = {status.id: status.what for status in followed}
     return request.page(
         template,
+        standing=[alert for alert in analyst.standing_alerts() if alert.series in names][:_STANDING],
+        series_names=names,
         series_cards=[_card(request, status) for status in followed[:_FOLLOWED]],
         series_more=max(0, len(followed) - _FOLLOWED),
         fleet=fleet,

@@ -33,6 +33,8 @@ _DRAWN = 12
 """How many series of a list have a small line."""
 _DATES = 13
 """How many dates are on a page: a quarter of weeks."""
+_ALERTS = 10
+"""How many alerts are shown, the newest."""
 _SPARKS = 60
 """How many dates a small line has."""
 
@@ -75,6 +77,8 @@ def show(request: PageRequest) -> Response:
         "composition": ledger.composition,
         "charge": _charge(ledger.charges, status.id),
         **paged(status.releases[::-1], request.parameters.get("page", "1"), _DATES),
+        "alerts": request.console.analyst.alerts(status.id)[:_ALERTS],
+        "rules": request.console.analyst.rules(status.id),
         **_lines(request, status, query),
     }
     return request.page("series.html", **content, **_picture(request, followed))
