@@ -139,7 +139,7 @@ def console_server(
     with DataDirectory(settings.data_dir, settings.roles) as data, assembled(settings, data) as services:
         ports = Rows(rows, pace)
         clock = MovableClock()
-        ledger = th.Ledger(directory / "ledger.db", epsilon=epsilon, delta=delta)
+        ledger = th.Ledger(directory / "ledger.db", epsilon=epsilon, delta=delta, clock=clock if moved else None)
         defaults = RoundSettings(seconds=600, completions=max(1, int(len(rows) * 0.9)))
         services.coordinator = Coordinator(
             services.coordinator_store,

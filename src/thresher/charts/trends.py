@@ -38,7 +38,7 @@ _LABEL_GAP = 16
 """Pixels between the names of two lines."""
 _LONGEST_NAME, _LONGEST_PAGE_NAME = 28, 15
 _MOST_POINTS = 60
-"""With more dates than that, lines are thinner, and only what stands alone has a point."""
+"""With more dates than that, lines are thinner, and only what stands alone has a point; fewer in a lower picture."""
 
 
 def trends(
@@ -169,7 +169,7 @@ def trends_svg(
 ) -> Svg:
     """The same picture for a web page, about devices that checked in; `height` is in pixels."""
     write = count if measured is None else amount
-    many = len(dates) > _MOST_POINTS
+    many = len(dates) > _MOST_POINTS * min(1, height / PAGE_HEIGHT)
     shown = runs_of(dates, lines)
     heights = heights_of(lines, from_zero=measured is None)
     low, high = heights[0], heights[-1]

@@ -33,7 +33,7 @@ _DRAWN = 12
 """How many series of a list have a small line."""
 _DATES = 13
 """How many dates are on a page: a quarter of weeks."""
-_ALERTS = 10
+_ALERTS = 6
 """How many alerts are shown, the newest."""
 _SPARKS = 60
 """How many dates a small line has."""
