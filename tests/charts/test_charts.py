@@ -31,6 +31,8 @@ def test_pictures_for_pages_are_well_formed_and_styled_by_classes_only():
         charts.distribution_svg([0, 1], [nan, nan], [0, 0], [1, 1], title="none", chosen=(-5, 5)),
         charts.bar_svg(10, 5, 20, 8, 20),
         charts.meter(0.3, "a <part>", more=0.9),
+        charts.sparkline([1.0, 2.0, None, nan, 5.0, None], "a <line>"),
+        charts.sparkline([], "nothing"),
     ]
     for markup in shown:
         root = drawn(markup)
@@ -84,3 +86,13 @@ def test_a_picture_is_written_in_the_format_of_the_files_name(name, tmp_path: Pa
     charts.show(chart, tmp_path / name)
     begins = {".svg": b"<svg", ".png": b"\x89PNG", ".html": b"<!DOCTYPE"}[Path(name).suffix.lower()]
     assert (tmp_path / name).read_bytes().lstrip().startswith(begins)
+
+
+def test_a_small_line_has_gaps_and_a_dash_for_what_stands_alone():
+    root = drawn(charts.sparkline([1.0, 2.0, None, 5.0, math.nan, 3.0, 3.0], "numbers"))
+    paths = [element.attrib["d"] for element in root.iter() if element.tag.endswith("path")]
+    assert len(paths) == 3
+    alone = paths[1].removeprefix("M").split("L")
+    assert alone[0].split()[1] == alone[1].split()[1]  # level
+    level = drawn(charts.sparkline([4.0, 4.0], "level"))
+    assert [element.attrib["d"] for element in level.iter() if element.tag.endswith("path")] == ["M0 500L1000 500"]

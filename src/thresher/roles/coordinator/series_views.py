@@ -59,9 +59,15 @@ def reserved_for(series: StoredSeries) -> str:
 def status(
     series: StoredSeries, releases: Sequence[StoredRelease], gaps: Mapping[int, GapState], released: int
 ) -> SeriesStatus:
-    """Where a series stands; `releases` and `gaps` are empty in a list of series."""
+    """Where a series stands; `releases` and `gaps` are empty in a list of series.
+
+    Raises: `InvalidFormat` if what was stored cannot be read.
+    """
     schedule, prepared = schedule_of(series), prepared_of(series)
-    query: dict[str, Any] = json.loads(series.query)
+    try:
+        query: dict[str, Any] = json.loads(series.query)
+    except (ValueError, RecursionError):
+        raise InvalidFormat("This stored series cannot be read.") from None
     # The states that ask. One that is paused shows the next date as well, since it can be resumed before it.
     asks = series.state in OPEN_SERIES and series.passed < schedule.releases
     return SeriesStatus(
