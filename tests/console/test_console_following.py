@@ -11,6 +11,7 @@ import pytest
 import thresher as th
 from thresher.client.series_requests import SeriesSettings, series_request, verb_settings
 from thresher.console import ask_form as asking
+from thresher.console import following as following_module
 from thresher.console import schedule_form
 from thresher.console.following import MOST_DATES, Following
 from thresher.console.form_filling import fields_of, says_all, series_fields
@@ -143,6 +144,15 @@ def test_only_the_newest_dates_of_a_long_series_are_read():
     assert answers.read == []
     assert followed.older == 1
     assert len(followed.over_time) == MOST_DATES
+
+
+def test_fewer_dates_are_read_where_answers_are_long(monkeypatch):
+    monkeypatch.setattr(following_module, "MOST_NUMBERS", 5)
+    answers = Answers()
+    followed = Following(answers).read(status(dates([QueryState.DONE] * 6)))
+    assert answers.read == ["q5", "q4", "q3"]  # two numbers each, the newest first
+    assert (followed.older, followed.newest) == (3, "q5")
+    assert [date for date, _ in followed.over_time.released] == sorted(followed.over_time.dates)
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,13 @@ from thresher.protocol.series_messages import SeriesRelease, SeriesStatus
 from thresher.protocol.states import ACTIVE_QUERY, QueryState
 from thresher.tables.time_zones import zone_of
 from thresher.verbs.changes import Changes
-from thresher.verbs.over_time import OverTime
+from thresher.verbs.over_time import OverTime, Point
 from thresher.verbs.readings import Reading
 
 MOST_DATES = 370
 """How many of the newest dates are read: a year of days."""
+MOST_NUMBERS = 200_000
+"""Fewer dates are read once their answers have more numbers than that; two answers are read in any case."""
 _KEPT = 16
 """How many series are kept at a time."""
 SMALL_LINES, _SMALL_HEIGHT = 3, 130.0
@@ -87,18 +89,24 @@ class Following:
         return found
 
     def _read(self, status: SeriesStatus, ended: list[SeriesRelease], known: dict[str, Any]) -> Followed:
-        shown = ended[-MOST_DATES:]
         zone = zone_of(status.schedule.time_zone)
-        points, answers, newest, unread = [], {}, None, 0
-        for each in shown:
+        points: list[Point] = []
+        answers: dict[str, Any] = {}
+        unread = numbers = 0
+        for each in reversed(ended):
+            if len(points) == MOST_DATES or (numbers > MOST_NUMBERS and len(answers) > 1):
+                break
             answer = None
             if each.query is not None and each.state == QueryState.DONE:
                 try:
                     answer = known[each.query] if each.query in known else self._answer(each.query)
-                    answers[each.query], newest = answer, each.query
+                    answers[each.query] = answer
+                    numbers += sum(len(release) for release in answer.releases)
                 except _UNREADABLE:
                     unread += 1
             points.append((dt.datetime.fromtimestamp(each.due, zone), answer))
+        points.reverse()
+        newest = next(iter(answers), None)
         over_time, changes, small, problem = None, None, None, ""
         if unread and not answers:
             problem = "The stored answers of this series cannot be read."
@@ -112,4 +120,4 @@ class Following:
             small = over_time.svg(buckets=last or None, most=SMALL_LINES, height=_SMALL_HEIGHT)
             if len(over_time.released) > 1:
                 changes = over_time.changes()
-        return Followed(over_time, problem, changes, unread, len(ended) - len(shown), newest, small, answers)
+        return Followed(over_time, problem, changes, unread, len(ended) - len(points), newest, small, answers)

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from thresher import charts
 from thresher.charts.svg import Svg
 from thresher.console.downloads import KINDS, download
-from thresher.console.following import MOST_DATES, Followed
+from thresher.console.following import Followed
 from thresher.console.pages.paging import paged
 from thresher.console.python_line import following_line, series_line
 from thresher.console.requests import PageRequest
@@ -69,7 +69,6 @@ def show(request: PageRequest) -> Response:
         "numbers": latest_numbers(followed),
         "appeared": surfaced(followed.changes, vanished=False),
         "vanished": surfaced(followed.changes, vanished=True),
-        "dates_read": MOST_DATES,
         "plan": None if query is None else query.plan,
         "is_open": status.state in OPEN_SERIES,
         "running": [each for each in status.releases if each.state in ACTIVE_QUERY],
