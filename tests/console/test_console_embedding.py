@@ -18,7 +18,7 @@ from thresher.server.assembly import Settings
 from thresher.server.serving import serve
 
 def ready(url):
-    print(url, *[name for name in sys.modules if name.startswith(("thresher.cli", "typer"))], flush=True)
+    print(url, *[name for name in sys.modules if name in ("thresher.cli", "typer")], flush=True)
 
 serve(Settings(data_dir=Path(sys.argv[1]), port=0), pages=console_pages, announce=lambda line: None, ready=ready)
 """

@@ -103,6 +103,7 @@ def test_the_list_and_the_home_page_show_it(weekly, http):
     for page in (listed, home, http.get("/home", headers={"X-Fragment": "1"})):
         assert f'href="/series/{weekly[1]}' in page.text
     assert 'class="sparkline"' in listed.text
+    assert f'href="/series/{weekly[1]}">the series</a>' in http.get("/ledger").text
     assert home.text.index("following-title") < home.text.index("Devices enrolled")
     assert "is above 100" in text_of(home.text)
     assert "3 of 8 released" in text_of(home.text)

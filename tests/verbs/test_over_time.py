@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from xml.etree import ElementTree
 from zoneinfo import ZoneInfo
 
@@ -10,9 +11,11 @@ import pytest
 from in_memory_people import CountsPopulation, NumbersPopulation
 
 import thresher as th
+from thresher.charts.numbers import count
 from thresher.errors import InvalidSetting, NotReleased
 from thresher.questions import Dates, Values
 from thresher.verbs import HistogramQuery, OverTime, heavy_hitters, histogram, quantiles, ranges
+from thresher.verbs.changes import signed
 
 START = dt.datetime(2026, 1, 5, 9, tzinfo=ZoneInfo("Europe/Paris"))
 ONE, FOUR = th.plan(1, 1e-8), th.plan(1, 1e-8, rounds=4)
@@ -191,3 +194,17 @@ def test_it_is_public():
     assert th.OverTime is OverTime
     answer = histogram(["fr"] * 5000, "value", plan=ONE)
     assert len(th.OverTime([(START, answer)])) == 1
+
+
+def test_a_change_that_is_written_as_nothing_has_no_sign():
+    assert [signed(value, count) for value in (0.4, -0.4, 0.0, 1.2, -7.0)] == ["±0", "±0", "±0", "+1", "−7"]
+
+
+def test_rows_over_time_as_json_have_dates_and_gaps(countries):
+    content = json.loads(countries.to_json())
+    assert content["what"] == "histogram of country"
+    assert content["missed"] == ["2026-01-12T09:00:00+01:00"]
+    assert len(content["rows"]) == countries.to_arrow().num_rows
+    first = content["rows"][0]
+    assert (first["date"], first["country"]) == ("2026-01-05T09:00:00+01:00", "fr")
+    assert first["estimate"] == countries.released[0][1]["fr"].estimate

@@ -244,5 +244,6 @@ def _name(reading: Reading) -> str:
 
 
 def signed(value: float, write: Callable[[float], str]) -> str:
-    """A change with its sign."""
-    return f"{'+' if value > 0 else '−' if value < 0 else '±'}{write(abs(value))}"
+    """A change with its sign; one that is written as 0 has none."""
+    size = write(abs(value))
+    return f"{'±' if size == write(0) else '+' if value > 0 else '−'}{size}"
