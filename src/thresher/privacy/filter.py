@@ -74,9 +74,13 @@ class Filter:
 
     @property
     def _conversion(self) -> float:
-        """ε − ρ: what turning a Rényi cost into an epsilon at `delta_renyi` adds."""
-        alpha = self.order
-        return math.log((alpha - 1) / alpha) - (math.log(self.delta_renyi) + math.log(alpha)) / (alpha - 1)
+        """ε − ρ: what turning a Rényi cost into an epsilon at `delta_renyi` adds, rounded up.
+
+        Its terms can nearly cancel, one another or epsilon, so the margin is a part of the terms and not of their sum.
+        """
+        excess = self.order - 1
+        terms = math.log(excess / self.order), -math.log(self.delta_renyi) / excess, -math.log(self.order) / excess
+        return math.fsum(terms) + 1e-12 * math.fsum(map(abs, terms))
 
     def round_cost(self, sampling_rate: float, threshold: int, adjacency: Adjacency, epsilon: float) -> Cost:
         """The cost of one round with the cut that is best for a total of `epsilon`.
@@ -175,8 +179,8 @@ def _log(masses: Floats) -> Floats:
 
 
 def _below(delta: float, part: float) -> float:
-    """A part of delta as a short number; all parts together are at most delta."""
-    return math.nextafter(delta * part, 0.0)
+    """A part of delta, rounded down by more than floats lose: all parts together are at most delta."""
+    return delta * part * (1 - 1e-15)
 
 
 def upward(value: float) -> float:

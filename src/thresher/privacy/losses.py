@@ -81,8 +81,10 @@ def _without_zeros(values: Floats, masses: Floats, infinite: float) -> Losses:
 
 
 def loss_at(rate: float, threshold: int, wait: Floats) -> Floats:
-    """ℓ_j, the loss of a removal where T = j > τ; it falls in j."""
-    return np.log1p((threshold - 1 - rate * (wait - 1)) / (wait - threshold))
+    """ℓ_j, the loss of a removal where T = j > τ; it falls in j. Precise near zero, and where the rate is near one."""
+    excess = (threshold - 1 - rate * (wait - 1)) / (wait - threshold)
+    low = math.log1p(-rate) + np.log((wait - 1) / (wait - threshold))
+    return np.where(excess < -0.5, low, np.log1p(np.maximum(excess, -0.5)))
 
 
 def groups(rate: float, threshold: int) -> tuple[Floats, Floats, Floats, Floats]:
