@@ -148,7 +148,7 @@ def test_an_interrupt_after_the_charge_says_so(data, ledger, monkeypatch):
     assert result.exit_code != 0
     assert "had been charged" in result.stderr
     assert charges(ledger) == 1
-    monkeypatch.setattr(th.verbs.asking, "charge_plan", interrupted)  # before the charge, nothing is said
+    monkeypatch.setattr(th.Ledger, "reserve", interrupted)  # before the charge, nothing is said
     assert "charged" not in CliRunner().invoke(command.app, [str(part) for part in asked]).stderr
     assert charges(ledger) == 1
 

@@ -13,7 +13,6 @@ from aggregation_cases import response, sealed
 from coordinator_cases import PLAN, Server
 
 import thresher as th
-from thresher.ledger import charge_plan
 from thresher.mechanism import Release
 from thresher.privacy import delta
 from thresher.privacy.rates import ONE
@@ -35,7 +34,7 @@ def server(tmp_path):
     database.close()
     ledger = th.Ledger(tmp_path / "ledger.db", epsilon=3.0, delta=1e-4, unit=DEVICE)
     for query in ("q1", "q2"):
-        charge_plan(ledger, PLAN, "histogram of word", DEVICE, reference=query)
+        ledger.reserve(PLAN, "histogram of word", unit=DEVICE, reference=query, drawn=PLAN.rounds)
     found = Server(tmp_path, ["fr"] * 1000 + ["de"] * 1000)
     yield found
     found.close()

@@ -85,7 +85,7 @@ def said_if_charged(ledger: Ledger | None) -> Iterator[None]:
     except BaseException:
         with contextlib.suppress(ThresherError):
             if ledger is not None and len(ledger.history()) > before:
-                _say("The ledger had been charged before this. Nothing was released, and nothing is refunded.")
+                _say("The ledger had been charged before this. Nothing was released; what was drawn stays charged.")
         raise
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from thresher.ledger.ledger import Amount, Entry, Ledger, charge_plan
+from thresher.ledger.booking import Booking
+from thresher.ledger.entries import Entry, Left, Periods, Promise, Spent
+from thresher.ledger.ledger import Ledger
 
-__all__ = ["Amount", "Entry", "Ledger", "charge_plan"]
+__all__ = ["Booking", "Entry", "Ledger", "Left", "Periods", "Promise", "Spent"]

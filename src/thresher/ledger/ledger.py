@@ -1,12 +1,11 @@
 """The ledger: what has been spent against a budget, in one SQLite file that survives crashes.
 
-    charge durably ──▶ draw ──▶ release
+    reserve ──▶ draw ──▶ (the round) ──▶ draw ──▶ (the next round) …  ──▶ give back what was never drawn
 
-A charge is on disk before anything is drawn. A crash in between costs budget, never privacy; that is why nothing here
-gives a charge back. Charges add up (an analyst chooses the next query after seeing the last, and the plain sum is valid
-for that) and sums are exact in decimal.
+A query's rounds are reserved when it is accepted, so that it can finish. Each round is marked as drawn, on disk, before
+anything is drawn: a crash in between costs budget, never privacy. What was never drawn is given back.
 
-A ledger has one adjacency and one unit: (epsilon, delta) under "replace" and under "add-remove" protect against
+A ledger has one adjacency, one unit and one data set: guarantees under "replace" and under "add-remove" protect against
 different changes, those for one row and for one person protect different things, and neither adds up with the other.
 It knows what was asked (verb, columns, settings), never a value.
 
@@ -16,64 +15,57 @@ A charge has a reference, which is unique: charging again under it changes nothi
 from __future__ import annotations
 
 import datetime as dt
-import sqlite3
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from thresher.errors import Conflict, InvalidSetting
+from thresher.clock import Clock, SystemClock
+from thresher.errors import InvalidSetting
+from thresher.ledger import binding, books, charging
+from thresher.ledger.charging import LONGEST_NAME, Order, check_text
+from thresher.ledger.durations import check_period, in_words
+from thresher.ledger.entries import Entry, Left, Periods, Promise, Spent
 from thresher.ledger.ledger_file import LedgerFile
 from thresher.ledger.schema import new_reference
 from thresher.mechanism.tabular import Tabular
-from thresher.privacy.budget import Budget, Charge
+from thresher.privacy.budget import Budget, Composing, check_composition
+from thresher.privacy.lasting_plans import lasting_plan
 from thresher.privacy.plans import Plan
-from thresher.privacy.settings import Adjacency, check_adjacency, check_delta, check_epsilon, check_rounds
+from thresher.privacy.settings import Adjacency, check_adjacency, check_budget_epsilon, check_delta, check_rounds
 from thresher.privacy.units import Unit, check_unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_LONGEST_TEXT = 10_000
-_LONGEST_REFERENCE = 100
-_ENTRY = "id, reference, time, what, epsilon, delta, adjacency, rounds, unit"
-
-
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """An epsilon and a delta; either may be zero."""
-
-    epsilon: float
-    delta: float
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One charge: under which reference, when (UTC), for what, how much.
-
-    `unit` is as `str(Unit)` writes it; None where Thresher 0.1.0 made the charge, which did not keep it.
-    """
-
-    id: int
-    reference: str
-    time: dt.datetime
-    what: str
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-    rounds: int
-    unit: str | None
-
 
 class Ledger(Tabular):
     """A budget on disk. `Ledger("privacy.db", epsilon=3, delta=1e-6)` creates it, `Ledger("privacy.db")` opens it.
 
-    `unit` is the column whose values are the units, or a `Unit`. Without it, the first charge decides.
+    Args:
+        path: The file.
+        epsilon, delta: What everything drawn together shall guarantee.
+        adjacency: Against which change; "replace" by default.
+        unit: The column whose values are the units, or a `Unit`. Without it, the first charge decides.
+        composition: "adaptive" (the default for a new ledger) lets queries through by the filter of docs/privacy.md,
+            section 7; "sum" adds up their epsilons and deltas.
+        data_set: A name for the data, for example "visits of 2026"; a fleet's ledger has the fleet's.
+        period: The budget renews after this time, as "30d": the promise is then for each period by itself.
+        wait: For how many seconds to wait while another process uses the file.
+        clock: In place of the machine's clock.
 
     Guarantee: processes that charge at the same time never overspend together, nor bind one ledger to two units; each
-    charge is one immediate SQLite transaction, on disk when `charge` returns.
-    Edge cases: opening with another budget or unit than the ledger's is an error, as is a file that is not a ledger. A
-    ledger of Thresher 0.1.0 is brought to this version when it is opened. A new file can be read and written by its
-    owner only. Copying it copies the budget; keep one. SQLite's locks need a local file system.
+    charge is one immediate SQLite transaction, on disk when the method returns.
+    Edge cases: opening with another budget, unit, data set or period than the ledger's is an error, as is a file that
+    is not a ledger. A ledger of an earlier version is brought to this version when it is opened, and goes on adding up.
+    A new file can be read and written by its owner only. Copying it copies the budget; keep one. SQLite's locks need a
+    local file system.
+
+    Example:
+        >>> ledger = Ledger("privacy.db", epsilon=3, delta=1e-6)
+        >>> plan = ledger.plan(queries=52)
+        >>> th.histogram(visits, "page", plan=plan, ledger=ledger)
+        >>> ledger.affords(plan)
+        51
     """
 
     def __init__(
@@ -84,42 +76,76 @@ class Ledger(Tabular):
         *,
         adjacency: Adjacency | None = None,
         unit: Unit | str | None = None,
+        composition: Composing | None = None,
+        data_set: str | None = None,
+        period: str | float | dt.timedelta | None = None,
         wait: float = 30.0,
+        clock: Clock | None = None,
     ) -> None:
         self.path = Path(path)
         if not wait >= 0:
             raise InvalidSetting("wait", "must be a number of seconds, 0 or more")
         self._file = LedgerFile(self.path, float(wait))
+        self._clock: Clock = SystemClock() if clock is None else clock
         wanted = None if unit is None else check_unit(unit)
+        named = None if data_set is None else check_text("data_set", data_set, LONGEST_NAME)
+        seconds = None if period is None else check_period(period)
         if not self.path.exists():
-            self._create(epsilon, delta, adjacency, wanted)
+            self._create(epsilon, delta, adjacency, wanted, composition, named, seconds)
         elif not self.path.is_file():
             raise self._file.unavailable("is not a regular file")
         self._file.upgrade()
-        self.epsilon, self.delta, self.adjacency = self._stored_budget()
-        for setting, value in (("epsilon", epsilon), ("delta", delta), ("adjacency", adjacency)):
-            stored = getattr(self, setting)
+        with self._file.snapshot() as connection:
+            books.verify(connection)
+        book = self._read()
+        self.delta, self.adjacency = book.budget.delta, book.adjacency
+        self.composition: Composing = book.budget.composition
+        given = {
+            "epsilon": (epsilon, book.budget.epsilon),
+            "delta": (delta, self.delta),
+            "adjacency": (adjacency, self.adjacency),
+            "composition": (composition, self.composition),
+            "period": (seconds, book.period),
+        }
+        for setting, (value, stored) in given.items():
             if value is not None and value != stored:
                 raise InvalidSetting(
                     setting,
                     f"differs from the ledger's, which is {stored}",
-                    hint="Open the ledger without a budget, or create another ledger.",
+                    hint="Enlarge it knowingly: ledger.enlarge, or thresher ledger enlarge."
+                    if setting == "epsilon"
+                    else "Open the ledger without it, or create another ledger.",
                 )
-        if wanted is not None:
+        if wanted is not None or named is not None:
             with self._file.transaction() as connection:
-                self._bind(connection, wanted)
+                if wanted is not None:
+                    binding.bind_unit(connection, wanted)
+                if named is not None:
+                    binding.bind_data_set(connection, named)
+
+    # What it is about
+
+    @property
+    def epsilon(self) -> float:
+        """The budget's epsilon now; it may have been enlarged."""
+        return self._read().budget.epsilon
 
     @property
     def unit(self) -> Unit | None:
         """What one unit is in all charges; None before the first one."""
-        with self._file.connection() as connection:
-            return self._stored_unit(connection)
+        with self._file.snapshot() as connection:
+            return binding.unit_of(connection)
+
+    @property
+    def data_set(self) -> str | None:
+        """The name of the data."""
+        return self._read().data_set
 
     @property
     def same_units(self) -> set[Unit]:
         """Other columns that name the same units, as `same_unit` was told."""
-        with self._file.connection() as connection:
-            return self._stored_same_units(connection)
+        with self._file.snapshot() as connection:
+            return binding.same_units(connection)
 
     def same_unit(self, column: str) -> None:
         """Say once that another column names the same units, so that queries may use it as their `unit=`.
@@ -135,34 +161,154 @@ class Ledger(Tabular):
             >>> ledger.same_unit("uid")
             >>> th.histogram(visits, "page", unit="uid", plan=plan, ledger=ledger)
         """
-        unit = Unit("column", column)
         with self._file.transaction() as connection:
-            stored = self._stored_unit(connection)
-            if stored is None or stored.kind != "column":
-                bound = "no unit yet" if stored is None else stored.one
+            binding.add_same_unit(connection, Unit("column", column))
+
+    # What was spent, and what is left
+
+    @property
+    def budget(self) -> Budget:
+        """The budget with the sums of all that is drawn or reserved, in the current period if there are periods."""
+        return self._read().budget
+
+    @property
+    def spent(self) -> Spent:
+        """What was drawn so far, in the current period if there are periods. Under "sum": all that was charged."""
+        with self._file.snapshot() as connection:
+            return Spent.of(books.read(connection, self._clock.now()).drawn(connection))
+
+    @property
+    def left(self) -> Left:
+        """What further queries may use; what is reserved is not left."""
+        return Left.of(self.budget)
+
+    def affords(self, plan: Plan) -> int:
+        """How many more queries with this plan fit, each chosen after seeing those before it."""
+        budget = self.budget
+        self._check_adjacency(plan.adjacency)
+        return budget.affords(budget.price(plan))
+
+    def takes(self, plan: Plan) -> float:
+        """The part of the whole budget that a query with this plan takes, from 0 to 1."""
+        budget = self.budget
+        self._check_adjacency(plan.adjacency)
+        return budget.takes(budget.price(plan))
+
+    def plan(self, queries: int, *, rounds: int = 1, probability: float = 0.95) -> Plan:
+        """The plan with which what is left lasts for so many queries, and that sees the smallest buckets.
+
+        Args:
+            queries: How many queries, each chosen after seeing those before it.
+            rounds: How many rounds each of them has.
+            probability: With which probability the smallest bucket shall be seen.
+
+        Raises: `Unreachable` if what is left does not allow so many.
+
+        Example:
+            >>> Ledger("privacy.db", epsilon=3, delta=1e-6).plan(queries=52).smallest_visible()
+            113
+        """
+        return lasting_plan(self.budget, queries, rounds=rounds, adjacency=self.adjacency, probability=probability)
+
+    @property
+    def promises(self) -> list[Promise]:
+        """What was promised, from when on; more than one where the budget was enlarged."""
+        with self._file.snapshot() as connection:
+            rows = connection.execute("SELECT time, epsilon FROM promises ORDER BY id").fetchall()
+            return [Promise(dt.datetime.fromisoformat(time), float(epsilon)) for time, epsilon in rows]
+
+    @property
+    def periods(self) -> Periods | None:
+        """Where the ledger stands if its budget renews, and what all periods together come to; None if it does not."""
+        with self._file.snapshot() as connection:
+            book = books.read(connection, self._clock.now())
+            if book.period is None:
+                return None
+            [(used,)] = connection.execute("SELECT COUNT(DISTINCT period) FROM draws").fetchall()
+            ends = dt.datetime.fromtimestamp(book.created + (book.current + 1) * book.period, dt.UTC)
+            most = max(promise.epsilon for promise in self.promises)
+            return Periods(book.period, book.current, ends, used, used * most, min(used * self.delta, 1.0))
+
+    def enlarge(self, epsilon: float) -> None:
+        """Promise another epsilon from now on: everything together, before and after, is then (epsilon, delta).
+
+        Order and split of delta stay as they are, so that this holds also if the decision looked at releases. The old
+        and the new promise are kept (`promises`). A lower epsilon is possible while what was charged fits it; for what
+        was drawn before, the highest promise that was made is the one that holds.
+
+        Raises: `InvalidSetting` for an epsilon that what was charged already exceeds.
+        Reference: docs/privacy.md, section 7.
+        """
+        epsilon = check_budget_epsilon(epsilon)
+        with self._file.transaction() as connection:
+            book = books.read(connection, self._clock.now())
+            after = Budget(epsilon, book.budget.delta, book.budget.filter, book.budget.sums)
+            if epsilon < book.budget.epsilon and not after.fits:
                 raise InvalidSetting(
-                    "unit",
-                    f"of this ledger is {bound}, and not one unit of a column",
-                    hint="The first charge binds a ledger, or Ledger(path, unit=…) with the name of a column."
-                    if stored is None
-                    else "Keep another ledger for units that are the values of a column.",
+                    "epsilon",
+                    f"{epsilon:g} is spent already",
+                    hint=f"The ledger promises {book.budget.epsilon:g}; give more than what was spent.",
                 )
-            if unit != stored:
-                connection.execute("INSERT OR IGNORE INTO same_units (unit) VALUES (?)", (str(unit),))
+            if epsilon != book.budget.epsilon:
+                connection.execute("UPDATE budget SET epsilon = ?", (repr(epsilon),))
+                connection.execute("INSERT INTO promises (time, epsilon) VALUES (?, ?)", (self._now(), repr(epsilon)))
 
-    @property
-    def spent(self) -> Amount:
-        """The sum of all charges."""
-        with self._file.connection() as connection:
-            budget = self._budget(connection)
-        return Amount(budget.spent_epsilon, budget.spent_delta)
+    # Charging
 
-    @property
-    def left(self) -> Amount:
-        """What a further query may cost."""
-        with self._file.connection() as connection:
-            budget = self._budget(connection)
-        return Amount(budget.left_epsilon, budget.left_delta)
+    def reserve(
+        self,
+        plan: Plan,
+        what: str,
+        *,
+        unit: Unit | str,
+        reference: str | None = None,
+        data_set: str | None = None,
+        drawn: int = 0,
+    ) -> str:
+        """Reserve all rounds of a query, so that it can finish; returns the charge's reference.
+
+        Args:
+            plan: The query's plan.
+            what: What is asked: verb, columns and settings, never a value.
+            unit: Whom the guarantee protects: the column whose values are the units, or a `Unit`.
+            reference: A name for this charge, by default a random one.
+            data_set: The name of the data, if it has one.
+            drawn: How many rounds are about to be drawn: they are marked so at once.
+
+        Guarantee: when this returns, the reservation is on disk. A second one under a reference that is there already
+        changes nothing.
+        Raises: `BudgetExceeded` if it does not fit; `InvalidSetting` for another unit, data set or adjacency than the
+        ledger's; `Conflict` for another charge under a reference that is there already.
+        """
+        order = self._order(plan, what, unit, reference, data_set=data_set, drawn=drawn)
+        self._enter(order)
+        return order.reference
+
+    def draw(self, reference: str, position: int) -> None:
+        """Mark a round of a reserved query as drawn, before it is drawn; a second time changes nothing.
+
+        Args:
+            reference: The charge.
+            position: Which of its rounds, from 0.
+
+        Guarantee: when this returns, it is on disk.
+        Raises: `NotFound` for an unknown reference, `InvalidSetting` for a round that the query does not have,
+        `Conflict` for one that was given back.
+        """
+        with self._file.transaction() as connection:
+            charging.draw(connection, reference, position, self._clock.now())
+
+    def give_back(self, reference: str) -> int:
+        """End a reservation: its rounds that were never drawn are given back, and never will be drawn.
+
+        Under "sum" nothing is given back. The plain (epsilon, delta) is given back only if no round was drawn.
+
+        Returns: how many rounds were given back by this call; 0 for one that has ended.
+        Raises: `NotFound` for an unknown reference.
+        Reference: docs/privacy.md, section 7.
+        """
+        with self._file.transaction() as connection:
+            return charging.give_back(connection, reference, self._clock.now())
 
     def charge(
         self,
@@ -175,161 +321,129 @@ class Ledger(Tabular):
         rounds: int = 1,
         reference: str | None = None,
     ) -> int:
-        """Charge a query before it is drawn, and return the charge's number.
+        """Charge something of which only the total is known, before it is drawn; returns the charge's number.
+
+        Queries with a plan cost less in an adaptive ledger: `reserve` them, or give the ledger to a verb.
 
         Args:
-            epsilon: What the query costs.
-            delta: What the query costs.
+            epsilon: What it costs.
+            delta: What it costs.
             what: What is asked: verb, columns and settings, never a value.
             unit: Whom the guarantee protects: the column whose values are the units, or a `Unit`.
             adjacency: Against which change it protects.
-            rounds: How many rounds the cost covers.
+            rounds: How many rounds the cost covers; all of them count as drawn.
             reference: A name for this charge, by default a random one.
 
-        Guarantee: when this returns, the charge is on disk. A second charge under a reference that is there already
-        changes nothing.
-        Raises: `BudgetExceeded`, with what is left, if the charge does not fit; `InvalidSetting` for another unit or
-        adjacency than the ledger's; `Conflict` for another charge under a reference that is there already.
+        Guarantee: as for `reserve`.
+        Raises: what `reserve` raises.
         """
-        charge = self._checked(epsilon, delta, adjacency)
-        return self._enter(charge, what, check_unit(unit), check_rounds(rounds), reference, within_budget=True)[0]
+        self._check_adjacency(adjacency)
+        rounds = check_rounds(rounds)
+        charge = self.budget.foreign(check_budget_epsilon(epsilon), check_delta(delta), rounds)
+        order = Order(_named(reference), what, check_unit(unit), self.adjacency, charge, drawn=rounds)
+        return self._enter(order)[0]
 
     def check(self, plan: Plan, unit: Unit | str) -> None:
-        """Require that a query with this plan could be charged now; nothing is written.
+        """Require that a query with this plan could be reserved now; nothing is written.
 
-        Raises what `charge` would. Another process may still charge before this one does.
+        Raises what `reserve` would. Another process may still charge before this one does.
         """
-        charge = self._checked(plan.epsilon, plan.delta, plan.adjacency)
-        unit = check_unit(unit)
-        with self._file.connection() as connection:
-            self._check_bound(connection, unit)
-            self._budget(connection).charge(charge)
+        order = self._order(plan, "a query", unit, None)
+        with self._file.snapshot() as connection:
+            binding.check_unit_of(connection, order.unit)
+            books.read(connection, self._clock.now()).budget.charge(order.charge)
 
     def restore(self, plan: Plan, what: str, unit: Unit | str, reference: str, time: dt.datetime | None = None) -> bool:
-        """Enter a charge that was made before and was lost with its ledger, whether or not it fits the budget.
+        """Enter a charge that was made before and was lost with its ledger, whole, whether or not it fits the budget.
 
         `time` is when it was made; by default now.
 
         Returns: whether it was missing. What is spent may then exceed the budget, and nothing more can be charged.
-        Raises: what `charge` raises, but `BudgetExceeded`.
+        Raises: what `reserve` raises, but `BudgetExceeded`.
         """
-        charge = self._checked(plan.epsilon, plan.delta, plan.adjacency)
-        return self._enter(charge, what, check_unit(unit), plan.rounds, reference, within_budget=False, time=time)[1]
+        order = self._order(plan, what, unit, reference, drawn=plan.rounds, time=time)
+        return self._enter(order, within_budget=False)[1]
 
     def references(self) -> set[str]:
         """The references of all charges."""
-        with self._file.connection() as connection:
+        with self._file.snapshot() as connection:
             return {reference for (reference,) in connection.execute("SELECT reference FROM charges")}
 
-    def _checked(self, epsilon: float, delta: float, adjacency: Adjacency) -> Charge:
-        charge = Charge(check_epsilon(epsilon), check_delta(delta))
+    def reserved(self) -> set[str]:
+        """The references of charges that have not ended: some of their rounds may still be drawn."""
+        with self._file.snapshot() as connection:
+            rows = connection.execute("SELECT reference FROM charges WHERE ended IS NULL")
+            return {reference for (reference,) in rows}
+
+    def drawn(self, reference: str) -> set[int]:
+        """The positions of the rounds of a charge that were drawn."""
+        with self._file.snapshot() as connection:
+            return charging.drawn_positions(connection, charging.found_entry(connection, reference))
+
+    def _order(self, plan: Plan, what: str, unit: Unit | str, reference: str | None, **more: Any) -> Order:
+        self._check_adjacency(plan.adjacency)
+        budget = self.budget
+        charge, cut = budget.price(plan), budget.cut(plan)
+        return Order(_named(reference), what, check_unit(unit), self.adjacency, charge, plan, cut, **more)
+
+    def _enter(self, order: Order, *, within_budget: bool = True) -> tuple[int, bool]:
+        with self._file.transaction() as connection:
+            return charging.enter(connection, order, self._clock.now(), within_budget=within_budget)
+
+    def _check_adjacency(self, adjacency: Adjacency) -> None:
         if check_adjacency(adjacency) != self.adjacency:
             raise InvalidSetting(
                 "adjacency",
                 f"is {adjacency}, and this ledger adds up {self.adjacency} guarantees",
                 hint="Plan with the ledger's adjacency, or keep another ledger.",
             )
-        return charge
 
-    def _enter(
-        self,
-        charge: Charge,
-        what: str,
-        unit: Unit,
-        rounds: int,
-        reference: str | None,
-        *,
-        within_budget: bool,
-        time: dt.datetime | None = None,
-    ) -> tuple[int, bool]:
-        """The number of the charge under this reference, and whether it is new."""
-        if not 0 < len(what) <= _LONGEST_TEXT:
-            raise InvalidSetting("what", f"must be a text of 1 to {_LONGEST_TEXT:,} characters")
-        if reference is None:
-            reference = new_reference()
-        elif not 0 < len(reference) <= _LONGEST_REFERENCE:
-            raise InvalidSetting("reference", f"must be a text of 1 to {_LONGEST_REFERENCE} characters")
-        amount = (repr(charge.epsilon), repr(charge.delta), self.adjacency, rounds, str(unit))
-        with self._file.transaction() as connection:
-            found = connection.execute(
-                "SELECT id, epsilon, delta, adjacency, rounds, unit FROM charges WHERE reference = ?", (reference,)
-            ).fetchone()
-            if found is not None:
-                if found[1:] != amount:
-                    raise Conflict(
-                        f"The ledger {self.path} has another charge under the reference {reference}.",
-                        hint="Nothing was charged or drawn. Choose another reference.",
-                    )
-                return int(found[0]), False
-            self._bind(connection, unit)
-            budget = self._budget(connection)  # reading it also refuses a damaged ledger
-            if within_budget:
-                budget.charge(charge)
-            cursor = connection.execute(
-                "INSERT INTO charges (reference, time, what, epsilon, delta, adjacency, rounds, unit) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (reference, _now() if time is None else _written(time), what, *amount),
-            )
-            number = cursor.lastrowid
-        assert number is not None
-        return number, True
-
-    def _bind(self, connection: sqlite3.Connection, unit: Unit) -> None:
-        """Make this the ledger's unit, if it has none; refuse another one."""
-        if self._check_bound(connection, unit) is None:
-            connection.execute("UPDATE budget SET unit = ?", (str(unit),))
-
-    def _check_bound(self, connection: sqlite3.Connection, unit: Unit) -> Unit | None:
-        """The ledger's unit, if it has one; refuse a unit that is another one."""
-        stored = self._stored_unit(connection)
-        if stored is not None and stored != unit and unit not in self._stored_same_units(connection):
-            same = (
-                f"If {unit.column} names the same units, say so once: ledger.same_unit({unit.column!r}), or thresher "
-                "ledger same-unit. If not, keep another ledger."
-            )
-            raise InvalidSetting(
-                "unit",
-                f"is {unit.one}, and this ledger adds up guarantees for {stored.one}",
-                hint="Nothing was charged or drawn. "
-                + (same if unit.kind == stored.kind else "Ask with the ledger's unit, or keep another ledger."),
-            )
-        return stored
+    # Showing
 
     def history(self) -> list[Entry]:
         """All charges, oldest first."""
-        with self._file.connection() as connection:
-            rows = connection.execute(f"SELECT {_ENTRY} FROM charges ORDER BY id").fetchall()  # noqa: S608
-            return [
-                Entry(row[0], row[1], dt.datetime.fromisoformat(row[2]), row[3], float(row[4]), float(row[5]), *row[6:])
-                for row in rows
-            ]
+        with self._file.snapshot() as connection:
+            return books.entries(connection)
 
     def to_arrow(self) -> pa.Table:
         """The history as an Arrow table."""
         import pyarrow as pa
 
-        kinds = [
-            pa.int64(), pa.string(), pa.timestamp("us", "UTC"), pa.string(), pa.float64(), pa.float64(), pa.string(),
-            pa.int64(), pa.string(),
-        ]  # fmt: skip
+        kinds = {
+            "id": pa.int64(), "time": pa.timestamp("us", "UTC"), "epsilon": pa.float64(), "delta": pa.float64(),
+            "rounds": pa.int64(), "sampling_rate": pa.float64(), "threshold": pa.int64(), "cut": pa.int64(),
+            "renyi": pa.float64(), "bad": pa.float64(), "drawn": pa.int64(), "given_back": pa.int64(),
+            "ended": pa.timestamp("us", "UTC"),
+        }  # fmt: skip
         entries = self.history()
         return pa.table(
             {
-                field.name: pa.array([getattr(entry, field.name) for entry in entries], kind)
-                for field, kind in zip(fields(Entry), kinds, strict=True)
+                each.name: pa.array([getattr(entry, each.name) for entry in entries], kinds.get(each.name, pa.string()))
+                for each in fields(Entry)
             }
         )
 
     def __repr__(self) -> str:
-        left, unit = self.left, self.unit
+        budget, unit = self.budget, self.unit
         whose = "no unit yet" if unit is None else f"for {unit.one}"
-        return (
-            f"<Ledger {self.path}: epsilon {left.epsilon:g} of {self.epsilon:g} left, "
-            f"delta {left.delta:g} of {self.delta:g}, {self.adjacency}, {whose}>"
+        left = (
+            f"epsilon {budget.left_epsilon:g} of {budget.epsilon:g} left, delta {budget.left_delta:g} of {self.delta:g}"
+            if budget.filter is None
+            else f"{100 * budget.left_share:.3g} % of epsilon {budget.epsilon:g}, delta {self.delta:g} left"
         )
+        periods = self.periods
+        renewed = "" if periods is None else f" in each {in_words(periods.seconds)}"
+        return f"<Ledger {self.path}: {left}{renewed}, {self.adjacency}, {self.composition}, {whose}>"
 
     def _create(
-        self, epsilon: float | None, delta: float | None, adjacency: Adjacency | None, unit: Unit | None
+        self,
+        epsilon: float | None,
+        delta: float | None,
+        adjacency: Adjacency | None,
+        unit: Unit | None,
+        composition: Composing | None,
+        data_set: str | None,
+        period: float | None,
     ) -> None:
         if epsilon is None or delta is None:
             raise InvalidSetting(
@@ -337,40 +451,18 @@ class Ledger(Tabular):
                 f"{self.path} does not exist, and epsilon or delta is missing to create it",
                 hint='Create it: Ledger("privacy.db", epsilon=3, delta=1e-6), or thresher ledger create.',
             )
-        amount = repr(check_epsilon(epsilon)), repr(check_delta(delta)), check_adjacency(adjacency or "replace")
-        self._file.create((*amount, _now(), None if unit is None else str(unit)))
+        epsilon, delta = check_budget_epsilon(epsilon), check_delta(delta)
+        budget = Budget.make(epsilon, delta, check_composition("adaptive" if composition is None else composition))
+        adjacency = check_adjacency(adjacency or "replace")
+        self._file.create(books.first_row(budget, adjacency, self._now(), unit, data_set, period))
 
-    def _stored_budget(self) -> tuple[float, float, Adjacency]:
-        with self._file.connection() as connection, self._file.reading():
-            epsilon, delta, adjacency = connection.execute("SELECT epsilon, delta, adjacency FROM budget").fetchone()
-            return check_epsilon(float(epsilon)), check_delta(float(delta)), check_adjacency(adjacency)
+    def _read(self) -> books.Book:
+        with self._file.snapshot() as connection:
+            return books.read(connection, self._clock.now())
 
-    def _stored_unit(self, connection: sqlite3.Connection) -> Unit | None:
-        (text,) = connection.execute("SELECT unit FROM budget").fetchone()
-        with self._file.reading():
-            return None if text is None else Unit.read(text)
-
-    def _stored_same_units(self, connection: sqlite3.Connection) -> set[Unit]:
-        with self._file.reading():
-            return {Unit.read(text) for (text,) in connection.execute("SELECT unit FROM same_units")}
-
-    def _budget(self, connection: sqlite3.Connection) -> Budget:
-        rows = connection.execute("SELECT epsilon, delta FROM charges").fetchall()
-        with self._file.reading():
-            charges = tuple(Charge(float(epsilon), float(delta)) for epsilon, delta in rows)
-        return Budget(self.epsilon, self.delta, charges)
+    def _now(self) -> str:
+        return books.written(self._clock.now())
 
 
-def charge_plan(ledger: Ledger, plan: Plan, what: str, unit: Unit | str, reference: str | None = None) -> int:
-    """Charge a query its plan's total, over all rounds, before the first of them."""
-    return ledger.charge(
-        plan.epsilon, plan.delta, what, unit=unit, adjacency=plan.adjacency, rounds=plan.rounds, reference=reference
-    )
-
-
-def _now() -> str:
-    return _written(dt.datetime.now(dt.UTC))
-
-
-def _written(time: dt.datetime) -> str:
-    return time.astimezone(dt.UTC).isoformat(timespec="microseconds")
+def _named(reference: str | None) -> str:
+    return new_reference() if reference is None else reference

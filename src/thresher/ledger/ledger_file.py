@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from thresher.errors import InvalidFormat, InvalidSetting, LedgerUnavailable, ThresherError
+from thresher.errors import InvalidFormat, LedgerUnavailable, ThresherError
 from thresher.files import made_beside
 from thresher.ledger.schema import APPLICATION, SCHEMA, VERSION, migrate
 
@@ -20,7 +19,7 @@ class LedgerFile:
         self.path = path
         self._wait = wait
 
-    def create(self, budget: tuple[Any, ...]) -> None:
+    def create(self, budget: Mapping[str, str | None]) -> None:
         """Write a whole new ledger with this row of the table `budget`; if two processes create it, the first wins."""
         try:
             with (
@@ -28,7 +27,12 @@ class LedgerFile:
                 contextlib.closing(sqlite3.connect(temporary, isolation_level=None)) as connection,
             ):
                 connection.executescript(f"PRAGMA synchronous = EXTRA; {SCHEMA}")
-                connection.execute("INSERT INTO budget VALUES (1, ?, ?, ?, ?, ?)", budget)
+                marks = ", ".join("?" * len(budget))
+                connection.execute(
+                    f"INSERT INTO budget (only, {', '.join(budget)}) VALUES (1, {marks})",  # noqa: S608
+                    tuple(budget.values()),
+                )
+                connection.execute("INSERT INTO promises (time, epsilon) SELECT created, epsilon FROM budget")
         except OSError as error:
             raise self.unavailable(f"cannot be created: {error.strerror}") from None
         except sqlite3.Error:
@@ -72,10 +76,19 @@ class LedgerFile:
                 busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
                 reason = f"is in use by another process for more than {self._wait:g} seconds"
                 raise self.unavailable(reason if busy else "cannot be read or written") from None
-            except (sqlite3.Error, TypeError, ValueError) as error:
-                if isinstance(error, ThresherError):
-                    raise
+            except InvalidFormat:
                 raise self.not_a_ledger() from None
+            except ThresherError:
+                raise
+            except (sqlite3.Error, TypeError, ValueError, ArithmeticError):
+                raise self.not_a_ledger() from None
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A connection that reads: all its statements see the same state of the file."""
+        with self.connection() as connection:
+            connection.execute("BEGIN")
+            yield connection
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -88,14 +101,6 @@ class LedgerFile:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
-
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
-        """In this block values from the file are checked: one that no ledger writes is the file's fault."""
-        try:
-            yield
-        except (InvalidSetting, InvalidFormat):
-            raise self.not_a_ledger() from None
 
     def unavailable(self, reason: str) -> LedgerUnavailable:
         """The error for a file that cannot be used now."""

@@ -1,7 +1,9 @@
-"""A ledger's tables, and how a ledger of version 1 (Thresher 0.1.0) becomes one of version 3.
+"""A ledger's tables, and how ledgers of earlier versions become ones of this version.
 
-Version 2 adds the unit, to the budget (null until the first charge) and to each charge (null where version 1 wrote it),
-and the reference under which a charge is made once. Version 3 adds other columns that name the same units.
+Version 1 is that of Thresher 0.1.0. Version 2 adds the unit, to the budget (null until the first charge) and to each
+charge (null where version 1 wrote it), and the reference under which a charge is made once. Version 3 adds other
+columns that name the same units. Version 4 adds the filter with its running sums, rounds that are reserved, drawn and
+given back, periods, and the history of what was promised. A ledger of an earlier version stays one that adds up.
 """
 
 from __future__ import annotations
@@ -10,25 +12,60 @@ import re
 import secrets
 import sqlite3
 
+from thresher.privacy.budget import Charge, Sums
+
 APPLICATION = 0x54485253  # "THRS": marks the file as a ledger, beside SQLite's own mark
-VERSION = 3
+VERSION = 4
 
 # Numbers are kept as the text that Python reads back to the same float: a REAL column would do, but a person who opens
 # the file sees 0.1 and not 0.1000000000000000055.
-_CHARGES = """
+_CHARGES_2 = """
     id INTEGER PRIMARY KEY AUTOINCREMENT, reference TEXT NOT NULL UNIQUE, time TEXT NOT NULL, what TEXT NOT NULL,
     epsilon TEXT NOT NULL, delta TEXT NOT NULL, adjacency TEXT NOT NULL, rounds INTEGER NOT NULL, unit TEXT
 """
-_SAME_UNITS = "same_units (unit TEXT PRIMARY KEY)"
+_BUDGET_3 = """
+    only INTEGER PRIMARY KEY CHECK (only = 1), epsilon TEXT NOT NULL, delta TEXT NOT NULL, adjacency TEXT NOT NULL,
+    created TEXT NOT NULL, unit TEXT
+"""
+_SAME_UNITS = "CREATE TABLE same_units (unit TEXT PRIMARY KEY);"
+# A charge's `drawn` is how many of its rounds were drawn, and `given_back` how many never will be. `ended` is when its
+# last round was drawn or the rest was given back. `draws` has one row for each round that was drawn.
+_ADDED_4 = """
+ALTER TABLE budget ADD COLUMN composition TEXT NOT NULL DEFAULT 'sum';
+ALTER TABLE budget ADD COLUMN renyi_order TEXT;
+ALTER TABLE budget ADD COLUMN delta_plain TEXT;
+ALTER TABLE budget ADD COLUMN delta_renyi TEXT;
+ALTER TABLE budget ADD COLUMN delta_atom TEXT;
+ALTER TABLE budget ADD COLUMN data_set TEXT;
+ALTER TABLE budget ADD COLUMN period TEXT;
+ALTER TABLE budget ADD COLUMN current_period INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE budget ADD COLUMN sum_epsilon TEXT NOT NULL DEFAULT '0';
+ALTER TABLE budget ADD COLUMN sum_delta TEXT NOT NULL DEFAULT '0';
+ALTER TABLE budget ADD COLUMN sum_renyi TEXT NOT NULL DEFAULT '0';
+ALTER TABLE budget ADD COLUMN sum_bad TEXT NOT NULL DEFAULT '0';
+ALTER TABLE charges ADD COLUMN sampling_rate TEXT;
+ALTER TABLE charges ADD COLUMN threshold INTEGER;
+ALTER TABLE charges ADD COLUMN cut INTEGER;
+ALTER TABLE charges ADD COLUMN renyi TEXT NOT NULL DEFAULT '0.0';
+ALTER TABLE charges ADD COLUMN bad TEXT NOT NULL DEFAULT '0.0';
+ALTER TABLE charges ADD COLUMN drawn INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE charges ADD COLUMN given_back INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE charges ADD COLUMN ended TEXT;
+CREATE INDEX open_charges ON charges (id) WHERE ended IS NULL;
+CREATE TABLE draws (
+    charge INTEGER NOT NULL, position INTEGER NOT NULL, time TEXT NOT NULL, period INTEGER NOT NULL,
+    PRIMARY KEY (charge, position)
+) WITHOUT ROWID;
+CREATE INDEX draws_of_periods ON draws (period);
+CREATE TABLE promises (id INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, epsilon TEXT NOT NULL);
+"""
 SCHEMA = f"""
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
-CREATE TABLE budget (
-    only INTEGER PRIMARY KEY CHECK (only = 1), epsilon TEXT NOT NULL, delta TEXT NOT NULL, adjacency TEXT NOT NULL,
-    created TEXT NOT NULL, unit TEXT
-);
-CREATE TABLE charges ({_CHARGES});
-CREATE TABLE {_SAME_UNITS};
+CREATE TABLE budget ({_BUDGET_3});
+CREATE TABLE charges ({_CHARGES_2});
+{_SAME_UNITS}
+{_ADDED_4}
 """
 
 # Version 1 had a fleet's query in the text of its charge. This is the last place that reads it from there.
@@ -44,8 +81,23 @@ def migrate(connection: sqlite3.Connection, version: int) -> None:
     """Bring a ledger of an older version to this one, within the caller's transaction."""
     if version < 2:
         _add_units(connection)
-    connection.execute(f"CREATE TABLE {_SAME_UNITS}")
+    if version < 3:
+        connection.execute(_SAME_UNITS)
+    _add_filter(connection)
     connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _add_filter(connection: sqlite3.Connection) -> None:
+    """From version 3 to version 4: the ledger goes on adding up, and every charge was drawn when it was made."""
+    for statement in _ADDED_4.split(";"):
+        if statement.strip():  # executescript would commit the caller's transaction
+            connection.execute(statement)
+    connection.execute("UPDATE charges SET drawn = rounds, ended = time")
+    sums = Sums()
+    for epsilon, delta, rounds in connection.execute("SELECT epsilon, delta, rounds FROM charges"):
+        sums = sums.plus(Charge(float(epsilon), float(delta), rounds))
+    connection.execute("UPDATE budget SET sum_epsilon = ?, sum_delta = ?", (str(sums.epsilon), str(sums.delta)))
+    connection.execute("INSERT INTO promises (time, epsilon) SELECT created, epsilon FROM budget")
 
 
 def _add_units(connection: sqlite3.Connection) -> None:
@@ -60,7 +112,7 @@ def _add_units(connection: sqlite3.Connection) -> None:
     ).fetchall()
     sequence = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'charges'").fetchall()
     connection.execute("ALTER TABLE budget ADD COLUMN unit TEXT")
-    connection.execute(f"CREATE TABLE charges_2 ({_CHARGES})")
+    connection.execute(f"CREATE TABLE charges_2 ({_CHARGES_2})")
     used: set[str] = set()
     for number, time, what, *amount in rows:
         found = _FLEET_1.fullmatch(what)

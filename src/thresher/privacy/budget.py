@@ -128,6 +128,12 @@ class Budget:
         cost = self.filter.round_cost(rate, plan.threshold, plan.adjacency, self.epsilon)
         return Charge(plan.epsilon, plan.delta, plan.rounds, cost.renyi, cost.bad)
 
+    def cut(self, plan: Plan) -> int | None:
+        """The cut behind the price of a plan; None under "sum"."""
+        if self.filter is None:
+            return None
+        return self.filter.round_cost(plan.sampling_rate, plan.threshold, plan.adjacency, self.epsilon).cut
+
     def foreign(self, epsilon: float, delta: float, rounds: int = 1) -> Charge:
         """What something costs of which only its total (epsilon, delta) is known. All its rounds are one."""
         if self.filter is None:
@@ -213,6 +219,11 @@ class Budget:
         """The part of the whole budget that the charge takes, from 0 to 1."""
         return max(self.left_share - self._after(charge).left_share, 0.0)
 
+    def share(self, charge: Charge, rounds: int) -> float:
+        """The part of a fresh budget that `rounds` rounds of a charge take, whatever else was charged."""
+        after = Budget(self.epsilon, self.delta, self.filter, Sums().plus(charge, rounds=rounds, whole=rounds > 0))
+        return 1 - after.left_share
+
     def affords(self, charge: Charge) -> int:
         """How many more charges like this one fit, one after another; at most `MOST_QUERIES`."""
         zero = Sums().plus(charge)
@@ -221,6 +232,12 @@ class Budget:
         for side in (["epsilon", "delta"], ["renyi", "bad"])[: len(self._conditions)]:
             found = max(found, min(_times(*parts[name], costs[name]) for name in side))
         return found
+
+    def in_words(self, charge: Charge) -> str:
+        """What a charge takes and how many like it are left after it, in a sentence."""
+        more = max(self.affords(charge) - 1, 0)
+        after = f"about {_rounded(more)} more like it fit" if more else "none like it fits after it"
+        return f"This takes {percent(self.takes(charge))} of the budget; {after}."
 
     def charge(self, charge: Charge) -> Budget:
         """The budget after the charge; `BudgetExceeded`, before anything is drawn, if it does not fit."""
@@ -249,9 +266,21 @@ class Budget:
             else ""
         )
         return BudgetExceeded(
-            f"The query takes {100 * needed:.3g} % of the budget, which has {100 * self.left_share:.3g} % left.{alone}",
+            f"The query takes {percent(needed)} of the budget, which has {percent(self.left_share)} left.{alone}",
             hint="Nothing was drawn. Ask for less: ledger.plan(queries=…), or thresher ledger plan, says what fits.",
         )
+
+
+def percent(share: float) -> str:
+    """A part of a budget for people."""
+    return (
+        "less than 0.001 %" if 0 < share < 1e-5 else f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.3g} %"
+    )
+
+
+def _rounded(number: int) -> str:
+    """A number with two digits."""
+    return f"{int(float(f'{number:.2g}')):,}"
 
 
 def _exact(value: float) -> Decimal:

@@ -16,6 +16,7 @@ from thresher.privacy.visibility import visible_size
 
 _LEAST_LOGIT, _MOST_LOGIT = logit(2.0**-40), logit(0.999)
 _PLANNED_BITS = 32
+_SEARCH_PRECISION, _FINAL_PRECISION = 2e-3, 1e-7
 
 
 def lasting_plan(
@@ -82,18 +83,33 @@ def _by_filter(budget: Budget, queries: int, rounds: int, adjacency: Adjacency, 
         return None
     times, terms = queries * rounds, budget.filter
 
-    @functools.cache
-    def largest_rate(threshold: int) -> float:
-        low, high = _LEAST_LOGIT, _MOST_LOGIT
-        while high - low > 1e-7:
+    def fits(log_odds: float, threshold: int) -> bool:
+        cost = terms.round_cost(_rate(log_odds), threshold, adjacency, budget.epsilon)
+        return times * cost.renyi <= room and times * cost.bad <= atom
+
+    near = logit(0.1)  # where the last search ended: neighbouring thresholds have neighbouring rates
+
+    def largest(threshold: int, precision: float) -> float:
+        nonlocal near
+        low, high, width = near, near, 64 * precision
+        while low > _LEAST_LOGIT and not fits(low, threshold):
+            low, high, width = low - width, low, 2 * width
+        while high < _MOST_LOGIT and (high == low or fits(high, threshold)):
+            low, high, width = high, min(high + width, _MOST_LOGIT), 2 * width
+        while high - low > precision:
             middle = (low + high) / 2
-            cost = terms.round_cost(_rate(middle), threshold, adjacency, budget.epsilon)
-            low, high = (middle, high) if times * cost.renyi <= room and times * cost.bad <= atom else (low, middle)
-        return dyadic(_rate(low), significant_bits=_PLANNED_BITS)
+            low, high = (middle, high) if fits(middle, threshold) else (low, middle)
+        near = low
+        return low
+
+    @functools.cache
+    def visible(threshold: int) -> float:
+        return visible_size(_rate(largest(threshold, _SEARCH_PRECISION)), threshold, probability)
 
     start = max(1, round(1.2 * (math.log(times) - math.log(atom))))
-    threshold = descend(lambda tau: visible_size(largest_rate(tau), tau, probability), start)
-    rate, delta = largest_rate(threshold), _part(terms.delta_plain, queries)
+    threshold = descend(visible, start)
+    rate = dyadic(_rate(largest(threshold, _FINAL_PRECISION)), significant_bits=_PLANNED_BITS)
+    delta = _part(terms.delta_plain, queries)
     epsilon = guarantee.epsilon(
         sampling_rate=rate, threshold=threshold, delta=delta, adjacency=adjacency, rounds=rounds
     )

@@ -108,8 +108,16 @@ class PlanPreview(Message, frozen=True, kw_only=True):
     cost_epsilon: float
     cost_delta: float
     left_epsilon: float
+    """What the plain sum of epsilons leaves."""
     left_delta: float
+    """What the plain sum of deltas leaves."""
     fits: bool
+    takes: float = 0.0
+    """The part of the whole budget that the query takes, from 0 to 1."""
+    left_share: float = 0.0
+    """The part of the budget that is left before it."""
+    affords: Count = 0
+    """How many queries like it fit, this one included."""
     warnings: list[Caution] = msgspec.field(default_factory=list)
     """What speaks against asking it; empty where nothing does."""
 
@@ -125,6 +133,26 @@ class Charge(Message, frozen=True, kw_only=True):
     delta: float
     rounds: int
     query: str | None
+    drawn: int = 0
+    """Rounds that were drawn."""
+    given_back: int = 0
+    """Rounds that never will be; the others are reserved."""
+    share: float = 0.0
+    """The part of the whole budget that its rounds take that were not given back."""
+
+
+class BudgetPeriod(Message, frozen=True, kw_only=True):
+    """Where a budget stands that renews. The promise is for each period by itself."""
+
+    seconds: float
+    number: Count
+    """From 1."""
+    ends: float
+    used: Count
+    """Periods in which something was drawn."""
+    together_epsilon: float
+    """What all used periods together come to."""
+    together_delta: float
 
 
 class LedgerView(Message, frozen=True, kw_only=True):
@@ -139,6 +167,15 @@ class LedgerView(Message, frozen=True, kw_only=True):
     charges: list[Charge]
     unit: Literal["device"] = "device"
     """Whom the guarantees protect that are added up here."""
+    composition: Literal["adaptive", "sum"] = "sum"
+    spent_share: float = 0.0
+    """The part of the budget that was drawn, from 0 to 1; of the current period if it renews."""
+    left_share: float = 0.0
+    """The part that is left. What is neither spent nor left is reserved."""
+    data_set: str | None = None
+    promises: list[tuple[float, float]] = msgspec.field(default_factory=list)
+    """When which epsilon was promised; more than one where the budget was enlarged."""
+    period: BudgetPeriod | None = None
 
 
 class FleetView(Message, frozen=True, kw_only=True):

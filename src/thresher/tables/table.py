@@ -60,7 +60,7 @@ class Table(Population):
     name of a zone, as "Europe/Paris"; the zone that a column or a session has never matters. A time without a zone is
     counted as it stands. Times are cut down to whole microseconds.
 
-    `before_draw` is called once, after the first question was checked and counted and before its sample is drawn. A
+    `before_draw` is called in each round, after its question was checked and counted and before its sample is drawn. A
     ledger is charged there, so that a table that cannot be read costs nothing. `progress` is called while files are
     read.
 
@@ -268,10 +268,9 @@ class Table(Population):
         return rows.counts(question, at_least=plan.threshold)
 
     def _about_to_draw(self) -> None:
-        """Call `before_draw`, once. All checks are done at this point, and nothing random has happened."""
+        """Call `before_draw`. All checks are done at this point, and nothing random has happened in this round."""
         if self._before_draw is not None:
             self._before_draw()
-            self._before_draw = None
 
     def _release(self, sampled: pa.Table, question: Question, plan: Plan) -> Release:
         """A release of counts that are already sampled."""

@@ -4,8 +4,8 @@
 `Population`, or a fleet, to which the whole query is submitted; both are recognised by type.
 
 The ledger, if there is one, says before the data is opened whether the query's cost fits. Nothing is drawn before the
-request has been checked and the ledger has been charged durably for all rounds of the query. A request that is refused
-costs nothing.
+request has been checked and the ledger has reserved all rounds of the query; each round is charged durably before it is
+drawn, and what was never drawn is given back. A request that is refused costs nothing.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from __future__ import annotations
 import ast
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
 from thresher.errors import InvalidSetting
-from thresher.ledger import Ledger, charge_plan
+from thresher.ledger import Booking, Ledger
 from thresher.privacy import Adjacency, Plan
 from thresher.privacy import plan as make_plan
 from thresher.privacy.settings import check_adjacency, check_rounds
@@ -46,7 +47,7 @@ class Asking(TypedDict, total=False):
         types: what text says, as `{"age": "whole numbers"}`: columns of CSV and JSON lines, lists and Python objects
             are text otherwise, whatever their rows hold (see `thresher.look`). Tables only.
         time_zone: on whose wall clock times with a zone are counted, as "Europe/Paris"; UTC by default. Tables only.
-        ledger: a `thresher.Ledger` that is charged before anything is drawn. Tables only; a fleet has its own.
+        ledger: a `thresher.Ledger` that is charged before each round is drawn. Tables only; a fleet has its own.
         progress: called after each round with how many are done, how many there are at most, and what was asked; and
             while a file is read.
         wait: with `wait=False` a fleet returns a handle at once in place of the answer.
@@ -198,19 +199,19 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
     if not wait:
         raise InvalidSetting("wait", "is for fleets; a table answers at once", hint="Leave it out.")
     whose = unit_of(data) if isinstance(data, Population) else Unit.of_table(unit)
-    charge = _charge(ledger, query, whose)
-    if not isinstance(data, Population):
-        zone = UTC if time_zone is None else time_zone
-        with Table(data, unit, types=types, time_zone=zone, before_draw=charge, progress=progress) as table:
-            return _run_on_table(query, table, progress)
-    if unit is not None:
-        raise InvalidSetting("unit", "is for tables; here every member is a unit already", hint="Leave it out.")
-    for setting, value in (("types", types), ("time_zone", time_zone)):
-        if value is not None:
-            raise InvalidSetting(setting, "is for data that is opened here", hint="Give it to the table itself.")
-    if isinstance(data, Table):
-        return _run_on_table(query, data.charged(charge), progress)
-    return run(query, data, progress, charge)
+    with _charging(ledger, query, whose) as charge:
+        if not isinstance(data, Population):
+            zone = UTC if time_zone is None else time_zone
+            with Table(data, unit, types=types, time_zone=zone, before_draw=charge, progress=progress) as table:
+                return _run_on_table(query, table, progress)
+        if unit is not None:
+            raise InvalidSetting("unit", "is for tables; here every member is a unit already", hint="Leave it out.")
+        for setting, value in (("types", types), ("time_zone", time_zone)):
+            if value is not None:
+                raise InvalidSetting(setting, "is for data that is opened here", hint="Give it to the table itself.")
+        if isinstance(data, Table):
+            return _run_on_table(query, data.charged(charge), progress)
+        return run(query, data, progress, charge)
 
 
 def _run_on_table(query: Query, table: Table, progress: Progress | None) -> Any:
@@ -218,19 +219,26 @@ def _run_on_table(query: Query, table: Table, progress: Progress | None) -> Any:
     return run(query.with_domain(table.read_domain), table, progress)
 
 
-def _charge(ledger: Any, query: Query, whose: Unit) -> Callable[[], object]:
-    """What charges the ledger. It says first whether the charge fits, before the data is opened.
+@contextmanager
+def _charging(ledger: Any, query: Query, whose: Unit) -> Iterator[Callable[[], object]]:
+    """What charges the ledger before each round; at the end of the block what was never drawn is given back.
 
-    Whether a query fails for its cost must not depend on what the data holds.
+    The ledger says first whether the query fits, before the data is opened: whether a query fails for its cost must not
+    depend on what the data holds.
     """
     if ledger is None:
-        return lambda: None
+        yield lambda: None
+        return
     if not isinstance(ledger, Ledger):
         raise InvalidSetting(
             "ledger", f"must be a ledger, not {type(ledger).__name__}", hint="Open it: thresher.Ledger('privacy.db')."
         )
     ledger.check(query.plan, whose)
-    return lambda: charge_plan(ledger, query.plan, query.describe(), whose)
+    booking = Booking(ledger, query.plan, query.describe(), whose)
+    try:
+        yield booking.draw
+    finally:
+        booking.end()
 
 
 def _refuse(**given: Any) -> None:

@@ -38,8 +38,8 @@ def run(
 ) -> Any:
     """Ask a population round by round; returns the answer.
 
-    `charge` is called right before the first round. A charge that fails raises before anything is drawn, and a crash
-    after it costs budget, never privacy. A table charges itself, between counting and drawing (`Table.charged`).
+    `charge` is called right before each round. A charge that fails raises before anything is drawn, and a crash after
+    it costs budget, never privacy. A table charges itself, between counting and drawing (`Table.charged`).
 
     Guarantee: asks no more rounds than the plan has. What a round asks may depend on earlier releases; how many rounds
     there are may not.
@@ -49,7 +49,7 @@ def run(
 
     def ask(index: int, questions: Sequence[Question]) -> Sequence[Release]:
         for question in questions:
-            if charge is not None and not releases:
+            if charge is not None:
                 charge()
             release = population.ask(question, query.plan)
             releases.append(replace(release, unit=unit_of(population)) if release.unit is None else release)

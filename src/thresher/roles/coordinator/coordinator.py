@@ -30,7 +30,7 @@ from thresher.errors import (
     ThresherError,
     VerificationFailed,
 )
-from thresher.ledger import Ledger, charge_plan
+from thresher.ledger import Ledger
 from thresher.privacy.units import DEVICE
 from thresher.protocol.analyst_messages import (
     FleetView,
@@ -85,9 +85,10 @@ def _found(query: StoredQuery | None) -> StoredQuery:
 class Coordinator:
     """The role as a plain class on any clock.
 
-    Guarantee: a query's whole total is charged once, before its first round is planned, and stays charged; a ledger
-    that lacks a charge of the store's queries is refused. A release is stored before the next round is planned, and
-    never replaced. Methods may be called from any thread. One `step` runs at a time; no other method waits for it.
+    Guarantee: a query's rounds are reserved before the first of them is planned, and each is charged before it opens;
+    those that never opened are given back once the query has ended. A ledger that lacks a charge of the store's queries
+    is refused. A release is stored before the next round is planned, and never replaced. Methods may be called from any
+    thread. One `step` runs at a time; no other method waits for it.
     """
 
     def __init__(
@@ -109,6 +110,8 @@ class Coordinator:
             raise Conflict(
                 "A fleet's ledger must add up replace-one guarantees for one device.", hint="Create another ledger."
             )
+        if ledger.data_set not in (None, fleet):
+            raise Conflict("This ledger belongs to other data.", hint="Start with the ledger of this fleet.")
         _check_ledger(ledger, store)
         self._store = store
         self._ledger = ledger
@@ -121,13 +124,14 @@ class Coordinator:
         self._most_open = most_open
         self._new_id = new_id
         self._compute = compute
-        self._runner = RoundRunner(store, clock, collector, aggregator, fleet)
+        self._runner = RoundRunner(store, clock, collector, aggregator, fleet, self._draw)
         self._fleet = check_name("fleet", fleet)
         # Held while a query is stored and charged, so that no other charge comes between the check and the entry.
         self._charging = threading.RLock()
         self._stepping = threading.Lock()
         self._to_forget: set[str] = set()  # stopped queries that may have reports left
         self._looked = False  # whether those from before the start are among them
+        self._to_settle = True  # whether an ended query may have rounds reserved
         self._failures: dict[str, int] = {}
         self._replayed = functools.lru_cache(maxsize=_ANSWERS)(self._replay)
 
@@ -138,7 +142,7 @@ class Coordinator:
 
         `come_back` is the number of seconds between two visits of a device; 0 if it is not known.
         """
-        budget = previews.budget_of(self._ledger)
+        budget = self._ledger.budget
         public = Public.of(
             self._collector.overview().active,
             self.policy,
@@ -172,7 +176,7 @@ class Coordinator:
         return self.standing(stored.id)
 
     def cancel(self, query: str, by: str) -> QueryStatus:
-        """Stop a query and forget its open round's reports unread; nothing is refunded.
+        """Stop a query and forget its open round's reports unread; rounds that never opened are given back.
 
         Edge cases: a query that has ended stays as it is. `by` is who cancels, not necessarily who asked.
         """
@@ -185,6 +189,7 @@ class Coordinator:
             if self._stepping.acquire(blocking=False):
                 try:
                     self._forget_stopped()
+                    self._settle()
                 finally:
                     self._stepping.release()
         return self.standing(query)
@@ -260,6 +265,7 @@ class Coordinator:
             try:
                 waits = [self._guarded(query) for query in self._store.queries(ACTIVE_QUERY)]
                 waits.append(self._forget_stopped())
+                self._settle()
             except UNAVAILABLE:
                 return RETRY_SECONDS
         return min((wait for wait in waits if wait is not None), default=None)
@@ -290,7 +296,9 @@ class Coordinator:
 
     def _end(self, query: str, state: QueryState, problem: str | None = None) -> bool:
         """Give a query its last state, unless it has ended already; whether it had not."""
-        return self._store.set_state(query, state, expected=ACTIVE_QUERY, ended=self._clock.now(), problem=problem)
+        ended = self._store.set_state(query, state, expected=ACTIVE_QUERY, ended=self._clock.now(), problem=problem)
+        self._to_settle = True
+        return ended
 
     def _take_up(self, query: StoredQuery) -> float | None:
         """Charge a query that a crash left stored and not charged, or charged and not marked so."""
@@ -326,6 +334,23 @@ class Coordinator:
             else:
                 self._to_forget.discard(query)
         return wait
+
+    def _draw(self, query: StoredQuery, index: int) -> None:
+        """Charge a round of a query, before it opens."""
+        self._ledger.draw(query.id, index)
+
+    def _settle(self) -> None:
+        """Give back the rounds of ended queries that never opened. Runs within a step, which alone opens rounds."""
+        if not self._to_settle:
+            return
+        self._to_settle = False
+        try:
+            active = {query.id for query in self._store.queries(ACTIVE_QUERY)}
+            for reference in self._ledger.reserved() - active:
+                self._ledger.give_back(reference)
+        except UNAVAILABLE:
+            self._to_settle = True
+            raise
 
     def _find(self, query: str) -> StoredQuery:
         return _found(self._store.query(query))
@@ -368,7 +393,7 @@ class Coordinator:
         except (InvalidFormat, InvalidSetting):
             raise CannotGoOn("unreadable") from None
         try:
-            charge_plan(self._ledger, plan, query.what, DEVICE, reference=query.id)
+            self._ledger.reserve(plan, query.what, unit=DEVICE, reference=query.id, data_set=self._fleet)
         except BudgetExceeded as error:
             self._end(query.id, QueryState.REFUSED, error.message)
             self._store.delete_refused(_REFUSED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thresher.ledger import Ledger
+from thresher.ledger.durations import in_words
 from thresher.privacy.budget import Budget, Charge
 from thresher.protocol.analyst_messages import PlanPreview, QueryRequest, RoundSettings
 from thresher.roles.coordinator.admission import Admitted, admit
@@ -11,17 +11,12 @@ from thresher.roles.coordinator.cautions import Public, cautions
 _SIZES = (100, 300, 1_000, 3_000, 10_000, 100_000, 1_000_000)
 
 
-def budget_of(ledger: Ledger) -> Budget:
-    """A ledger's budget and charges, as a value that can be sent to another process."""
-    charges = tuple(Charge(entry.epsilon, entry.delta) for entry in ledger.history())
-    return Budget(ledger.epsilon, ledger.delta, charges)
-
-
 def preview(request: QueryRequest | bytes, defaults: RoundSettings, budget: Budget, public: Public) -> PlanPreview:
     """The preview of a request, which is checked first, in a fleet of which this is known."""
     admitted = admit(request, defaults)
     plan, query = admitted.plan, admitted.query
     contact_rate = admitted.settings.contact_rate or 1.0
+    charge = budget.price(plan)
     return PlanPreview(
         verb=query.verb,
         what=query.describe(),
@@ -35,12 +30,15 @@ def preview(request: QueryRequest | bytes, defaults: RoundSettings, budget: Budg
         sees=[(size, float(plan.sees(size))) for size in _SIZES],
         relative_error=[(size, plan.relative_error(size)) for size in _SIZES],
         guarantees=admitted.guarantees,
-        words=_words(admitted),
+        words=[*_words(admitted), _price(budget, charge)],
         cost_epsilon=plan.epsilon,
         cost_delta=plan.delta,
         left_epsilon=budget.left_epsilon,
         left_delta=budget.left_delta,
-        fits=budget.allows(Charge(plan.epsilon, plan.delta)),
+        fits=budget.allows(charge),
+        takes=budget.takes(charge),
+        left_share=budget.left_share,
+        affords=budget.affords(charge),
         warnings=cautions(admitted, public),
     )
 
@@ -58,16 +56,19 @@ def _words(admitted: Admitted) -> list[str]:
         f"Counts below {plan.threshold} are dropped. A value that {plan.smallest_visible():,} devices hold is released "
         "with 95 % probability.",
         *guarantees.in_words(),
-        f"A round is open for {_duration(settings.seconds or 0)}"
+        f"A round is open for {in_words(settings.seconds or 0)}"
         + ("." if settings.completions is None else f", or until {settings.completions:,} devices have completed it.")
         + " Numbers stand for the devices that check in until then, not for the whole fleet.",
-        "Nothing is refunded, whatever comes of the query.",
     ]
 
 
-def _duration(seconds: float) -> str:
-    for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if seconds >= size:
-            number = f"{seconds / size:.3g}"
-            return f"{number} {name}" + ("" if number == "1" else "s")
-    return f"{seconds:.3g} seconds"
+def _price(budget: Budget, charge: Charge) -> str:
+    """What the query takes of the budget, in a sentence."""
+    if not budget.allows(charge):
+        return budget.exceeded(charge).message
+    refunds = (
+        "Nothing is refunded, whatever comes of it."
+        if budget.filter is None
+        else "Rounds that are never asked are given back."
+    )
+    return f"{budget.in_words(charge)} {refunds}"

@@ -6,6 +6,7 @@ Every step ends with a write to the store. What comes before the write may be do
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -49,16 +50,27 @@ class CannotGoOn(Exception):
 
 
 class RoundRunner:
-    """Runs rounds. `live` has the newest numbers of open rounds, which the store gets only when they are final."""
+    """Runs rounds. `live` has the newest numbers of open rounds, which the store gets only when they are final.
+
+    `draw` charges a round of a query, durably. It is called before the round opens: nobody is contacted for a round
+    that was not charged.
+    """
 
     def __init__(
-        self, store: CoordinatorStore, clock: Clock, collector: CollectorPort, aggregator: AggregatorPort, fleet: str
+        self,
+        store: CoordinatorStore,
+        clock: Clock,
+        collector: CollectorPort,
+        aggregator: AggregatorPort,
+        fleet: str,
+        draw: Callable[[StoredQuery, int], None],
     ) -> None:
         self._store = store
         self._clock = clock
         self._collector = collector
         self._aggregator = aggregator
         self._fleet = fleet
+        self._draw = draw
         self.live: dict[str, RoundNumbers] = {}
 
     def advance(self, query: StoredQuery) -> float | None:
@@ -158,7 +170,9 @@ class RoundRunner:
     def _move(self, query: StoredQuery, round: StoredRound) -> float | None:
         """One move; seconds to wait where there is none to make yet."""
         if round.state == RoundState.PLANNED:
-            self._collector.open(self._configuration_of(round.round), round.target)
+            configuration = self._configuration_of(round.round)
+            self._draw(query, round.index)
+            self._collector.open(configuration, round.target)
             self._store.set_round_state(round.round, RoundState.OPEN, opened=self._clock.now())
         elif round.state == RoundState.OPEN:
             return self._watch(round)

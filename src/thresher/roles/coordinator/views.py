@@ -13,7 +13,15 @@ from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
 from thresher.ledger import Ledger
 from thresher.mechanism.response import RoundNumbers
 from thresher.privacy.plans import Plan
-from thresher.protocol.analyst_messages import Charge, FleetView, LedgerView, QueryStatus, RoundSettings, RoundStatus
+from thresher.protocol.analyst_messages import (
+    BudgetPeriod,
+    Charge,
+    FleetView,
+    LedgerView,
+    QueryStatus,
+    RoundSettings,
+    RoundStatus,
+)
 from thresher.protocol.messages import Guarantees, GuaranteesStated, Message, decode, encode
 from thresher.protocol.states import QueryState, RoundState
 from thresher.roles.coordinator.admission import rates_of
@@ -183,7 +191,7 @@ def _round_status(round: StoredRound, live: RoundNumbers | None) -> RoundStatus:
 
 def ledger_view(ledger: Ledger, asked_by: Mapping[str, str]) -> LedgerView:
     """The budget and every charge. A charge refers to its query by id; `asked_by` has who asked each query."""
-    charges = []
+    charges, budget, periods = [], ledger.budget, ledger.periods
     for entry in ledger.history():
         query = entry.reference if entry.reference in asked_by else None
         charges.append(
@@ -196,6 +204,9 @@ def ledger_view(ledger: Ledger, asked_by: Mapping[str, str]) -> LedgerView:
                 delta=entry.delta,
                 rounds=entry.rounds,
                 query=query,
+                drawn=entry.drawn,
+                given_back=entry.given_back,
+                share=budget.share(entry.charge, entry.rounds - entry.given_back),
             )
         )
     spent, left = ledger.spent, ledger.left
@@ -207,6 +218,21 @@ def ledger_view(ledger: Ledger, asked_by: Mapping[str, str]) -> LedgerView:
         left_epsilon=left.epsilon,
         left_delta=left.delta,
         charges=charges,
+        composition=ledger.composition,
+        spent_share=spent.share,
+        left_share=left.share,
+        data_set=ledger.data_set,
+        promises=[(promise.time.timestamp(), promise.epsilon) for promise in ledger.promises],
+        period=None
+        if periods is None
+        else BudgetPeriod(
+            seconds=periods.seconds,
+            number=periods.current + 1,
+            ends=periods.ends.timestamp(),
+            used=periods.used,
+            together_epsilon=periods.epsilon,
+            together_delta=periods.delta,
+        ),
     )
 
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from ledger_cases import charge_whole, total
 from typer.testing import CliRunner
 
 import thresher as th
 from thresher.cli.app import app
 from thresher.errors import BudgetExceeded, Conflict, InvalidFormat, InvalidSetting, LedgerUnavailable
-from thresher.ledger import Amount, Ledger, charge_plan
+from thresher.ledger import Ledger
 from thresher.privacy import DEVICE, MEMBER, ROW, Unit
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -53,65 +54,89 @@ def version_1(path: Path, *texts: str) -> Path:
     return path
 
 
+VERSION_3 = """
+PRAGMA application_id = 1414025811;
+PRAGMA user_version = 3;
+CREATE TABLE budget (
+    only INTEGER PRIMARY KEY CHECK (only = 1), epsilon TEXT NOT NULL, delta TEXT NOT NULL, adjacency TEXT NOT NULL,
+    created TEXT NOT NULL, unit TEXT
+);
+CREATE TABLE charges (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, reference TEXT NOT NULL UNIQUE, time TEXT NOT NULL, what TEXT NOT NULL,
+    epsilon TEXT NOT NULL, delta TEXT NOT NULL, adjacency TEXT NOT NULL, rounds INTEGER NOT NULL, unit TEXT
+);
+CREATE TABLE same_units (unit TEXT PRIMARY KEY);
+INSERT INTO budget VALUES (1, '3.0', '1e-06', 'replace', '2026-01-01T00:00:00.000000+00:00', 'column:user');
+INSERT INTO charges (reference, time, what, epsilon, delta, adjacency, rounds, unit) VALUES
+    ('q1', '2026-01-02T00:00:00.000000+00:00', 'histogram', '0.5', '1e-08', 'replace', 4, 'column:user');
+"""
+
+
+def version_3(path: Path, change: str = "") -> Path:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(VERSION_3 + change)
+    return path
+
+
 # The unit.
 
 
 def test_a_query_for_rows_is_not_added_to_one_for_people(tmp_path: Path) -> None:
     """One person has 400 rows: without `unit=`, their page is released, and that is no guarantee for a person."""
     visits = pa.table({"user": [1] * 400 + list(range(2, 602)), "page": ["/mine"] * 400 + ["/home"] * 600})
-    ledger = Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-6)
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-6, composition="sum")
     released = th.histogram(visits, "page", unit="user", plan=PLAN, ledger=ledger)
     assert "/mine" not in released.release.buckets
     with pytest.raises(InvalidSetting, match=r"unit is one row, and this ledger .* for one unit \(user\)") as caught:
         th.histogram(visits, "page", plan=PLAN, ledger=ledger)
     assert caught.value.setting == "unit"
     assert "another ledger" in caught.value.hint
-    assert ledger.spent == Amount(1.0, 1e-8)
+    assert total(ledger.spent) == (1.0, 1e-8)
     assert (ledger.unit, ledger.history()[0].unit) == (USER, "column:user")
 
 
 def test_the_first_charge_binds_a_ledger_durably(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
-    assert Ledger(path, epsilon=3, delta=1e-6).unit is None
-    charge_plan(Ledger(path), PLAN, "histogram", ROW)
+    assert Ledger(path, epsilon=3, delta=1e-6, composition="sum").unit is None
+    charge_whole(Ledger(path), PLAN, "histogram", ROW)
     again = Ledger(path)
     assert again.unit == ROW
     assert "for one row" in repr(again)
     for other in (USER, "user", "row", DEVICE, MEMBER):  # a column that is called "row" is not the rows
         with pytest.raises(InvalidSetting, match="unit is"):
-            charge_plan(again, PLAN, "histogram", other)
+            charge_whole(again, PLAN, "histogram", other)
         with pytest.raises(InvalidSetting, match="unit is"):
             again.check(PLAN, other)
         with pytest.raises(InvalidSetting, match="unit is"):
             again.restore(PLAN, "histogram", other, "q1")
         with pytest.raises(InvalidSetting, match="unit is"):
             Ledger(path, unit=other)
-    assert again.spent == Amount(1.0, 1e-8)
+    assert total(again.spent) == (1.0, 1e-8)
 
 
 def test_a_unit_can_be_given_when_a_ledger_is_made_or_opened(tmp_path: Path) -> None:
-    assert Ledger(tmp_path / "new.db", epsilon=3, delta=1e-6, unit="user").unit == USER
+    assert Ledger(tmp_path / "new.db", epsilon=3, delta=1e-6, unit="user", composition="sum").unit == USER
     assert Ledger(tmp_path / "new.db", unit="user").unit == USER
-    Ledger(tmp_path / "later.db", epsilon=3, delta=1e-6)
+    Ledger(tmp_path / "later.db", epsilon=3, delta=1e-6, composition="sum")
     Ledger(tmp_path / "later.db", unit=ROW)
     assert Ledger(tmp_path / "later.db").unit == ROW
     for wrong in ("", 3, ["user"]):
         with pytest.raises(InvalidSetting, match="unit"):
-            Ledger(tmp_path / "none.db", epsilon=3, delta=1e-6, unit=wrong)  # type: ignore[arg-type]
+            Ledger(tmp_path / "none.db", epsilon=3, delta=1e-6, unit=wrong, composition="sum")  # type: ignore[arg-type]
     assert not (tmp_path / "none.db").exists()
 
 
 def test_a_charge_that_does_not_fit_binds_nothing(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "privacy.db", epsilon=0.5, delta=1e-6)
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=0.5, delta=1e-6, composition="sum")
     with pytest.raises(BudgetExceeded):
-        charge_plan(ledger, PLAN, "histogram", ROW)
+        charge_whole(ledger, PLAN, "histogram", ROW)
     assert ledger.unit is None
 
 
 def test_another_tables_column_may_name_the_same_units(tmp_path: Path) -> None:
     """A second ledger for the same people would promise each of two budgets, and not their sum."""
     path = tmp_path / "privacy.db"
-    ledger = Ledger(path, epsilon=3, delta=1e-6, unit="user")
+    ledger = Ledger(path, epsilon=3, delta=1e-6, unit="user", composition="sum")
     with pytest.raises(InvalidSetting, match=r"one unit \(uid\)") as refused:
         ledger.charge(0.1, 1e-8, "histogram", unit="uid")
     assert "same_unit('uid')" in refused.value.hint
@@ -131,12 +156,12 @@ def test_another_tables_column_may_name_the_same_units(tmp_path: Path) -> None:
             ledger.same_unit(name)
     for unit, bound in ((ROW, "one row"), (None, "no unit yet")):
         with pytest.raises(InvalidSetting, match=f"of this ledger is {bound}"):
-            Ledger(tmp_path / f"{bound}.db", epsilon=3, delta=1e-6, unit=unit).same_unit("uid")
+            Ledger(tmp_path / f"{bound}.db", epsilon=3, delta=1e-6, unit=unit, composition="sum").same_unit("uid")
 
 
 def test_the_command_line_says_which_columns_name_the_same_units(tmp_path: Path) -> None:
     path = str(tmp_path / "privacy.db")
-    Ledger(path, epsilon=3, delta=1e-6, unit="user")
+    Ledger(path, epsilon=3, delta=1e-6, unit="user", composition="sum")
     said = CliRunner().invoke(app, ["ledger", "same-unit", path, "uid"])
     assert (said.exit_code, said.output) == (0, "Columns that name one unit of this ledger: 'uid', 'user'.\n")
     assert "'uid', 'user'" in CliRunner().invoke(app, ["ledger", "show", path]).output
@@ -146,11 +171,24 @@ def test_the_command_line_says_which_columns_name_the_same_units(tmp_path: Path)
 
 def test_a_ledger_of_version_2_is_read(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
-    Ledger(path, epsilon=3, delta=1e-6).charge(0.5, 1e-8, "histogram", unit="user")
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript("DROP TABLE same_units; PRAGMA user_version = 2;")
+    version_3(path, "DROP TABLE same_units; PRAGMA user_version = 2;")
     ledger = Ledger(path)
     assert (ledger.unit, ledger.spent.epsilon, ledger.same_units) == (USER, 0.5, set())
+
+
+def test_a_ledger_of_version_3_goes_on_adding_up(tmp_path: Path) -> None:
+    path = version_3(tmp_path / "privacy.db", "INSERT INTO same_units VALUES ('column:uid')")
+    ledger = Ledger(path)
+    assert (ledger.composition, ledger.epsilon, ledger.periods, ledger.data_set) == ("sum", 3.0, None, None)
+    assert (total(ledger.spent), ledger.same_units) == ((0.5, 1e-8), {Unit("column", "uid")})
+    assert [promise.epsilon for promise in ledger.promises] == [3.0]
+    [entry] = ledger.history()
+    assert (entry.rounds, entry.drawn, entry.given_back, entry.ended) == (4, 4, 0, entry.time)
+    ledger.draw("q1", 3)  # it was charged whole, so its rounds may go on
+    assert ledger.drawn("q1") == {0, 1, 2, 3}
+    assert (ledger.give_back("q1"), total(ledger.spent)) == (0, (0.5, 1e-8))
+    with pytest.raises(InvalidSetting, match="composition differs"):
+        Ledger(path, composition="adaptive")
 
 
 def _bind(path: str, unit: str, start: Any, done: Any) -> None:
@@ -166,7 +204,7 @@ def _bind(path: str, unit: str, start: Any, done: Any) -> None:
 @pytest.mark.slow
 def test_of_processes_that_charge_first_at_the_same_time_one_binds(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
-    Ledger(path, epsilon=3, delta=1e-6)
+    Ledger(path, epsilon=3, delta=1e-6, composition="sum")
     start, done = SPAWN.Barrier(4), SPAWN.Queue()
     processes = [
         SPAWN.Process(target=_bind, args=(str(path), f"unit{number}", start, done), daemon=True) for number in range(4)
@@ -184,7 +222,7 @@ def test_of_processes_that_charge_first_at_the_same_time_one_binds(tmp_path: Pat
 @pytest.mark.parametrize("text", ["", "rows", "column:", "Row", 3])
 def test_units_that_no_ledger_writes_are_refused(tmp_path: Path, text: Any) -> None:
     path = tmp_path / "privacy.db"
-    ledger = Ledger(path, epsilon=3, delta=1e-6, unit="user")
+    ledger = Ledger(path, epsilon=3, delta=1e-6, unit="user", composition="sum")
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE budget SET unit = ?", (text,))
     connection.close()
@@ -198,13 +236,13 @@ def test_units_that_no_ledger_writes_are_refused(tmp_path: Path, text: Any) -> N
 
 
 def test_check_refuses_what_a_charge_would_and_writes_nothing(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "privacy.db", epsilon=1.5, delta=1e-6)
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=1.5, delta=1e-6, composition="sum")
     before = ledger.path.read_bytes()
     ledger.check(PLAN, ROW)
     with pytest.raises(InvalidSetting, match="adjacency"):
         ledger.check(th.plan(1, 1e-8, adjacency="add-remove"), ROW)
     assert ledger.path.read_bytes() == before
-    charge_plan(ledger, PLAN, "histogram", ROW)
+    charge_whole(ledger, PLAN, "histogram", ROW)
     with pytest.raises(BudgetExceeded, match=r"epsilon = 0\.5"):
         ledger.check(PLAN, ROW)
 
@@ -213,30 +251,30 @@ def test_check_refuses_what_a_charge_would_and_writes_nothing(tmp_path: Path) ->
 
 
 def test_a_charge_under_its_reference_is_made_once(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "privacy.db", epsilon=1, delta=1e-6)
-    first = charge_plan(ledger, PLAN, "histogram of word", DEVICE, reference="q1")
-    assert charge_plan(ledger, PLAN, "another text", DEVICE, reference="q1") == first
-    assert (ledger.spent, ledger.references()) == (Amount(1.0, 1e-8), {"q1"})
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=1, delta=1e-6, composition="sum")
+    first = charge_whole(ledger, PLAN, "histogram of word", DEVICE, reference="q1")
+    assert charge_whole(ledger, PLAN, "another text", DEVICE, reference="q1") == first
+    assert (total(ledger.spent), ledger.references()) == ((1.0, 1e-8), {"q1"})
     for other in ({"epsilon": 0.5}, {"delta": 1e-9}, {"rounds": 2}):
         with pytest.raises(Conflict, match="another charge under the reference q1"):
             ledger.charge(**({"epsilon": 1, "delta": 1e-8, "what": "x", "unit": DEVICE, "reference": "q1"} | other))
     with pytest.raises(BudgetExceeded):
-        charge_plan(ledger, PLAN, "histogram of word", DEVICE, reference="q2")
+        charge_whole(ledger, PLAN, "histogram of word", DEVICE, reference="q2")
     assert ledger.references() == {"q1"}
 
 
 def test_charges_without_a_reference_get_one_of_their_own(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-6)
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-6, composition="sum")
     for _ in range(2):
-        charge_plan(ledger, PLAN, "histogram", ROW)
+        charge_whole(ledger, PLAN, "histogram", ROW)
     assert len({entry.reference for entry in ledger.history()}) == 2
     for wrong in ("", "x" * 101):
         with pytest.raises(InvalidSetting, match="reference"):
-            charge_plan(ledger, PLAN, "histogram", ROW, reference=wrong)
+            charge_whole(ledger, PLAN, "histogram", ROW, reference=wrong)
 
 
 def test_what_is_restored_may_exceed_the_budget(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "privacy.db", epsilon=1.5, delta=1e-6)
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=1.5, delta=1e-6, composition="sum")
     assert [ledger.restore(PLAN, "histogram", DEVICE, name) for name in ("q1", "q2", "q1")] == [True, True, False]
     assert (ledger.spent.epsilon, ledger.left.epsilon) == (2.0, 0.0)
     with pytest.raises(BudgetExceeded):
@@ -248,7 +286,7 @@ def test_what_is_restored_may_exceed_the_budget(tmp_path: Path) -> None:
 
 def test_a_tables_ledger_of_version_1_is_read_and_bound_by_its_next_charge(tmp_path: Path) -> None:
     ledger = Ledger(version_1(tmp_path / "privacy.db", "histogram of page", "query q1: histogram of word"))
-    assert (ledger.unit, ledger.spent) == (None, Amount(1.0, 2e-8))
+    assert (ledger.unit, total(ledger.spent)) == (None, (1.0, 2e-8))
     first, second = ledger.history()
     assert (first.what, first.unit, first.rounds) == ("histogram of page", None, 2)
     assert (second.what, second.unit, second.reference) == ("histogram of word", "device", "q1")
@@ -294,5 +332,5 @@ def test_what_is_not_a_regular_file_is_no_ledger(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path(os.devnull), tmp_path):
         with pytest.raises(LedgerUnavailable, match="not a regular file"):
-            Ledger(path, epsilon=1, delta=1e-6)
+            Ledger(path, epsilon=1, delta=1e-6, composition="sum")
     assert not Path(os.devnull).is_file()

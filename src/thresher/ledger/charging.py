@@ -1,0 +1,148 @@
+"""Charges within a transaction of a ledger's file: entered, drawn round by round, and ended."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sqlite3
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from thresher.errors import Conflict, InvalidSetting, NotFound
+from thresher.ledger import books
+from thresher.ledger.binding import bind_data_set, bind_unit
+from thresher.ledger.entries import Entry
+from thresher.privacy.budget import Charge
+from thresher.privacy.plans import Plan
+from thresher.privacy.settings import Adjacency
+from thresher.privacy.units import Unit
+
+LONGEST_TEXT = 10_000
+LONGEST_NAME = 100
+_AMOUNT = "epsilon, delta, adjacency, rounds, unit, sampling_rate, threshold"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A charge to be entered: under which reference, for what, what it costs, and the plan behind it if it is known."""
+
+    reference: str
+    what: str
+    unit: Unit
+    adjacency: Adjacency
+    charge: Charge
+    plan: Plan | None = None
+    cut: int | None = None
+    data_set: str | None = None
+    drawn: int = 0
+    """How many of its rounds are about to be drawn."""
+    time: dt.datetime | None = None
+    """When it was made, if not now."""
+
+    def __post_init__(self) -> None:
+        check_text("what", self.what, LONGEST_TEXT)
+        check_text("reference", self.reference, LONGEST_NAME)
+
+    @property
+    def amount(self) -> tuple[str | int | None, ...]:
+        """What must be the same in a second order under the same reference."""
+        charge, plan = self.charge, self.plan
+        known = (None, None) if plan is None else (repr(plan.sampling_rate), plan.threshold)
+        return (repr(charge.epsilon), repr(charge.delta), self.adjacency, charge.rounds, str(self.unit), *known)
+
+
+def check_text(setting: str, text: object, longest: int) -> str:
+    """A text that is not empty and not too long."""
+    if not (isinstance(text, str) and 0 < len(text) <= longest):
+        raise InvalidSetting(setting, f"must be a text of 1 to {longest:,} characters")
+    return text
+
+
+def enter(connection: sqlite3.Connection, order: Order, now: float, *, within_budget: bool = True) -> tuple[int, bool]:
+    """Enter a charge unless it is there already; its number, and whether it is new."""
+    found = connection.execute(
+        f"SELECT id, {_AMOUNT} FROM charges WHERE reference = ?",  # noqa: S608
+        (order.reference,),
+    ).fetchone()
+    if found is not None:
+        if found[1:] != order.amount:
+            raise Conflict(
+                f"The ledger has another charge under the reference {order.reference}.",
+                hint="Nothing was charged or drawn. Choose another reference.",
+            )
+        return int(found[0]), False
+    bind_unit(connection, order.unit)
+    if order.data_set is not None:
+        bind_data_set(connection, order.data_set)
+    book = books.renewed(connection, now)  # reading it also refuses a damaged ledger
+    charge, written = order.charge, books.written(now)
+    if within_budget:
+        book.budget.charge(charge)
+    made = written if order.time is None else books.written(order.time.timestamp())
+    ended = written if order.drawn == charge.rounds else None
+    number = connection.execute(
+        f"INSERT INTO charges (reference, time, what, {_AMOUNT}, cut, renyi, bad, ended) "  # noqa: S608
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (order.reference, made, order.what, *order.amount, order.cut, repr(charge.renyi), repr(charge.bad), ended),
+    ).lastrowid
+    assert number is not None
+    _mark_drawn(connection, number, range(order.drawn), book.current, written)
+    books.write_sums(connection, book.budget.sums.plus(charge))
+    return number, True
+
+
+def draw(connection: sqlite3.Connection, reference: str, position: int, now: float) -> None:
+    """Mark a round of a charge as drawn, unless it is."""
+    entry = found_entry(connection, reference)
+    if not 0 <= position < entry.rounds:
+        raise InvalidSetting("position", f"must be from 0 to {entry.rounds - 1}: the query has no more rounds")
+    if position in drawn_positions(connection, entry):
+        return
+    if entry.ended is not None:
+        raise Conflict(
+            f"What was left of the charge {reference} has been given back.",
+            hint="Nothing was drawn. Ask the query again.",
+        )
+    book, written = books.renewed(connection, now), books.written(now)
+    _mark_drawn(connection, entry.id, [position], book.current, written)
+    if entry.drawn + 1 == entry.rounds:
+        connection.execute("UPDATE charges SET ended = ? WHERE id = ?", (written, entry.id))
+
+
+def give_back(connection: sqlite3.Connection, reference: str, now: float) -> int:
+    """End a charge; how many of its rounds are given back."""
+    entry = found_entry(connection, reference)
+    if entry.ended is not None:
+        return 0
+    book = books.renewed(connection, now)
+    back = entry.rounds - entry.drawn if book.budget.filter is not None else 0
+    connection.execute(
+        "UPDATE charges SET ended = ?, given_back = ? WHERE id = ?", (books.written(now), back, entry.id)
+    )
+    if back:
+        books.write_sums(connection, book.without_reserved(connection, entry))
+    return back
+
+
+def found_entry(connection: sqlite3.Connection, reference: str) -> Entry:
+    """The charge under a reference; `NotFound` if there is none."""
+    entry = books.entry(connection, reference)
+    if entry is None:
+        raise NotFound("The ledger has no charge under this reference.", hint="Nothing was drawn.")
+    return entry
+
+
+def drawn_positions(connection: sqlite3.Connection, entry: Entry) -> set[int]:
+    """Which rounds of a charge were drawn. Earlier versions drew all at once and did not list them."""
+    if entry.drawn == entry.rounds:
+        return set(range(entry.rounds))
+    return {at for (at,) in connection.execute("SELECT position FROM draws WHERE charge = ?", (entry.id,))}
+
+
+def _mark_drawn(
+    connection: sqlite3.Connection, charge: int, positions: Collection[int], period: int, written: str
+) -> None:
+    connection.executemany(
+        "INSERT INTO draws (charge, position, time, period) VALUES (?, ?, ?, ?)",
+        [(charge, position, written, period) for position in positions],
+    )
+    connection.execute("UPDATE charges SET drawn = drawn + ? WHERE id = ?", (len(positions), charge))
