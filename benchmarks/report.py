@@ -182,6 +182,10 @@ The console in a browser on the same machine, without a round going on:
 {table(load("randomness"))}
 
 {table(load("planning"))}
+
+A charge to a ledger, on disk when it returns, whatever the length of the history:
+
+{table(load("charging"))}
 """
     (DOCS / "benchmarks.md").write_text(text, encoding="utf-8")
 

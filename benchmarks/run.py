@@ -15,7 +15,7 @@ from rich.table import Table
 
 OUT = Path("out/benchmarks")
 SUITES = (
-    *("planning", "randomness", "tables", "large", "opening"),
+    *("planning", "charging", "randomness", "tables", "large", "opening"),
     *("fleet_load", "fleet_query", "server_attacks", "console_page"),
 )
 

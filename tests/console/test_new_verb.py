@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import html
 import importlib
 import json
@@ -24,7 +25,7 @@ from thresher.protocol.analyst_messages import QueryRequest
 from thresher.questions import question as kinds_of_question
 from thresher.questions.question import from_dict
 from thresher.tables import Table
-from thresher.verbs import asking, query, reference
+from thresher.verbs import Rule, asking, query, reference
 
 ROOT = Path(th.__file__).parents[2]
 TARGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -98,6 +99,25 @@ def test_in_python(added, tmp_path):
         th.parity([1, 2], "value", times=6, **TARGET)
     with pytest.raises(TypeError, match="colour"):
         th.parity([1, 2], "value", colour="red", **TARGET)
+
+
+def test_over_time(added):
+    """Its rows are followed without a change elsewhere; it states no intervals, so its changes have none."""
+    plan = th.plan(**TARGET, rounds=2)
+    days = [datetime.datetime(2026, 1, day, tzinfo=datetime.UTC) for day in (1, 2, 3)]
+    answers = [
+        th.parity([0] * evens + [1] * 2000, "value", plan=plan, types={"value": "whole numbers"}, times=2)
+        for evens in (2000, 6000)
+    ]
+    over_time = th.OverTime([(days[0], answers[0]), (days[1], None), (days[2], answers[1])])
+    assert over_time.to_arrow().column_names == ["date", "side", "estimate", "lower", "upper"]
+    assert over_time.to_arrow()["lower"].null_count == 4
+    assert ">even<" in over_time.svg()
+    even = {row.bucket: row for row in over_time.changes()}["even"]
+    assert even.change > 2000 and even.interval == (None, None) and even.changed is None
+    assert Rule("above", 4000, "even", judged_by="estimate").judge(over_time) is not None
+    with pytest.raises(InvalidSetting, match="intervals"):
+        Rule("changed").judge(over_time)
 
 
 def test_a_column_is_counted_as_single_values_are(added):

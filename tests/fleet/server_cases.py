@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 
 import thresher as th
+from thresher.client.fleet import Fleet
 from thresher.questions import Values
 from thresher.server.app import App
 from thresher.server.assembly import Settings, assembled
@@ -57,6 +58,16 @@ def inside(path: Path, *roles: str, pages=(), **settings):
             yield Inside(app, services, directory)
         finally:
             app.close()
+
+
+def fleet_of(server: Inside) -> Fleet:
+    """The analyst's Python over that server's routes."""
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        answer = server.ask(request.method, request.url.path, server.token("analyst"), content=request.content)
+        return httpx.Response(answer.status_code, content=answer.content, headers=answer.headers)
+
+    return Fleet("http://server", server.token("analyst"), transport=httpx.MockTransport(handle))
 
 
 def histogram_request(name: str = "first", **settings) -> dict:

@@ -9,13 +9,12 @@ import warnings
 
 import httpx
 import pytest
-from server_cases import histogram_request, inside
+from server_cases import fleet_of, histogram_request, inside
 from typer.testing import CliRunner
 
 import thresher as th
 from thresher.cli import fleet as commands
-from thresher.cli import fleet_options
-from thresher.client.fleet import Fleet
+from thresher.cli import fleet_asking, fleet_options
 from thresher.console import ask_form as asking
 from thresher.console.adapter import ServerDesk, console_pages
 from thresher.device.policy import Policy
@@ -150,14 +149,6 @@ def server(tmp_path, monkeypatch):
         yield running
 
 
-def fleet_of(server) -> Fleet:
-    def handle(request: httpx.Request) -> httpx.Response:
-        answer = server.ask(request.method, request.url.path, server.token("analyst"), content=request.content)
-        return httpx.Response(answer.status_code, content=answer.content, headers=answer.headers)
-
-    return Fleet("http://server", server.token("analyst"), transport=httpx.MockTransport(handle))
-
-
 def charged(server) -> int:
     return len(server.services.the_coordinator.ledger_view().charges)
 
@@ -192,7 +183,7 @@ def test_the_command_warns_and_asks_where_a_person_is(server, monkeypatch):
     assert nobody.exit_code == 0, nobody.output
     assert "warning (few-devices): 51 devices" in nobody.stderr
     assert charged(server) == 1
-    monkeypatch.setattr(commands, "_is_terminal", lambda: True)
+    monkeypatch.setattr(fleet_asking, "is_terminal", lambda: True)
     refusing = CliRunner().invoke(commands.app, command, input="n\n")
     assert refusing.exit_code == 1
     assert "Nothing was asked, and nothing was spent." in refusing.stderr

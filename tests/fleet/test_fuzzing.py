@@ -67,6 +67,10 @@ def nearly_right_bodies(server: RunningServer, operations: list[Any]) -> Iterato
         body = json.loads(json.dumps({"name": "n", "query": query.to_dict(), "settings": settings, "version": 1}))
         yield named["plan_query"], body
         yield named["submit_query"], body
+    schedule = {"every": "2 weeks", "releases": 1, "start": "2040-01-01 09:00", "time_zone": "Europe/Paris"}
+    total = {"epsilon": 1.0, "delta": 0.99, "schedule": schedule | {"missed": "late"}}
+    yield named["plan_series"], body | total
+    yield named["create_series"], body | total
 
 
 @pytest.mark.slow

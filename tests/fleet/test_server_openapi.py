@@ -4,8 +4,10 @@ import json
 import re
 
 import jsonschema
+import msgspec
 import pytest
 import schemathesis
+from series_cases import series_request
 from server_cases import histogram_request, inside
 
 from thresher.server.app import ROUTES
@@ -38,7 +40,15 @@ def test_every_schema_is_a_schema():
 
 
 def test_messages_are_strict():
-    for name in ("Report", "CheckIn", "QueryRequest", "RoundConfiguration", "NewToken", "ReleaseRound"):
+    for name in (
+        "Report",
+        "CheckIn",
+        "QueryRequest",
+        "SeriesRequest",
+        "RoundConfiguration",
+        "NewToken",
+        "ReleaseRound",
+    ):
         assert CONTENT["components"]["schemas"][name]["additionalProperties"] is False
 
 
@@ -98,6 +108,8 @@ def test_the_server_serves_what_it_describes(server):
     checked("/v1/queries", "POST", query)
     server.services.coordinator.step()
     id = query.json()["id"]
+    series = msgspec.to_builtins(series_request(releases=2))
+    created = server.ask("POST", "/v1/series", analyst, json=series).json()["id"]
     device, stranger = server.enrol(), server.enrol()
     round = server.services.coordinator.status(id).rounds[0].round
     for path, method, at, token, body in [
@@ -119,6 +131,17 @@ def test_the_server_serves_what_it_describes(server):
         ("/v1/queries/{query}/releases", "GET", f"/v1/queries/{id}/releases", operator, None),
         ("/v1/queries/{query}/cancel", "POST", f"/v1/queries/{id}/cancel", operator, None),
         ("/v1/queries/{query}/events", "GET", f"/v1/queries/{id}/events", operator, None),
+        ("/v1/series/plans", "POST", "/v1/series/plans", analyst, series),
+        ("/v1/series/plans", "POST", "/v1/series/plans", analyst, series | {"epsilon": 0.1}),
+        ("/v1/series", "POST", "/v1/series", analyst, series),
+        ("/v1/series", "POST", "/v1/series", analyst, series | {"query": {}}),
+        ("/v1/series", "GET", "/v1/series", analyst, None),
+        ("/v1/series/{series}", "GET", f"/v1/series/{created}", analyst, None),
+        ("/v1/series/{series}", "GET", "/v1/series/nowhere", analyst, None),
+        ("/v1/series/{series}/pause", "POST", f"/v1/series/{created}/pause", operator, None),
+        ("/v1/series/{series}/resume", "POST", f"/v1/series/{created}/resume", analyst, None),
+        ("/v1/series/{series}/end", "POST", f"/v1/series/{created}/end", analyst, None),
+        ("/v1/series/{series}/end", "POST", "/v1/series/nowhere/end", analyst, None),
         ("/v1/ledger", "GET", "/v1/ledger", analyst, None),
         ("/v1/fleet", "GET", "/v1/fleet", analyst, None),
         ("/v1/operator/tokens", "POST", "/v1/operator/tokens", operator, {"name": "a", "role": "analyst"}),

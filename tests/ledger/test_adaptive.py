@@ -74,9 +74,11 @@ def test_a_year_of_queries_from_one_promise(tmp_path, epsilon, queries, sees):
     assert plan.smallest_visible() <= sees
     plan.verify()
     words = pa.table({"word": ["a"] * 5_000})
-    for _ in range(queries if queries < 100 else 3):
+    for _ in range(3):
         th.histogram(words, "word", plan=plan, ledger=ledger)
-    assert ledger.affords(plan) == queries - len(ledger.history())
+    assert ledger.affords(plan) == queries - 3
+    if queries == 52:
+        assert accepted(ledger, plan) == 49
 
 
 @pytest.mark.slow
@@ -280,7 +282,7 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path):
     path = tmp_path / "privacy.db"
     Ledger(path, epsilon=100, delta=1e-4)
     told: list[Any] = []
-    for _ in range(8):
+    for _ in range(4):
         ready: Any = SPAWN.Queue()
         process = SPAWN.Process(target=_endless, args=(str(path), ready), daemon=True)
         process.start()

@@ -95,7 +95,7 @@ def _outcome(ask: Callable[[], Any]) -> dict[str, Any]:
 
 def ledger_content(ledger: th.Ledger) -> list[Any]:
     """All that a ledger holds but times and references, which are drawn."""
-    hidden = {"time", "reference"}
+    hidden = {"time", "ended", "reference"}
     return [{name: value for name, value in row.items() if name not in hidden} for row in ledger.to_arrow().to_pylist()]
 
 

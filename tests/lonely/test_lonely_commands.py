@@ -47,7 +47,7 @@ def check(name: str, command: str, row: Row, place: int, options: tuple[bool, bo
         ledger = th.Ledger(folder / "command.db", epsilon=2, delta=1e-2)
         try:
             if used_up:
-                ledger.charge(2, 1e-2, "everything", unit="user" if unit else th.privacy.ROW)
+                ledger.charge(2, 1e-3, "everything", unit="user" if unit else th.privacy.ROW)
             # One path for all: it may be in a message.
             made = {**FILES, **TYPED}[name](with_lonely(row, place), folder)
             path = folder / made.name

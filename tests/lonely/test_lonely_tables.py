@@ -123,7 +123,7 @@ def check(
         ledger = th.Ledger(folder / "privacy.db", epsilon=6, delta=1e-2)
         try:
             if used_up:
-                ledger.charge(6, 1e-2, "everything", unit="user" if unit else th.privacy.ROW)
+                ledger.charge(6, 1e-3, "everything", unit="user" if unit else th.privacy.ROW)
             data = make(with_units(with_lonely(row, place), units), folder)
             rest = {"unit": "user"} if unit else {}
             return observe(lambda: VERBS[verb][1](data, ledger=ledger, **rest), ledger)

@@ -186,14 +186,16 @@ def test_room_is_rounded_down_and_epsilon_up(epsilon, delta, factor, above):
 
 @given(st.floats(1e-300, 1 - 1e-9))
 def test_the_parts_of_delta_are_at_most_all_of_it(delta):
-    made = Budget(1.0, delta, Filter(2.0, *(filter._below(delta, part) for part in (0.1, 0.8, 0.1))))
+    made = Budget(
+        1.0, delta, Filter(2.0, *(filter._below(delta, part) for part in (filter.PLAIN, filter.RENYI, filter.ATOM)))
+    )
     parts = (made.filter.delta_plain, made.filter.delta_renyi, made.filter.delta_atom)
     assert sum(Fraction(repr(part)) for part in parts) <= Fraction(repr(delta))
     assert sum(parts) >= delta * (1 - 1e-12)
 
 
 def queries(order, epsilon, delta, plan):
-    terms = Filter(order, *(filter._below(delta, part) for part in (0.1, 0.8, 0.1)))
+    terms = Filter(order, *(filter._below(delta, part) for part in (filter.PLAIN, filter.RENYI, filter.ATOM)))
     budget = Budget(epsilon, delta, terms)
     return budget.affords(budget.price(plan))
 

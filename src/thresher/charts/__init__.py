@@ -2,7 +2,7 @@
 
 Pictures for files and notebooks (PNG, SVG, HTML) need the extra `plot` (Altair and vl-convert), which is imported when
 a picture is made. Pictures for web pages are small SVG of our own, made in a millisecond: `bar_svg`, `check_ins`,
-`distribution_svg`, `meter`, `spending` and `visibility`. No picture needs a network.
+`distribution_svg`, `meter`, `spending`, `trends_svg` and `visibility`. No picture needs a network.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from thresher.charts.histogram import bar_svg, histogram
 from thresher.charts.meter import meter
 from thresher.charts.rendering import show
 from thresher.charts.timelines import check_ins, spending
+from thresher.charts.trend_layout import Trend
+from thresher.charts.trends import MOST_LINES, trends, trends_svg
 from thresher.charts.trie import trie
 from thresher.charts.visibility import visibility
 
 __all__ = [
+    "MOST_LINES",
+    "Trend",
     "bar_svg",
     "check_ins",
     "distribution",
@@ -28,6 +32,8 @@ __all__ = [
     "meter",
     "show",
     "spending",
+    "trends",
+    "trends_svg",
     "trie",
     "visibility",
 ]

@@ -10,6 +10,9 @@ from thresher.files import file_target
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
 BLUE, ORANGE, GREEN, RED, GREY, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#8A8A8A", "#222222"
+PURPLE, SKY = "#CC79A7", "#56B4E9"
+LINES = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
+"""The colours of lines in one picture, in the order in which they are used."""
 
 UNITS, DEVICES = "units", "devices that checked in"
 """Whom an axis counts: everybody in a table, or those of a fleet that a round was open to."""

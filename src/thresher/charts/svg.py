@@ -56,12 +56,13 @@ def chart(
     description: str,
     front: Sequence[Svg] = (),
     gutter: bool = False,
+    names: bool = False,
 ) -> Svg:
     """A whole chart, with the title and the description that a screen reader says.
 
     `behind` is drawn between the grid lines and their labels (`up`), `front` in front of both. `height` is from the
     lowest to the highest grid line, in pixels. `gutter` puts the labels to the left of the chart, for curves that may
-    begin at any height.
+    begin at any height. `names` keeps room to the right of the chart for the names of its lines.
     """
     lines, labels = [], []
     for part, label in up:
@@ -84,7 +85,7 @@ def chart(
         *labels,
         *front,
         *named,
-        class_="chart guttered" if gutter else "chart",
+        class_=f"chart{' guttered' if gutter else ''}{' named' if names else ''}",
         width="100%",
         height=_TOP + height + _FOOT,
         role="img",

@@ -1,12 +1,10 @@
-"""`thresher fleet query|list|show|watch|cancel`: ask a fleet, and follow its queries."""
+"""`thresher fleet query|list|show|watch|cancel`: ask a fleet, and follow its queries. `fleet_series` has series."""
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import secrets
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -14,15 +12,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from typer.core import TyperGroup
 
 from thresher.cli import fleet_options as given
 from thresher.cli import options
 from thresher.cli.answer_delivery import deliver
 from thresher.cli.command_making import command, parameters_of
 from thresher.cli.enrolment import COMMANDS
+from thresher.cli.fleet_asking import AnyOrder, confirm, said_on_failure
 from thresher.cli.fleet_options import on_fleet
-from thresher.cli.output import check_files, console, print_json, range_row
+from thresher.cli.fleet_series import app as series
+from thresher.cli.output import check_files, console, plain, print_json, range_row
 from thresher.cli.verb_commands import (
     OTHER,
     Output,
@@ -37,7 +36,6 @@ from thresher.cli.verb_commands import (
 )
 from thresher.client.fleet import Fleet, QueryHandle
 from thresher.client.query_progress import bars
-from thresher.errors import InvalidFormat, ServerUnavailable
 from thresher.verbs.asking import Target, answer_of, function_of, functions, make
 from thresher.verbs.settings import settings_of
 
@@ -93,11 +91,11 @@ def _query_command(verb: str) -> Callable[..., None]:
         if plan:
             _show_preview(preview, json)
             return
-        _confirm(preview, yes)
+        confirm(preview.warnings, preview.cost_epsilon, preview.cost_delta, yes)
         name = name or f"command-{secrets.token_hex(8)}"
-        with _said_on_failure(f"It may have been taken. The same command with --name {name} does not ask twice."):
+        with said_on_failure(f"It may have been taken. The same command with --name {name} does not ask twice."):
             handle: QueryHandle = fleet.submit(query, wait=False, progress=None, name=name, warn=False)
-        with _said_on_failure(f"What it cost stays spent. thresher fleet show {handle.id} shows it."):
+        with said_on_failure(f"What it cost stays spent. thresher fleet show {handle.id} shows it."):
             status = _watched(handle, json) if wait else handle.status()
             _show(handle, status, json, plot=plot, output=output, ranges=ranges, must=wait)
 
@@ -106,19 +104,12 @@ def _query_command(verb: str) -> Callable[..., None]:
     return command(verb, f"{words_of(verb)}\n\n{_WORDS}", [column_argument(verb), *own, *common], query)
 
 
-class _AnyOrder(TyperGroup):
-    """Finds the verb also where options stand before it."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        place = next((index for index, word in enumerate(args) if word in self.commands), 0)
-        return super().parse_args(ctx, [*args[place : place + 1], *args[:place], *args[place + 1 :]])
-
-
 _WORDS = "Ask a fleet, and wait for the answer. The whole cost is charged at once and is never refunded."
-queries = typer.Typer(help=_WORDS, no_args_is_help=True, cls=_AnyOrder)
+queries = typer.Typer(help=_WORDS, no_args_is_help=True, cls=AnyOrder)
 for _verb in functions():
     queries.command(_verb.replace("_", "-"))(_query_command(_verb))
 app.add_typer(queries, name="query")
+app.add_typer(series, name="series")
 
 
 @app.command("list")
@@ -127,7 +118,7 @@ def list_queries(fleet: Fleet, json: options.Json = False) -> None:
     """All queries, the newest first."""
     queries = fleet.queries()
     if json:
-        print_json({"queries": [_plain(status) for status in queries]})
+        print_json({"queries": [plain(status) for status in queries]})
         return
     if not queries:
         console.print("Nothing has been asked yet.")
@@ -174,34 +165,6 @@ def cancel(fleet: Fleet, query: given.QueryId, json: options.Json = False) -> No
     _show(handle, handle.cancel(), json)
 
 
-def _confirm(preview: PlanPreview, yes: bool) -> None:
-    """Say what speaks against a query before it is charged; where a person is there, ask whether to go on."""
-    screen = Console(stderr=True, highlight=False)
-    for caution in preview.warnings:
-        screen.print(f"[bold yellow]warning[/] ({caution.code}): ", end="")
-        screen.print(caution.text, markup=False, soft_wrap=True)
-    if not preview.warnings or yes or not _is_terminal():
-        return
-    spent = f"epsilon {preview.cost_epsilon:g} and delta {preview.cost_delta:g}"
-    if not typer.confirm(f"Ask anyway, spending {spent}?", err=True):
-        screen.print("Nothing was asked, and nothing was spent.")
-        raise typer.Exit(1)
-
-
-def _is_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
-@contextlib.contextmanager
-def _said_on_failure(text: str) -> Iterator[None]:
-    """If the server is lost or a person gives up, say how to find the query again."""
-    try:
-        yield
-    except (ServerUnavailable, InvalidFormat, KeyboardInterrupt):
-        Console(stderr=True, highlight=False).print(text, markup=False, soft_wrap=True)
-        raise
-
-
 def _watched(handle: QueryHandle, quiet: bool) -> QueryStatus:
     """Wait, with a live bar on standard error where a person is watching; Ctrl-C ends the wait and not the query."""
     screen = Console(stderr=True, highlight=False)
@@ -230,7 +193,7 @@ def _show(
     answer = handle.result(timeout=0) if must or status.state == "done" else None
     if answer is None:
         if json:
-            print_json({"query": _plain(status), "answer": None})
+            print_json({"query": plain(status), "answer": None})
         else:
             _show_status(status)
         return
@@ -254,7 +217,7 @@ def _show(
         output=output,
         json=json,
         extra={"ranges": rows} if rows else None,
-        shown=lambda content: {"query": _plain(status), "answer": content},
+        shown=lambda content: {"query": plain(status), "answer": content},
         again=f"thresher fleet show {handle.id} shows it again",
     )
 
@@ -282,7 +245,7 @@ def _show_status(status: QueryStatus) -> None:
 
 def _show_preview(preview: PlanPreview, json: bool) -> None:
     if json:
-        print_json(_plain(preview))
+        print_json(plain(preview))
         return
     console.print(Text(preview.what, style="bold"))
     for words in preview.words:
@@ -301,12 +264,6 @@ def _show_preview(preview: PlanPreview, json: bool) -> None:
     )
     for caution in preview.warnings:
         console.print(Text(f"Warning: {caution.text}", style="bold"))
-
-
-def _plain(message: Any) -> Any:
-    import msgspec
-
-    return msgspec.to_builtins(message)
 
 
 def _time(seconds: float) -> str:

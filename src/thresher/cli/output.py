@@ -48,6 +48,13 @@ def as_json(content: Any, encoding: str = "utf-8") -> str:
     return text
 
 
+def plain(message: Any) -> Any:
+    """A message as the plain values that JSON has."""
+    import msgspec
+
+    return msgspec.to_builtins(message)
+
+
 def print_json(content: Any) -> None:
     """One JSON document on standard output, nothing else."""
     typer.echo(as_json(content, getattr(sys.stdout, "encoding", None) or "utf-8"))

@@ -23,6 +23,8 @@ import msgspec
 
 from thresher.client import credentials
 from thresher.client.connection import Connection
+from thresher.client.series import SeriesHandle
+from thresher.client.series_requests import Date, SeriesSettings, series_request, verb_settings
 from thresher.errors import (
     BudgetExceeded,
     Conflict,
@@ -32,6 +34,7 @@ from thresher.errors import (
     ThresherWarning,
 )
 from thresher.mechanism.release import Release
+from thresher.privacy.plans import Plan
 from thresher.protocol.analyst_messages import (
     FleetView,
     LedgerView,
@@ -43,6 +46,8 @@ from thresher.protocol.analyst_messages import (
 )
 from thresher.protocol.messages import decode, encode
 from thresher.protocol.rates import SampledBy
+from thresher.protocol.schedules import Missed
+from thresher.protocol.series_messages import SeriesList, SeriesPreview, SeriesRequest, SeriesStatus
 from thresher.protocol.states import ENDED_QUERY, STOPPED_QUERY, QueryState
 from thresher.questions.population import Progress
 from thresher.verbs.asking import QueryTaker
@@ -127,6 +132,11 @@ class Fleet(QueryTaker):
         fleet._settings = msgspec.structs.replace(self._settings, **changes)
         return fleet
 
+    @property
+    def rounds(self) -> RoundSettings:
+        """The settings of its queries' rounds; what is None is left to the server."""
+        return self._settings
+
     def submit(
         self,
         query: Query,
@@ -150,7 +160,7 @@ class Fleet(QueryTaker):
         Edge cases: interrupting the wait does not stop the query; `queries` finds it again.
         """
 
-        request = self._request(query, name or f"python-{secrets.token_hex(8)}")
+        request = self._request(query, name or _new_name())
         for caution in self.plan(query).warnings if warn else ():
             warnings.warn(caution.text, ThresherWarning, stacklevel=4)  # the line that called a verb
         try:
@@ -172,6 +182,86 @@ class Fleet(QueryTaker):
     def query(self, id: str) -> QueryHandle:
         """A query by its id; nothing is asked of the server yet."""
         return QueryHandle(self, id)
+
+    def series(
+        self,
+        verb: str | Callable[..., Any],
+        *arguments: Any,
+        every: str,
+        releases: int | None = None,
+        until: Date | None = None,
+        start: Date | None = None,
+        time_zone: str = "UTC",
+        missed: Missed = "skip",
+        epsilon: float | None = None,
+        delta: float | None = None,
+        plan: Plan | None = None,
+        name: str | None = None,
+        warn: bool = True,
+        **settings: Any,
+    ) -> SeriesHandle:
+        """Ask one query again and again on a schedule. Returns at once; the server asks from now on.
+
+        Args:
+            verb: the verb, or its name: `thresher.histogram` or "histogram".
+            arguments, settings: what the verb takes, but for the data.
+            every: how often: "hour", "day", "week" or "month", or several of them, as "2 weeks".
+            releases: how many times in all.
+            until: the last date, in place of `releases`; a day without a time counts whole.
+            start: the first date, as "2026-03-02 09:00", on the wall clock of `time_zone`; by default now.
+            time_zone: on whose wall clock dates are counted, as "Europe/Paris".
+            missed: what becomes of a date while the server was down: "skip" leaves a gap, "late" asks as soon as the
+                server is back, until the next date is due.
+            epsilon, delta: the guarantee of all releases together.
+            plan: a plan for one release in place of epsilon; `delta` may then state the total delta.
+            name: the series' own name. Asking again under the same name returns the first series.
+            warn: whether to look up reasons not to ask before anything is reserved; see `submit`.
+
+        Guarantee: all releases together are planned by exact composition, and their whole cost is reserved at once. A
+        series that does not fit the budget, or cannot be asked, raises and costs nothing.
+
+        Example:
+            >>> series = fleet.series("histogram", "app_version", every="week", releases=52, epsilon=3, delta=1e-6)
+            >>> series.status().next
+            1767225600.0
+        """
+        given = SeriesSettings(
+            every=every,
+            releases=releases,
+            until=until,
+            start=start,
+            time_zone=time_zone,
+            missed=missed,
+            epsilon=epsilon,
+            delta=delta,
+            plan=plan,
+        )
+        own, chosen = verb_settings(verb, arguments, settings)
+        request = series_request(own, chosen, given, name=name or _new_name(), rounds=self._settings)
+        return self.create_series(request, warn=warn)
+
+    def create_series(self, request: SeriesRequest, *, warn: bool = True) -> SeriesHandle:
+        """Start a series from its request; `series` makes one from a verb and its settings."""
+        for caution in self.plan_series(request).release.warnings if warn else ():
+            warnings.warn(caution.text, ThresherWarning, stacklevel=3)  # the line that called `series`
+        try:
+            status = decode(SeriesStatus, self._connection.post("/v1/series", encode(request)))
+        except ServerUnavailable as error:
+            error.hint = f"It may have been taken: asking again with name={request.name!r} does not ask twice."
+            raise
+        return SeriesHandle(self, status.id)
+
+    def plan_series(self, request: SeriesRequest) -> SeriesPreview:
+        """What a series would cost, guarantee and see, and its first dates; reserves nothing."""
+        return decode(SeriesPreview, self._connection.post("/v1/series/plans", encode(request)))
+
+    def series_list(self) -> list[SeriesStatus]:
+        """All series without their dates, the newest first."""
+        return decode(SeriesList, self._connection.get("/v1/series")).series
+
+    def series_by_id(self, id: str) -> SeriesHandle:
+        """A series by its id; nothing is asked of the server yet."""
+        return SeriesHandle(self, id)
 
     def ledger(self) -> LedgerView:
         """The fleet's budget and every charge."""
@@ -200,6 +290,10 @@ class Fleet(QueryTaker):
 
     def _request(self, query: Query, name: str) -> QueryRequest:
         return QueryRequest(name=name, query=query.to_dict(), settings=self._settings)
+
+
+def _new_name() -> str:
+    return f"python-{secrets.token_hex(8)}"
 
 
 class QueryHandle:

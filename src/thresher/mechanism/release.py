@@ -24,6 +24,7 @@ from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Guarantees
 from thresher.privacy.settings import Adjacency, check_probability
 from thresher.privacy.units import Unit
+from thresher.privacy.visibility import smallest_visible
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,6 +141,25 @@ class Release(Tabular):
     def intervals(self) -> NDArray[np.int64]:
         """Lower and upper ends, a row a bucket."""
         return np.column_stack([self._numbers("lower"), self._numbers("upper")])
+
+    def intervals_at(self, confidence: float) -> NDArray[np.int64]:
+        """The intervals at another confidence; see `thresher.privacy.intervals.intervals`."""
+        confidence = check_probability(confidence, setting="confidence")
+        if confidence == self.confidence:
+            return self.intervals
+        return np.column_stack(intervals(self.rate, self.plan.threshold, self.counts, confidence))
+
+    def unseen_upper(self, confidence: float = 0.95, *, rounds: int = 1) -> int | None:
+        """How many units a bucket that is *not* here may hold at most.
+
+        Guarantee: a bucket with more units would have been released with probability at least `confidence`. `rounds` is
+        in how many such rounds it must have been released to be shown.
+        Edge cases: None, which means that there is no bound, where no device completed the round.
+        """
+        if self.response is not None and self.response.rate is None:
+            return None
+        missed = (1 - check_probability(confidence, setting="confidence")) / rounds
+        return smallest_visible(self.rate, self.plan.threshold, 1 - missed) - 1
 
     def _numbers(self, name: str) -> NDArray[Any]:
         values: NDArray[Any] = self.table[name].to_numpy()

@@ -265,8 +265,9 @@ class Budget:
             if not fresh.allows(charge)
             else ""
         )
+        taken = percent(needed) if needed <= 1 else "more than the whole"
         return BudgetExceeded(
-            f"The query takes {percent(needed)} of the budget, which has {percent(self.left_share)} left.{alone}",
+            f"The query takes {taken} of the budget, which has {percent(self.left_share)} left.{alone}",
             hint="Nothing was drawn. Ask for less: ledger.plan(queries=…), or thresher ledger plan, says what fits.",
         )
 

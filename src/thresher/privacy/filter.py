@@ -17,6 +17,7 @@ import functools
 import math
 import sys
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from thresher.privacy.exact import longest_wait
 from thresher.privacy.losses import at_ends, groups, loss_at
 from thresher.privacy.settings import Adjacency
 
-PLAIN, RENYI, ATOM = 0.1, 0.8, 0.1
+PLAIN, RENYI, ATOM = Decimal("0.1"), Decimal("0.8"), Decimal("0.1")
 """How delta is split: between the plain sum, the Rényi costs and the bad events."""
 
 _DENSE_LIMIT = 50_000
@@ -178,9 +179,11 @@ def _log(masses: Floats) -> Floats:
         return np.log(masses)
 
 
-def _below(delta: float, part: float) -> float:
-    """A part of delta, rounded down by more than floats lose: all parts together are at most delta."""
-    return delta * part * (1 - 1e-15)
+def _below(delta: float, part: Decimal) -> float:
+    """A part of delta, as delta is written: a tenth of 1e-6 is 1e-7. It is never more."""
+    exact = Decimal(repr(delta)) * part
+    found = float(exact)
+    return found if Decimal(repr(found)) <= exact else math.nextafter(found, 0.0)
 
 
 def upward(value: float) -> float:

@@ -72,6 +72,8 @@ class QueryStatus(Message, frozen=True, kw_only=True):
     rounds: list[RoundStatus]
     guarantees: Guarantees | None
     """None where what was stored cannot be read."""
+    series: Name | None = None
+    """The series that asked it, and that has paid for it."""
 
 
 class Releases(Message, frozen=True, kw_only=True):
@@ -133,6 +135,9 @@ class Charge(Message, frozen=True, kw_only=True):
     delta: float
     rounds: int
     query: str | None
+    """The query that was charged, if it was one."""
+    series: str | None = None
+    """The series that was charged, if it was one."""
     drawn: int = 0
     """Rounds that were drawn."""
     given_back: int = 0

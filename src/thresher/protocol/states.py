@@ -12,7 +12,7 @@ class QueryState(StrEnum):
     """Where a query stands."""
 
     RECEIVED = "received"
-    """Stored, and not charged yet."""
+    """Stored, and not charged yet. A query of a series, which the series has paid for, waits here for room."""
     RUNNING = "running"
     """Charged. Its rounds are run one after another."""
     DONE = "done"
@@ -29,6 +29,34 @@ ACTIVE_QUERY = (QueryState.RECEIVED, QueryState.RUNNING)
 STOPPED_QUERY = (QueryState.CANCELLED, QueryState.FAILED)
 """The query has ended without an answer, and may have left reports that are to be forgotten."""
 ENDED_QUERY = (QueryState.DONE, QueryState.REFUSED, *STOPPED_QUERY)
+
+
+class SeriesState(StrEnum):
+    """Where a series stands."""
+
+    RECEIVED = "received"
+    """Stored, and its budget is not reserved yet."""
+    RUNNING = "running"
+    """Its budget is reserved. Each of its dates is asked when it is due."""
+    PAUSED = "paused"
+    """Its dates pass without being asked, until somebody resumes it."""
+    DONE = "done"
+    """All its dates have passed."""
+    ENDED = "ended"
+    """A person ended it before its last date."""
+
+
+OPEN_SERIES = (SeriesState.RECEIVED, SeriesState.RUNNING, SeriesState.PAUSED)
+"""It may still ask. What it reserved is not given back."""
+
+
+class GapState(StrEnum):
+    """Why a date of a series has no release."""
+
+    MISSED = "missed"
+    """The server did not run while the release could have started."""
+    PAUSED = "paused"
+    """The series was paused."""
 
 
 class RoundState(StrEnum):

@@ -13,7 +13,9 @@ from thresher.server.limits import MIB
 from thresher.server.routing import Call, Routes
 
 _LOOK_SECONDS = 0.25
-_QUERY = {"body": QueryRequest, "largest_body": 4 * MIB, "reads": True}
+LARGEST_QUERY = 4 * MIB
+"""Bytes of a query's or series' body."""
+_QUERY = {"body": QueryRequest, "largest_body": LARGEST_QUERY, "reads": True}
 
 ROUTES = Routes("coordinator", ANALYST)
 
@@ -24,7 +26,8 @@ class QueryList(Message, frozen=True, kw_only=True):
     queries: list[QueryStatus]
 
 
-def _by(call: Call) -> str:
+def caller_of(call: Call) -> str:
+    """Who makes a call, as queries and series keep it."""
     assert call.identity is not None
     return call.identity.by
 
@@ -38,7 +41,7 @@ def plan_query(call: Call) -> PlanPreview:
 @ROUTES.add("POST", "/v1/queries", **_QUERY, problems=(400, 402, 409, 422))
 def submit_query(call: Call) -> QueryStatus:
     """Ask; asking again under the same name returns the first query."""
-    return call.services.submit(call.body, _by(call))
+    return call.services.submit(call.body, caller_of(call))
 
 
 @ROUTES.add("GET", "/v1/queries")
@@ -92,7 +95,7 @@ def query_events(call: Call) -> AsyncGenerator[bytes, None]:
 @ROUTES.add("POST", "/v1/queries/{query}/cancel", problems=(400, 404, 409))
 def cancel_query(call: Call) -> QueryStatus:
     """Stop a query; nothing is refunded."""
-    return call.services.cancel(call.path["query"], _by(call))
+    return call.services.cancel(call.path["query"], caller_of(call))
 
 
 @ROUTES.add("GET", "/v1/ledger")

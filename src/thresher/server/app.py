@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Router
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Message, Receive, Scope, Send
 
-from thresher.server import analyst_routes, device_routes, health_routes, operator_routes, peer_routes
+from thresher.server import analyst_routes, device_routes, health_routes, operator_routes, peer_routes, series_routes
 from thresher.server.device_routes import DeviceFront
 from thresher.server.limits import TokenBuckets
 from thresher.server.openapi import document
@@ -20,6 +20,7 @@ from thresher.server.services import Services
 ROUTES: tuple[Route, ...] = (
     *device_routes.ROUTES,
     *analyst_routes.ROUTES,
+    *series_routes.ROUTES,
     *operator_routes.ROUTES,
     *peer_routes.ROUTES,
     *health_routes.ROUTES,

@@ -28,7 +28,7 @@ _PROBLEMS = {
     401: "The token is missing, wrong, expired or revoked.",
     402: "The budget has not enough left; nothing was charged.",
     403: "The token is for another role, or the device was not chosen for this round.",
-    404: "There is no such query, round or key.",
+    404: "There is no such query, series, round or key.",
     405: "The path does not take this method.",
     408: "The body did not arrive in time.",
     409: "Something else is stored under this name; nothing was changed.",

@@ -8,6 +8,7 @@ counted as it stands. Dates and times outside of the years 1 to 9999 are no valu
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -28,20 +29,29 @@ SQL_IN_CALENDAR = "{0} BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 
 
 
 def check_time_zone(name: Any) -> str:
-    """The name of a time zone that both Python and DuckDB know.
+    """The name of a time zone that both Python and DuckDB know; see `check_zone`."""
+    check_zone(name)
+    if name != UTC and not _known_to_duckdb(name):
+        raise _unknown()
+    return str(name)
+
+
+def check_zone(name: Any) -> str:
+    """The name of a time zone that Python knows.
 
     Edge cases: names are those of the IANA's database, case included. Where the machine has no such database, Python
     takes that of the package `tzdata`, which is installed with Thresher.
     """
-    if name == UTC:
-        return UTC
-    if not (isinstance(name, str) and name in available_timezones() and _known_to_duckdb(name)):
-        raise InvalidSetting(
-            "time_zone",
-            "must be the name of a time zone",
-            hint="For example 'Europe/Paris'.",
-        )
-    return name
+    if not (name == UTC or (isinstance(name, str) and name in _zones())):
+        raise _unknown()
+    return str(name)
+
+
+_zones = functools.cache(available_timezones)  # which looks through a directory
+
+
+def _unknown() -> InvalidSetting:
+    return InvalidSetting("time_zone", "must be the name of a time zone", hint="For example 'Europe/Paris'.")
 
 
 def zone_of(name: str) -> dt.tzinfo:

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from thresher.questions.population import Population, Progress, unit_of
 from thresher.verbs.accuracy import Error, Quantile
+from thresher.verbs.alert_rules import Alert, Finding, Rule
 from thresher.verbs.answer import Answer, load
 from thresher.verbs.asking import Asking, QueryTaker
+from thresher.verbs.changes import Change, Changes, OneSided
 from thresher.verbs.heavy_hitters import FoundItem, HeavyHitters, HeavyHittersQuery, heavy_hitters
 from thresher.verbs.histogram import Histogram, HistogramQuery, histogram
+from thresher.verbs.over_time import OverTime
 from thresher.verbs.quantiles import Quantiles, QuantilesQuery, quantiles
 from thresher.verbs.query import Query, query_from_dict
 from thresher.verbs.ranges import RangeAnswer, Ranges, RangesQuery, ranges
+from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.trie import Trie, TrieNode
 
 __all__ = [
+    "Alert",
     "Answer",
     "Asking",
+    "Change",
+    "Changes",
     "Error",
+    "Finding",
     "FoundItem",
     "HeavyHitters",
     "HeavyHittersQuery",
     "Histogram",
     "HistogramQuery",
+    "OneSided",
+    "OverTime",
     "Population",
     "Progress",
     "Quantile",
@@ -32,6 +42,9 @@ __all__ = [
     "RangeAnswer",
     "Ranges",
     "RangesQuery",
+    "Reading",
+    "Readings",
+    "Rule",
     "Trie",
     "TrieNode",
     "heavy_hitters",

@@ -19,8 +19,10 @@ from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.privacy.units import Unit
+from thresher.verbs.accuracy import CONFIDENCE
 from thresher.verbs.drivers import questions_of, replay
 from thresher.verbs.query import query_from_dict
+from thresher.verbs.readings import Readings, of_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -218,6 +220,16 @@ class Answer(Tabular):
         ]
         rows = [((str(row[0]), None), *row[1:]) for row in zip(*table.to_pydict().values(), strict=True)]
         return Shown((Field(first.name, first.name, "label"), *kinds), rows, first.name)
+
+    def readings(self, confidence: float = CONFIDENCE, ranges: Sequence[tuple[float, float]] = ()) -> Readings:
+        """The numbers to follow in a series of such answers, with intervals at this confidence.
+
+        `ranges` are to be read off where `reads_ranges` says that they can be; others have no use for them.
+        By default the rows of `to_arrow` that have a column `estimate` or `value`; the columns before the numbers are
+        the key. A verb that knows its intervals at any confidence overrides this, and then a series states how much a
+        number has changed, with an interval (`OverTime.changes`).
+        """
+        return of_table(self.to_arrow(), confidence, counts=self.counted, verb=self.query.verb)
 
     def bars(self, most: int) -> list[Bar]:
         """At most so many bars of a chart; none where rows are no buckets."""

@@ -12,6 +12,7 @@ from thresher.mechanism.release import ReleasedBucket
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import check_count
 from thresher.questions import END, LONGEST_PREFIX, Prefixes, Question, Values
+from thresher.verbs.accuracy import CONFIDENCE
 from thresher.verbs.answer import (
     COUNTS,
     Answer,
@@ -26,6 +27,7 @@ from thresher.verbs.answer import (
 )
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.query import Query, Rounds
+from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.settings import Choice, Column, Whole
 from thresher.verbs.trie import Trie, TrieNode, branching_trie, printable
 
@@ -291,6 +293,31 @@ class HeavyHitters(Answer):
     def bars(self, most: int) -> list[Bar]:
         """The largest items."""
         return [Bar(item.label, item.estimate, *item.interval) for item in self.items[:most]]
+
+    def readings(self, confidence: float = CONFIDENCE, ranges: Sequence[tuple[float, float]] = ()) -> Readings:
+        """One reading an item; of a trie, whole values and prefixes are told apart by the key column `complete`.
+
+        An item of a trie is found if it, and each of its prefixes, was released in its own round. Each of them is held
+        by at least as many units, so the chance that one of them was missed is at most the sum over the rounds.
+        """
+        import pyarrow as pa
+
+        trie = self.query.method == "trie"
+        ends = {
+            bucket: interval
+            for release in self.releases
+            for bucket, interval in zip(release.buckets, release.intervals_at(confidence).tolist(), strict=True)
+        }
+        rows = []
+        for item in self.items:
+            key = (item.item, item.complete) if trie else (item.item,)
+            bucket = f"{item.item}{END if item.complete else ''}" if trie else item.item
+            rows.append(Reading(key, item.label, item.estimate, *ends[bucket]))
+        columns = [("item", self.releases[0].table.schema.field(0).type), ("complete", pa.bool_())]
+        missed = [release.unseen_upper(confidence, rounds=self.plan.rounds) for release in self.releases]
+        known = [bound for bound in missed if bound is not None]
+        unseen = max(known) if len(known) == len(missed) else None
+        return Readings(tuple(columns if trie else columns[:1]), tuple(rows), unseen_upper=unseen)
 
     def compared(self, truth: Truth, ranges: Sequence[tuple[float, float]] = ()) -> list[Line]:
         """Each item with the number that truly hold it, or for a prefix, hold what starts with it."""

@@ -17,10 +17,11 @@ from thresher.privacy.plans import Plan
 from thresher.privacy.settings import check_count
 from thresher.questions import MOST_BINS, Bins, Dates, Every, Joint, Part, Question, Values, normal
 from thresher.questions.bins import equal_edges
-from thresher.verbs.accuracy import check_bounds
+from thresher.verbs.accuracy import CONFIDENCE, check_bounds
 from thresher.verbs.answer import COUNTS, Answer, Bar, Field, Line, Shown, Truth, counts_of
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.query import Query, Rounds
+from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.settings import Choice, Columns, Edges, Listed, Number
 
 if TYPE_CHECKING:
@@ -262,6 +263,19 @@ class Histogram(Answer):
         question, rows = self.query.question, list(self)
         rows = sorted(rows[: 2 * most], key=lambda row: row.bucket) if question.ordered else rows[:most]
         return [Bar(question.label(row.bucket), row.estimate, *row.interval) for row in rows]
+
+    def readings(self, confidence: float = CONFIDENCE, ranges: Sequence[tuple[float, float]] = ()) -> Readings:
+        """One reading a released bucket."""
+        question, release = self.query.question, self.release
+        found = zip(release.buckets, release.estimates.tolist(), release.intervals_at(confidence).tolist(), strict=True)
+        rows = [
+            Reading(bucket if isinstance(bucket, tuple) else (bucket,), question.label(bucket), estimate, *ends)
+            for bucket, estimate, ends in found
+        ]
+        if question.ordered:
+            rows.sort(key=lambda row: row.key)
+        keys = tuple((name, release.table.schema.field(name).type) for name in release.columns)
+        return Readings(keys, tuple(rows), ordered=question.ordered, unseen_upper=release.unseen_upper(confidence))
 
     def compared(self, truth: Truth, ranges: Sequence[tuple[float, float]] = ()) -> list[Line]:
         """Each released bucket with the number that truly hold it."""

@@ -72,9 +72,9 @@ class Splits:
         gaps = [(left - start, (start, left)), (stop - right, (right, stop)), (right - left, (left, right))]
         return max(gaps)[1]
 
-    def interval(self, probability: float) -> tuple[float, float]:
+    def interval(self, probability: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
         """Between the splits that are surely below and surely above the quantile; see `bounds`."""
-        lows, highs = self.bounds(1 - CONFIDENCE)
+        lows, highs = self.bounds(1 - confidence)
         below = [point.at for point, rank in zip(self.points, highs, strict=True) if rank < probability]
         above = [point.at for point, rank in zip(self.points, lows, strict=True) if rank > probability]
         return max(below, default=self.lower), min(above, default=self.upper)

@@ -21,6 +21,7 @@ from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.quantile_search import Splits, interpolate, search
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.ranges import BRANCHING, FINER, LEVELS, Ranges, RangesQuery
+from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.settings import Choice, Column, Number, Numbers, Whole
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class QuantilesQuery(Query):
 
     Edge cases: a side of a split that was dropped counts as zero, and `error.threshold` says how much that can be.
     Where nothing was released at all the value is NaN.
-    Reference: paper, section 4.2; docs/privacy.md, sections 6 and 10.
+    Reference: paper, section 4.2; docs/privacy.md, sections 6 and 11.
     """
 
     column: str
@@ -281,6 +282,22 @@ class Quantiles(Answer):
             for found in self.quantiles
         ]
         return Shown(fields, rows, "part")
+
+    def readings(self, confidence: float = CONFIDENCE, ranges: Sequence[tuple[float, float]] = ()) -> Readings:
+        """One reading a quantile: its value, with the interval of the value."""
+        import pyarrow as pa
+
+        rows = [
+            Reading(
+                (found.probability,),
+                f"{100 * found.probability:.6g} %",
+                found.value,
+                *(found.interval if confidence == CONFIDENCE else self.source.interval(found.probability, confidence)),
+            )
+            for found in sorted(self.quantiles, key=lambda each: each.probability)
+        ]
+        keys = (("probability", pa.float64()),)
+        return Readings(keys, tuple(rows), column="value", counts=False, ordered=True, fixed=True)
 
     def compared(self, truth: Truth, ranges: Sequence[tuple[float, float]] = ()) -> list[Line]:
         """Each quantile with the true one."""

@@ -26,6 +26,7 @@ from thresher.verbs.answer import COUNTS, Answer, Field, Line, Shown, Truth
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.hierarchy import LARGEST_BRANCHING, Hierarchy, ask_levels, check_hierarchy, decompose
 from thresher.verbs.query import Query, Rounds
+from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.settings import Column, Number, Whole
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ FINER = Whole(
     "How many times finer each level is.", label="Cells split into", least=2, most=LARGEST_BRANCHING, usual=BRANCHING
 )
 """The setting of every verb that asks a hierarchy."""
+MOST_FOLLOWED = 16
+"""How many cells a series shows over time."""
 
 
 @verb
@@ -84,7 +87,7 @@ class RangesQuery(Query):
     """Ranges with their plan: a hierarchy of `plan.rounds` levels of half-open cells between two public bounds.
 
     Edge cases: units without a number are not counted.
-    Reference: paper, section 4.2; docs/privacy.md, sections 6 and 10.
+    Reference: paper, section 4.2; docs/privacy.md, sections 6 and 11.
     """
 
     column: str
@@ -163,11 +166,11 @@ class Ranges(Answer):
         start, stop = self._positions(lower, upper)
         return decompose(math.floor(start), math.ceil(stop), self.hierarchy.branching, self.hierarchy.levels)
 
-    def count(self, lower: float, upper: float) -> RangeAnswer:
+    def count(self, lower: float, upper: float, confidence: float = CONFIDENCE) -> RangeAnswer:
         """How many units hold a number from `lower` up to, but not including, `upper`."""
         start, stop = self._positions(lower, upper)
         tree, rate = self.hierarchy, self.hierarchy.lowest_rate
-        bottom, top = tree.count_bounds(start, stop, (1 - CONFIDENCE) / 2)
+        bottom, top = tree.count_bounds(start, stop, (1 - confidence) / 2)
         estimate = min(max(tree.curve.at(stop) - tree.curve.at(start), float(bottom)), float(top))
         _, hidden = tree.released(math.floor(start), math.ceil(stop))
         error = Error(
@@ -175,6 +178,7 @@ class Ranges(Answer):
             resolution=tree.curve.piece(start) + tree.curve.piece(stop),
             threshold=hidden / rate if start < stop else 0.0,
             bound=max(estimate - bottom, top - estimate),
+            confidence=confidence,
         )
         return RangeAnswer(tree.value(start), tree.value(stop), estimate, (bottom, top), error)
 
@@ -232,6 +236,14 @@ class Ranges(Answer):
         interval = tree.value(first), tree.value(last)
         return Quantile(probability, tree.value(position), interval, rank, error)
 
+    def interval(self, probability: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """Where the quantile lies with this confidence; from bound to bound where nothing was released at all."""
+        tree = self.hierarchy
+        if not tree.curve.total:
+            return tree.lower, tree.upper
+        first, last = tree.quantile_range(check_quantile(probability), 1 - confidence)
+        return tree.value(first), tree.value(last)
+
     def to_arrow(self) -> pa.Table:
         """Every released cell: level, lower, upper, count, estimate and its interval."""
         import pyarrow as pa
@@ -274,6 +286,29 @@ class Ranges(Answer):
             for cell in self.to_arrow().to_pylist()
         ]
         return Shown(fields, rows, "level")
+
+    def readings(self, confidence: float = CONFIDENCE, ranges: Sequence[tuple[float, float]] = ()) -> Readings:
+        """One reading for each of the given ranges.
+
+        By default a range is a cell of the finest level that has at most sixteen, or of the coarsest. Each is read off
+        all levels, as `count` reads it, so a cell that was below the threshold has a reading too.
+        """
+        import pyarrow as pa
+
+        rows = []
+        for low, high in ranges or self._coarse():
+            found = self.count(low, high, confidence)
+            label = f"{number_text(found.lower)} to {number_text(found.upper)}"
+            rows.append(Reading((found.lower, found.upper), label, found.estimate, *found.interval))
+        keys = (("from", pa.float64()), ("to", pa.float64()))
+        return Readings(keys, tuple(rows), ordered=True, fixed=True)
+
+    def _coarse(self) -> list[tuple[float, float]]:
+        """The cells that are followed where nobody chose ranges."""
+        tree = self.hierarchy
+        level = max((each for each in range(1, tree.levels + 1) if tree.branching**each <= MOST_FOLLOWED), default=1)
+        width = tree.cells // tree.branching**level
+        return [(tree.value(start), tree.value(start + width)) for start in range(0, tree.cells, width)]
 
     def compared(self, truth: Truth, ranges: Sequence[tuple[float, float]] = ()) -> list[Line]:
         """Each of the given ranges with the number that truly lie in it."""

@@ -48,6 +48,7 @@ from thresher.roles.coordinator.admission import DEFAULTS, Admitted, admit, fill
 from thresher.roles.coordinator.cautions import Public
 from thresher.roles.coordinator.ledger_rebuilding import COMMAND
 from thresher.roles.coordinator.round_runner import RETRY_SECONDS, UNAVAILABLE, CannotGoOn, RoundRunner
+from thresher.roles.coordinator.series import SeriesKeeper
 from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
 from thresher.roles.ports import AggregatorPort, CollectorPort
 from thresher.verbs.drivers import Done
@@ -67,7 +68,7 @@ def _new_id() -> str:
 
 
 def _check_ledger(ledger: Ledger, store: CoordinatorStore) -> None:
-    """Refuse a ledger that lacks the charge of a query, however the query ended."""
+    """Refuse a ledger that lacks the charge of a query or of a series, however it ended."""
     if not store.charged_ids() <= ledger.references():
         raise Conflict(
             "The ledger does not hold what this store's queries were charged.",
@@ -133,6 +134,18 @@ class Coordinator:
         self._looked = False  # whether those from before the start are among them
         self._to_settle = True  # whether an ended query may have rounds reserved
         self._failures: dict[str, int] = {}
+        self.series = SeriesKeeper(
+            store,
+            ledger,
+            clock,
+            fleet=self._fleet,
+            defaults=self._defaults,
+            compute=compute,
+            charging=self._charging,
+            check_ledger=lambda: _check_ledger(ledger, store),
+            public=self._public,
+        )
+        """The series: one query asked again and again on a schedule."""
         self._replayed = functools.lru_cache(maxsize=_ANSWERS)(self._replay)
 
     # What an analyst may do.
@@ -142,16 +155,18 @@ class Coordinator:
 
         `come_back` is the number of seconds between two visits of a device; 0 if it is not known.
         """
-        budget = self._ledger.budget
-        public = Public.of(
+        budget, public = self._ledger.budget, self._public(come_back)
+        preview: PlanPreview = self._compute(previews.preview, request, self._defaults, budget, public)
+        return preview
+
+    def _public(self, come_back: float) -> Public:
+        return Public.of(
             self._collector.overview().active,
             self.policy,
             self._ledger.history(),
             now=self._clock.now(),
             come_back=come_back,
         )
-        preview: PlanPreview = self._compute(previews.preview, request, self._defaults, budget, public)
-        return preview
 
     def submit(self, request: QueryRequest | bytes, by: str) -> QueryStatus:
         """Store a query, charge it, and start it; returns its status. A request in bytes is decoded first.
@@ -236,7 +251,7 @@ class Coordinator:
 
     def ledger_view(self) -> LedgerView:
         """The budget and every charge."""
-        return views.ledger_view(self._ledger, self._store.asked_by())
+        return views.ledger_view(self._ledger, self._store.asked_by(), self._store.series_asked_by())
 
     def fleet_view(self) -> FleetView:
         """The fleet at a glance."""
@@ -263,8 +278,9 @@ class Coordinator:
         """
         with self._stepping:
             try:
-                waits = [self._guarded(query) for query in self._store.queries(ACTIVE_QUERY)]
-                waits.append(self._forget_stopped())
+                waits = [self.series.ask_due()]
+                waits += [self._guarded(query) for query in self._store.queries(ACTIVE_QUERY)]
+                waits += [self._forget_stopped(), self.series.finish()]
                 self._settle()
             except UNAVAILABLE:
                 return RETRY_SECONDS
@@ -301,7 +317,15 @@ class Coordinator:
         return ended
 
     def _take_up(self, query: StoredQuery) -> float | None:
-        """Charge a query that a crash left stored and not charged, or charged and not marked so."""
+        """Charge a query that a crash left stored and not charged, or charged and not marked so.
+
+        A query of a series is paid for. It starts as soon as there is room for it.
+        """
+        if query.series is not None:
+            if self._store.count([QueryState.RUNNING]) >= self._most_open:
+                return RETRY_SECONDS
+            self._store.set_state(query.id, QueryState.RUNNING, expected=[QueryState.RECEIVED])
+            return self._advance(query)
         with self._charging:
             try:
                 whole = self._find(query.id)
@@ -336,8 +360,8 @@ class Coordinator:
         return wait
 
     def _draw(self, query: StoredQuery, index: int) -> None:
-        """Charge a round of a query, before it opens."""
-        self._ledger.draw(query.id, index)
+        """Charge a round of a query, before it opens; that of a series' query to the series."""
+        self._ledger.draw(*views.paid_by(query, index))
 
     def _settle(self) -> None:
         """Give back the rounds of ended queries that never opened. Runs within a step, which alone opens rounds."""
@@ -345,8 +369,12 @@ class Coordinator:
             return
         self._to_settle = False
         try:
+            # The ledger is read first: what is reserved is stored, so that a query which is taken meanwhile is not
+            # among those that are given back.
+            reserved = self._ledger.reserved()
             active = {query.id for query in self._store.queries(ACTIVE_QUERY)}
-            for reference in self._ledger.reserved() - active:
+            active |= {series.id for series in self._store.unsettled_series()}
+            for reference in reserved - active:
                 self._ledger.give_back(reference)
         except UNAVAILABLE:
             self._to_settle = True

@@ -1,4 +1,4 @@
-"""A lost ledger is rebuilt from the coordinator's store, which keeps the plan of every query that was charged."""
+"""A lost ledger is rebuilt from the coordinator's store, which keeps the plan of all that was charged."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from thresher.ledger import Ledger
 from thresher.privacy.plans import Plan
 from thresher.privacy.units import DEVICE
 from thresher.protocol.states import QueryState
+from thresher.roles.coordinator.series_views import reserved_for, total_of
 from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
 
 COMMAND = "thresher ledger rebuild"
@@ -26,30 +27,33 @@ class Rebuilt:
     entered: int
     present: int
     forgotten: int
-    """Charges of the ledger for queries that are not in the store; they stay."""
+    """Charges of the ledger for queries and series that are not in the store; they stay."""
 
 
 def rebuild(store: CoordinatorStore, ledger: Ledger) -> Rebuilt:
-    """Enter every charge of the store's queries that the ledger lacks.
+    """Enter every charge of the store's queries and series that the ledger lacks.
 
-    Each query is charged its whole plan under its own reference, whatever became of it. The sum may exceed the budget;
-    the ledger then accepts nothing more. Charges for queries that the store does not have, because it was restored from
-    a backup, stay in the ledger.
+    Each query, and each series, is charged its whole plan under its own reference, whatever became of it. The sum may
+    exceed the budget; the ledger then accepts nothing more. Charges for queries that the store does not have, because
+    it was restored from a backup, stay in the ledger.
 
     Guarantee: nothing is removed. A second call, also after a crash, enters only what is missing.
     Raises: `InvalidFormat` if a query's plan can be read neither from the query nor from its rounds. Nothing is entered
     then.
     """
-    queries = {query.id: query for query in store.queries()}
+    queries = {query.id: query for query in store.queries() if query.series is None}
+    series = {each.id: each for each in store.all_series()}
     charged = store.charged_ids() | {query.id for query in queries.values() if query.state not in _NOT_CHARGED}
-    forgotten = ledger.references() - queries.keys() - charged
-    ordered = [*(id for id in queries if id in charged), *sorted(charged - queries.keys())]
-    plans = {id: _plan(store, id, queries.get(id)) for id in ordered}
+    forgotten = ledger.references() - queries.keys() - series.keys() - charged
+    ordered = [*(id for id in (*queries, *series) if id in charged), *sorted(charged - queries.keys() - series.keys())]
+    plans = {id: total_of(series[id]) if id in series else _plan(store, id, queries.get(id)) for id in ordered}
     entered = 0
     for id, plan in plans.items():
-        query = queries.get(id)
-        what = "a query that is no longer stored" if query is None else query.what
-        made = None if query is None else dt.datetime.fromtimestamp(query.created, dt.UTC)
+        found = queries.get(id) or series.get(id)
+        what = "a query that is no longer stored" if found is None else found.what
+        if id in series:
+            what = reserved_for(series[id])
+        made = None if found is None else dt.datetime.fromtimestamp(found.created, dt.UTC)
         entered += ledger.restore(plan, what, DEVICE, id, made)
     return Rebuilt(entered, len(plans) - entered, len(forgotten))
 

@@ -13,7 +13,11 @@ _SIZES = (100, 300, 1_000, 3_000, 10_000, 100_000, 1_000_000)
 
 def preview(request: QueryRequest | bytes, defaults: RoundSettings, budget: Budget, public: Public) -> PlanPreview:
     """The preview of a request, which is checked first, in a fleet of which this is known."""
-    admitted = admit(request, defaults)
+    return preview_admitted(admit(request, defaults), budget, public)
+
+
+def preview_admitted(admitted: Admitted, budget: Budget, public: Public) -> PlanPreview:
+    """The preview of a query that was checked."""
     plan, query = admitted.plan, admitted.query
     contact_rate = admitted.settings.contact_rate or 1.0
     charge = budget.price(plan)
@@ -30,7 +34,7 @@ def preview(request: QueryRequest | bytes, defaults: RoundSettings, budget: Budg
         sees=[(size, float(plan.sees(size))) for size in _SIZES],
         relative_error=[(size, plan.relative_error(size)) for size in _SIZES],
         guarantees=admitted.guarantees,
-        words=[*_words(admitted), _price(budget, charge)],
+        words=[*_words(admitted), price_in_words(budget, charge)],
         cost_epsilon=plan.epsilon,
         cost_delta=plan.delta,
         left_epsilon=budget.left_epsilon,
@@ -62,7 +66,7 @@ def _words(admitted: Admitted) -> list[str]:
     ]
 
 
-def _price(budget: Budget, charge: Charge) -> str:
+def price_in_words(budget: Budget, charge: Charge) -> str:
     """What the query takes of the budget, in a sentence."""
     if not budget.allows(charge):
         return budget.exceeded(charge).message

@@ -8,13 +8,16 @@ from pathlib import Path
 
 from thresher.errors import NotFound
 from thresher.mechanism.response import RoundNumbers
-from thresher.protocol.states import ENDED_ROUND, QueryState, RoundState
+from thresher.protocol.states import ENDED_ROUND, QueryState, RoundState, SeriesState
 from thresher.roles.coordinator.outlines import LONGEST, outlined
-from thresher.roles.database.database import Row, Store, Transaction, Value, is_name, open_database
+from thresher.roles.coordinator.series_store import SeriesTables, put_body
+from thresher.roles.database.database import Transaction, is_name, marks, open_database
 
-_QUERY = "id, asked_by, name, verb, what, query, settings, prepared, state, created, ended, problem"
+_QUERY = "id, asked_by, name, verb, what, query, settings, prepared, state, created, ended, problem, series, number"
 _WHOLE_QUERY = _QUERY.replace(
-    " query,", " COALESCE((SELECT body.query FROM query_bodies body WHERE body.id = queries.id), query),"
+    " query,",
+    " COALESCE((SELECT body.query FROM query_bodies body WHERE body.id = COALESCE(queries.series, queries.id)), "
+    "query),",
 )
 _ROUND = (
     "asked, contacted, completed, round, query, position, state, deadline, target, batches, planned, opened, closed, "
@@ -44,6 +47,10 @@ class StoredQuery:
     created: float
     ended: float | None = None
     problem: str | None = None
+    series: str | None = None
+    """The series that asked it, and that pays for it."""
+    number: int | None = None
+    """Which date of the series it is the release of, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,7 @@ class StoredToken:
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 
-class CoordinatorStore(Store):
+class CoordinatorStore(SeriesTables):
     """Queries, rounds, releases and tokens. Everything but states is written once: the first write counts.
 
     Guarantee: each method is one transaction, durable when it returns.
@@ -100,31 +107,37 @@ class CoordinatorStore(Store):
     def _shorten(self) -> None:
         """Move the long queries that an earlier version stored to the table that lists do not read."""
         long = self._fetch(
-            "SELECT id FROM queries WHERE length(query) > ? AND id NOT IN (SELECT id FROM query_bodies)", LONGEST
+            "SELECT id FROM queries WHERE length(query) > ? AND series IS NULL "
+            "AND id NOT IN (SELECT id FROM query_bodies)",
+            LONGEST,
         )
         for (id,) in long:
             with self._database.transaction() as transaction:
                 [(query,)] = transaction.fetch("SELECT query FROM queries WHERE id = ?", (id,))
-                _put_body(transaction, id, query)
+                put_body(transaction, id, query)
                 transaction.execute("UPDATE queries SET query = ? WHERE id = ?", (outlined(query), id))
 
     def create_query(self, query: StoredQuery) -> tuple[StoredQuery, bool]:
         """Store a query unless its caller has one of its name; returns the stored query and whether it is new."""
-        short = outlined(query.query)
-        values = astuple(replace(query, query=short))
         with self._database.transaction() as transaction:
-            new = transaction.execute(
-                f"INSERT INTO queries ({_QUERY}) VALUES ({_marks(values)}) "  # noqa: S608
-                "ON CONFLICT (asked_by, name) DO NOTHING",
-                values,
-            )
-            if new and short != query.query:
-                _put_body(transaction, query.id, query.query)
+            new = self._insert_query(transaction, query)
             [row] = transaction.fetch(
                 f"SELECT {_QUERY} FROM queries WHERE asked_by = ? AND name = ?",  # noqa: S608
                 (query.by, query.name),
             )
-            return StoredQuery(*row), new == 1
+            return StoredQuery(*row), new
+
+    def _insert_query(self, transaction: Transaction, query: StoredQuery) -> bool:
+        short = outlined(query.query)
+        values = astuple(replace(query, query=short))
+        new = transaction.execute(
+            f"INSERT INTO queries ({_QUERY}) VALUES ({marks(values)}) "  # noqa: S608
+            "ON CONFLICT (asked_by, name) DO NOTHING",
+            values,
+        )
+        if new and short != query.query:
+            put_body(transaction, query.id, query.query)
+        return new == 1
 
     def query(self, id: str) -> StoredQuery | None:
         """A query by its id, whole."""
@@ -145,28 +158,32 @@ class CoordinatorStore(Store):
 
     def count(self, states: Collection[QueryState]) -> int:
         """How many queries are in some states."""
-        [(number,)] = self._fetch(f"SELECT COUNT(*) FROM queries WHERE state IN ({_marks(states)})", *states)  # noqa: S608
+        [(number,)] = self._fetch(f"SELECT COUNT(*) FROM queries WHERE state IN ({marks(states)})", *states)  # noqa: S608
         return int(number)
 
     def asked_by(self) -> dict[str, str]:
-        """Who asked each query, by its id."""
-        return dict(self._fetch("SELECT id, asked_by FROM queries"))
+        """Who asked each query that pays for itself, by its id."""
+        return dict(self._fetch("SELECT id, asked_by FROM queries WHERE series IS NULL"))
 
     def queries(self, states: Collection[QueryState] | None = None) -> list[StoredQuery]:
         """All queries in short, oldest first; or those in some states."""
-        wanted = "" if states is None else f"WHERE state IN ({_marks(states)})"
+        wanted = "" if states is None else f"WHERE state IN ({marks(states)})"
         rows = self._fetch(f"SELECT {_QUERY} FROM queries {wanted} ORDER BY created, id", *(states or ()))  # noqa: S608
         return [StoredQuery(*row) for row in rows]
 
     def charged_ids(self) -> set[str]:
-        """The ids of queries that must be on the ledger: those that run or are done, and all that have a round.
+        """The ids that must be on the ledger: queries that run or are done or have a round, and all series.
 
-        A query has its first round after its charge, so one that was cancelled or failed later is among them.
+        A query has its first round after its charge, so one that was cancelled or failed later is among them. A query
+        of a series is not: its series was charged before its first query.
         """
         rows = self._fetch(
-            "SELECT id FROM queries WHERE state IN (?, ?) UNION SELECT query FROM rounds",
+            "SELECT id FROM queries WHERE state IN (?, ?) AND series IS NULL UNION "
+            "SELECT query FROM rounds WHERE query NOT IN (SELECT id FROM queries WHERE series IS NOT NULL) UNION "
+            "SELECT id FROM series WHERE state <> ?",
             QueryState.RUNNING,
             QueryState.DONE,
+            SeriesState.RECEIVED,
         )
         return {id for (id,) in rows}
 
@@ -183,7 +200,7 @@ class CoordinatorStore(Store):
         with self._database.transaction() as transaction:
             changed = transaction.execute(
                 "UPDATE queries SET state = ?, ended = ?, problem = ? "  # noqa: S608
-                f"WHERE id = ? AND state IN ({_marks(expected)})",
+                f"WHERE id = ? AND state IN ({marks(expected)})",
                 (state, ended, problem, id, *expected),
             )
             if changed and state == QueryState.REFUSED:  # nobody will run it, so it stays in short only
@@ -329,19 +346,3 @@ class CoordinatorStore(Store):
         with self._database.transaction() as transaction:
             changed = transaction.execute("UPDATE tokens SET revoked = COALESCE(revoked, ?) WHERE id = ?", (now, id))
         return changed == 1
-
-    def _fetch(self, sql: str, *parameters: Value) -> list[Row]:
-        with self._database.transaction(write=False) as transaction:
-            return transaction.fetch(sql, parameters)
-
-    def _find(self, sql: str, name: str) -> list[Row]:
-        return self._fetch(sql, name) if is_name(name) else []
-
-
-def _marks(values: Collection[Value]) -> str:
-    """A parameter mark for each value."""
-    return ", ".join("?" * len(values))
-
-
-def _put_body(transaction: Transaction, id: str, query: str) -> None:
-    transaction.execute("INSERT INTO query_bodies (id, query) VALUES (?, ?) ON CONFLICT (id) DO NOTHING", (id, query))

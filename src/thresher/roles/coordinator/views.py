@@ -65,6 +65,17 @@ def plan_of(query: StoredQuery) -> Plan:
         raise InvalidFormat("This stored query cannot be read.") from None
 
 
+def paid_by(query: StoredQuery, index: int) -> tuple[str, int]:
+    """The charge that pays for a round of a query, and which of its rounds it is there.
+
+    A query pays for itself. The query of a series' date number n, with r rounds, has the series' rounds from n·r on.
+    """
+    if query.series is None:
+        return query.id, index
+    assert query.number is not None
+    return query.series, query.number * plan_of(query).rounds + index
+
+
 def settings_of(query: StoredQuery) -> RoundSettings:
     """The settings of a stored query's rounds, all filled in; `InvalidFormat` if they cannot be read."""
     return decode(RoundSettings, query.settings)
@@ -116,6 +127,7 @@ def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str,
         rounds_planned=content["plan"]["rounds"] if content else 0,
         rounds=shown,
         guarantees=guarantees,
+        series=query.series,
     )
 
 
@@ -189,21 +201,22 @@ def _round_status(round: StoredRound, live: RoundNumbers | None) -> RoundStatus:
     )
 
 
-def ledger_view(ledger: Ledger, asked_by: Mapping[str, str]) -> LedgerView:
-    """The budget and every charge. A charge refers to its query by id; `asked_by` has who asked each query."""
+def ledger_view(ledger: Ledger, asked_by: Mapping[str, str], series_by: Mapping[str, str]) -> LedgerView:
+    """The budget and every charge. A charge refers to its query or series by id; `…_by` has who asked for each."""
     charges, budget, periods = [], ledger.budget, ledger.periods
     for entry in ledger.history():
-        query = entry.reference if entry.reference in asked_by else None
+        reference = entry.reference
         charges.append(
             Charge(
                 id=entry.id,
                 time=entry.time.timestamp(),
                 what=entry.what,
-                by=asked_by[query] if query else "",
+                by=asked_by.get(reference) or series_by.get(reference, ""),
                 epsilon=entry.epsilon,
                 delta=entry.delta,
                 rounds=entry.rounds,
-                query=query,
+                query=reference if reference in asked_by else None,
+                series=reference if reference in series_by else None,
                 drawn=entry.drawn,
                 given_back=entry.given_back,
                 share=budget.share(entry.charge, entry.rounds - entry.given_back),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,6 +150,18 @@ class Store:
     def close(self) -> None:
         """Close all connections."""
         self._database.close()
+
+    def _fetch(self, sql: str, *parameters: Value) -> list[Row]:
+        with self._database.transaction(write=False) as transaction:
+            return transaction.fetch(sql, parameters)
+
+    def _find(self, sql: str, name: str) -> list[Row]:
+        return self._fetch(sql, name) if is_name(name) else []
+
+
+def marks(values: Collection[Value]) -> str:
+    """A parameter mark for each value."""
+    return ", ".join("?" * len(values))
 
 
 def is_name(text: str) -> bool:

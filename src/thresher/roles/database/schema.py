@@ -65,6 +65,9 @@ _AGGREGATOR: tuple[Migration, ...] = (
     ),
 )
 
+# queries.number: which date of its series a query is the release of, from 0; both are NULL for a query of its own.
+# series.passed: how many dates have come; each has a query or a gap. series.settled: when what it did not draw was
+# given back. query_bodies.id: that of a query or of a series, whose queries have no bodies of their own.
 # queries.query: the query in short where it is long, and then query_bodies has it whole. SQLite reads all pages of a
 # row up to the column that is wanted, so what is long must not be in a row that lists read.
 _COORDINATOR: tuple[Migration, ...] = (
@@ -89,6 +92,20 @@ _COORDINATOR: tuple[Migration, ...] = (
     (
         "CREATE TABLE query_bodies (id TEXT PRIMARY KEY, query TEXT NOT NULL) WITHOUT ROWID",
         "CREATE INDEX queries_by_state ON queries (state)",
+    ),
+    (
+        "ALTER TABLE queries ADD COLUMN series TEXT",
+        "ALTER TABLE queries ADD COLUMN number BIGINT",
+        "CREATE UNIQUE INDEX queries_by_series ON queries (series, number)",
+        """CREATE TABLE series (
+            id TEXT PRIMARY KEY, asked_by TEXT NOT NULL, name TEXT NOT NULL, verb TEXT NOT NULL, what TEXT NOT NULL,
+            query TEXT NOT NULL, settings TEXT NOT NULL, prepared TEXT NOT NULL, schedule TEXT NOT NULL,
+            state TEXT NOT NULL, passed BIGINT NOT NULL, created DOUBLE PRECISION NOT NULL, changed DOUBLE PRECISION,
+            changed_by TEXT, ended DOUBLE PRECISION, settled DOUBLE PRECISION, UNIQUE (asked_by, name)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE gaps (
+            series TEXT NOT NULL, number BIGINT NOT NULL, state TEXT NOT NULL, PRIMARY KEY (series, number)
+        ) WITHOUT ROWID""",
     ),
 )
 

@@ -1,0 +1,54 @@
+"""What commands that ask a fleet share: warnings before anything is spent, and what to do when a line breaks."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from thresher.errors import InvalidFormat, ServerUnavailable
+
+if TYPE_CHECKING:
+    from thresher.protocol.analyst_messages import Caution
+
+
+class AnyOrder(TyperGroup):
+    """Finds the verb also where options stand before it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the verb first."""
+        place = next((index for index, word in enumerate(args) if word in self.commands), 0)
+        return super().parse_args(ctx, [*args[place : place + 1], *args[:place], *args[place + 1 :]])
+
+
+def confirm(warnings: Sequence[Caution], epsilon: float, delta: float, yes: bool) -> None:
+    """Say what speaks against asking before anything is charged; where a person is there, ask whether to go on."""
+    screen = Console(stderr=True, highlight=False)
+    for caution in warnings:
+        screen.print(f"[bold yellow]warning[/] ({caution.code}): ", end="")
+        screen.print(caution.text, markup=False, soft_wrap=True)
+    if not warnings or yes or not is_terminal():
+        return
+    if not typer.confirm(f"Ask anyway, spending epsilon {epsilon:g} and delta {delta:g}?", err=True):
+        screen.print("Nothing was asked, and nothing was spent.")
+        raise typer.Exit(1)
+
+
+def is_terminal() -> bool:
+    """Whether a person can answer."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+@contextlib.contextmanager
+def said_on_failure(text: str) -> Iterator[None]:
+    """If the server is lost or a person gives up, say how to find the query again."""
+    try:
+        yield
+    except (ServerUnavailable, InvalidFormat, KeyboardInterrupt):
+        Console(stderr=True, highlight=False).print(text, markup=False, soft_wrap=True)
+        raise

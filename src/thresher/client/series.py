@@ -1,0 +1,99 @@
+"""A series at the server: how it stands, its answers so far, and ways to pause, resume and end it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from thresher.errors import InvalidSetting
+from thresher.protocol.messages import decode
+from thresher.protocol.series_messages import SeriesRelease, SeriesStatus
+from thresher.protocol.states import ACTIVE_QUERY, OPEN_SERIES, QueryState
+from thresher.tables.time_zones import zone_of
+from thresher.verbs.drivers import replay
+from thresher.verbs.query import query_from_dict
+
+if TYPE_CHECKING:
+    from thresher.client.fleet import Fleet
+
+_LOOK = 2.0
+
+
+class SeriesHandle:
+    """A series at the server. `Fleet.series` makes one, `Fleet.series_by_id` finds one again.
+
+    Example:
+        >>> series = fleet.series("histogram", "app_version", every="week", releases=52, epsilon=3, delta=1e-6)
+        >>> for date, answer in series.answers():
+        ...     print(date, "missed" if answer is None else answer["2.0"].estimate)
+    """
+
+    def __init__(self, fleet: Fleet, id: str) -> None:
+        if not id or not id.isascii() or not id.replace("-", "").replace("_", "").isalnum():
+            raise InvalidSetting("series", "must be the id of a series", hint="Fleet.series_list lists them.")
+        self._fleet = fleet
+        self.id = id
+        self._answers: dict[str, Any] = {}
+
+    def status(self) -> SeriesStatus:
+        """Where the series stands, with every date that has come."""
+        return decode(SeriesStatus, self._fleet._connection.get(f"/v1/series/{self.id}"))
+
+    def pause(self) -> SeriesStatus:
+        """Let dates pass without asking, until it is resumed; each of them is a gap. A release that runs finishes."""
+        return self._post("pause")
+
+    def resume(self) -> SeriesStatus:
+        """Ask again from the next date on."""
+        return self._post("resume")
+
+    def end(self) -> SeriesStatus:
+        """Ask no more. A release that runs finishes; then what was never drawn is given back to the budget."""
+        return self._post("end")
+
+    def releases(self) -> list[SeriesRelease]:
+        """The dates that have come, in order: each has the id of its query, or is a gap."""
+        return self.status().releases
+
+    def answers(self) -> list[tuple[dt.datetime, Any]]:
+        """The dates whose release has ended, each with its answer; None in place of an answer is a gap.
+
+        A gap is a date that was missed or passed while the series was paused, or whose query was cancelled or failed.
+        Dates are on the wall clock of the series' time zone. An answer is fetched once and kept.
+        """
+        status = self.status()
+        zone, query = zone_of(status.schedule.time_zone), query_from_dict(status.query)
+        found: list[tuple[dt.datetime, Any]] = []
+        for each in status.releases:
+            if each.state in ACTIVE_QUERY:
+                continue
+            answer = None
+            if each.query is not None and each.state == QueryState.DONE:
+                if each.query not in self._answers:
+                    self._answers[each.query] = replay(query, self._fleet.query(each.query).releases())
+                answer = self._answers[each.query]
+            found.append((dt.datetime.fromtimestamp(each.due, zone), answer))
+        return found
+
+    def wait(self, dates: int | None = None, *, timeout: float | None = None) -> SeriesStatus:
+        """Wait until so many dates have come and their releases have ended; by default until the series has ended.
+
+        Edge cases: returns also after `timeout` seconds, or when the series has ended before.
+        """
+        waited = 0.0
+        while True:
+            status = self.status()
+            running = [each for each in status.releases if each.state in ACTIVE_QUERY]
+            enough = dates is not None and status.passed - len(running) >= dates
+            over = status.state not in OPEN_SERIES and not running
+            if enough or over or (timeout is not None and waited >= timeout):
+                return status
+            pause = _LOOK if timeout is None else min(_LOOK, timeout - waited)
+            self._fleet._sleep(pause)
+            waited += pause
+
+    def __repr__(self) -> str:
+        return f"<SeriesHandle {self.id} at {self._fleet._connection.url}>"
+
+    def _post(self, change: str) -> SeriesStatus:
+        return decode(SeriesStatus, self._fleet._connection.post(f"/v1/series/{self.id}/{change}"))
