@@ -89,6 +89,7 @@ def test_lives_are_charged_to_a_real_ledger(monkeypatch):
     assert len(together) + len(went_on) == budget.affords(budget.price(plan))
 
 
+@pytest.mark.slow
 def test_what_cannot_be_audited_is_refused():
     with pytest.raises(InvalidSetting, match="needs a plan of which"):
         audit(0.9, 2, 0.1, paths=["ledger"], trials=1000)
