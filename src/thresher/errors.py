@@ -145,7 +145,7 @@ class ServerUnavailable(ThresherError):
 
 
 class QueryEnded(ThresherError):
-    """A query was cancelled or could not go on; what it was charged stays charged."""
+    """A query was cancelled or could not go on; rounds that were drawn stay charged."""
 
     code = "query-ended"
 

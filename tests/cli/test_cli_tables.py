@@ -92,13 +92,14 @@ def test_the_other_verbs(visits):
 
 def test_ledger_create_show_and_exhaustion(visits, tmp_path):
     ledger = tmp_path / "privacy.db"
-    run("ledger", "create", ledger, "--epsilon", "1.5", "--delta", "1e-6")
-    run("ledger", "create", ledger, "--epsilon", "1.5", "--delta", "1e-6", code=2)
-    run("histogram", visits, "--column", "country", *TARGET, "--ledger", ledger)
+    run("ledger", "create", ledger, "--epsilon", "1", "--delta", "1e-6")
+    run("ledger", "create", ledger, "--epsilon", "1", "--delta", "1e-6", code=2)
+    shown = run("histogram", visits, "--column", "country", *TARGET, "--ledger", ledger).stdout
+    assert b"of the budget; none like it fits after it." in shown
     refused = run("histogram", visits, "--column", "country", *TARGET, "--ledger", ledger, code=4)
-    assert b"budget-exceeded" in refused.stderr
+    assert b"budget-exceeded" in refused.stderr and b"thresher ledger plan" in b" ".join(refused.stderr.split())
     content = json.loads(run("ledger", "show", ledger, "--json").stdout)
-    assert content["left"]["epsilon"] == 0.5
+    assert content["left"]["epsilon"] == 0 and 0 < content["left"]["share"] < content["spent"]["share"] < 1
     assert [charge["what"] for charge in content["charges"]] == ["histogram of country"]
     assert b"histogram of" in run("ledger", "show", ledger).stdout
     run("ledger", "show", tmp_path / "none.db", code=2)

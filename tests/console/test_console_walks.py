@@ -77,7 +77,7 @@ def test_the_plan_follows_the_sliders_and_spends_nothing(visit, server):
     visitor = visit(server)
     visitor.sign_in(server.analyst)
     visitor.allowed = {429}  # a plan that was overtaken by the next one
-    before = server.coordinator.ledger_view().spent_epsilon
+    before = server.coordinator.ledger_view().charges
     page = visitor.go("/ask")
     expect(page.locator("#plan")).to_contain_text("106 devices: 95 %")
     slider = page.locator("#epsilon-slider")
@@ -90,13 +90,18 @@ def test_the_plan_follows_the_sliders_and_spends_nothing(visit, server):
     expect(page.locator("#plan")).to_contain_text(f"{plan.smallest_visible():,} devices: 95 %")
     expect(page.locator("#plan")).to_contain_text("Against whoever also knows who was contacted.")
     page.fill("#delta", "1e-4")
-    expect(page.locator("#plan")).to_contain_text("leaving δ")
+    expect(page.locator("#plan")).to_contain_text(
+        f"{th.plan(epsilon=0.32, delta=1e-4).smallest_visible():,} devices: 95 %"
+    )
+    expect(page.locator("#plan .cost")).to_contain_text(
+        re.compile(r"This takes [\d.]+ % of the budget; about [\d,]+ more")
+    )
     page.fill("#epsilon", "many")
     expect(page.locator("#plan")).to_contain_text("Epsilon must be a number.")
     expect(page.locator("[aria-invalid]")).to_have_id("epsilon")
     page.fill("#epsilon", "0.5")
     expect(page.locator("[aria-invalid]")).to_have_count(0)
-    assert server.coordinator.ledger_view().spent_epsilon == before
+    assert server.coordinator.ledger_view().charges == before
 
 
 def test_contacting_a_part_states_both_guarantees(visit, server):
@@ -128,7 +133,7 @@ def test_an_attribute_is_needed_and_not_now_spends_nothing(visit, server):
 
 @pytest.mark.slow
 def test_budget_refusal(visit, start):
-    server = start(people(1000), epsilon=1.5)
+    server = start(people(1000), epsilon=1.0, delta=1e-6)  # one query of (1, 1e-8) fits
     visitor = visit(server)
     visitor.allowed = {402}
     visitor.sign_in(server.analyst)
@@ -140,7 +145,7 @@ def test_budget_refusal(visit, start):
     page.locator("#plan button.primary").click()
     page.get_by_role("button", name="Ask and spend").click()
     expect(page.locator("#refused")).to_contain_text("The budget does not allow this.")
-    assert server.coordinator.ledger_view().spent_epsilon == 1.0
+    assert [charge.epsilon for charge in server.coordinator.ledger_view().charges] == [1.0]
     expect(page).to_have_url(server.url + "/ask?attribute=country")
     page.reload()  # asks nothing again, and keeps what was filled in
     expect(page.locator("#attribute")).to_have_value("country")
@@ -155,7 +160,7 @@ def test_budget_refusal(visit, start):
     page.get_by_role("button", name="Ask and spend").click()
     page.wait_for_url("**/queries/**")
     visitor.go("/ledger")
-    expect(page.locator("main")).to_contain_text("1.5 of 1.5 spent")
+    expect(page.locator(".tile", has_text="Charges")).to_contain_text("2")
     states = sorted(query.state for query in server.coordinator.queries())
     assert "refused" in states and "failed" not in states
 
@@ -180,7 +185,7 @@ def test_watching_live_and_cancelling(visit, start):
     page.locator("[data-confirm]").evaluate("button => { button.dataset.old = 'yes' }")
     expect(page.locator("[data-old]")).to_have_count(0)
     page.get_by_role("button", name="Cancel the query").click()
-    expect(page.locator("main")).to_contain_text("What was charged stays charged")
+    expect(page.locator("main")).to_contain_text("Rounds that were drawn stay charged")
     assert server.coordinator.queries()[0].state == "cancelled"
     visitor.go("/ledger")
     expect(page.locator("main")).to_contain_text("no answer: cancelled")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from thresher.device.device import DeviceCore
-from thresher.device.policy import Policy, Terms, read_terms, verified
+from thresher.device.policy import Policy
+from thresher.device.spending import Spend
 from thresher.device.state import MemoryState
+from thresher.device.terms import Terms, read_terms, verified
 from thresher.errors import InvalidFormat
 from thresher.mechanism.randomness import SecureRandomness
 from thresher.privacy.plans import Plan
@@ -17,6 +19,8 @@ from thresher.protocol.sealing import PrivateKey, open_sealed
 from thresher.questions import Values
 
 PLAN = Plan(1 / 16, 12, 1.0, 1e-8, "replace", 3)
+ONCE, TWICE = Policy(period_epsilon=0.25), Policy(period_epsilon=0.3)
+"""Period budgets for one and for two queries of `PLAN`, which costs far less than it states."""
 KEY = PrivateKey.from_bytes("key-1", bytes(range(32)))
 START = 1_000_000.0
 ALWAYS = {"sampled_by": "aggregator"}
@@ -56,6 +60,16 @@ def configuration(
     return RoundConfiguration.of(
         round=name, plan=exact_plan, rates=shared, key_id=key.key_id, public_key=key.public.raw, **settings
     )
+
+
+def queries(number: int, first: int = 0, **changes: Any) -> list[RoundConfiguration]:
+    """The first rounds of so many queries."""
+    return [configuration(f"round-{each}", query=f"query-{each}", **changes) for each in range(first, first + number)]
+
+
+def spends_of(core: DeviceCore) -> dict[str, Spend]:
+    """What a device has been charged."""
+    return core._kept.spends
 
 
 def terms_of(configuration: RoundConfiguration) -> Terms:

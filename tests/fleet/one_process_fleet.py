@@ -14,8 +14,10 @@ from typing import Any
 from device_cases import StillClock
 
 from thresher.device.core import DeviceCore
-from thresher.device.policy import Policy, Spend, Terms
+from thresher.device.policy import Policy
+from thresher.device.spending import Spend
 from thresher.device.state import FileState
+from thresher.device.terms import Terms
 from thresher.errors import ServerUnavailable
 from thresher.ledger import Ledger
 from thresher.mechanism import Release
@@ -51,6 +53,9 @@ class Anything(Policy):
     """A device that agrees to all, since the plan above protects nobody."""
 
     def refusal(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
+        return None
+
+    def overspending(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
         return None
 
 

@@ -46,12 +46,15 @@ class Inside:
 
 
 @contextlib.contextmanager
-def inside(path: Path, *roles: str, pages=(), **settings):
-    """A server with a data directory at `path`; `pages` are routes, or make them from the server's parts."""
+def inside(path: Path, *roles: str, pages=(), clock=None, **settings):
+    """A server with a data directory at `path`; `pages` are routes, or make them from the server's parts.
+
+    `clock` is one that a test moves, in place of the machine's.
+    """
     roles = roles or ROLES
     with (
         DataDirectory(path, roles) as directory,
-        assembled(Settings(data_dir=path, roles=roles, **settings), directory) as services,
+        assembled(Settings(data_dir=path, roles=roles, **settings), directory, clock) as services,
     ):
         app = App(services, pages(services) if callable(pages) else pages)
         try:

@@ -9,6 +9,7 @@ import warnings
 
 import httpx
 import pytest
+from coordinator_cases import StillClock
 from server_cases import fleet_of, histogram_request, inside
 from typer.testing import CliRunner
 
@@ -20,6 +21,7 @@ from thresher.console.adapter import ServerDesk, console_pages
 from thresher.device.policy import Policy
 from thresher.device.policy_file import read_policy, with_attributes
 from thresher.errors import InvalidSetting, ThresherWarning
+from thresher.privacy.units import DEVICE
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.protocol.messages import decode
 from thresher.questions import Values
@@ -96,20 +98,55 @@ def test_a_policy_that_devices_will_not_answer_under():
     assert "coins are not the aggregator's" in codes(Policy(coins="aggregator"), sampled_by="device")["policy"]
     assert codes(Policy(coins="aggregator"), sampled_by="aggregator") == {}
     assert "its delta is above" in codes(contact_rate=0.5, sampled_by="device")["policy"]  # hides from the contact list
-    assert "too little left" in codes(Policy(period_epsilon=0.5))["policy"]
+    assert "too little left" in codes(Policy(period_epsilon=0.2))["policy"]
 
 
-def test_devices_that_have_answered_enough(tmp_path):
+@pytest.mark.parametrize("total_only", [False, True])
+def test_devices_that_have_answered_enough(tmp_path, total_only):
     ledger = th.Ledger(tmp_path / "ledger.db", epsilon=10, delta=1e-3)
-    histogram = {"epsilon": 1.0, "delta": 1e-8, "ledger": ledger}
-    th.histogram(["a"], "value", **histogram)
+    if total_only:
+        ledger.charge(1.0, 1e-8, "another tool", unit=DEVICE)
+    else:
+        ledger.reserve(PLAN, "a histogram", unit=DEVICE, reference="a")
+        ledger.draw("a", 0)
     [entry] = ledger.history()
     query = HistogramQuery(Values(("country",)), PLAN)
     admitted = admit(QueryRequest(name="a", query=query.to_dict()))
-    once = Policy(period_epsilon=1.5)
-    for days, expected in ((1, ["device-budget"]), (31, [])):
-        public = Public.of(MANY, once, [entry], now=entry.time.timestamp() + days * 86_400)
+    for policy, days, expected in (
+        (Policy(period_epsilon=0.6), 1, ["device-budget"]),  # for one such query, not for two
+        (Policy(period_epsilon=0.6), 31, []),
+        (Policy(period_epsilon=0.8), 1, ["device-budget"] if total_only else []),
+    ):
+        public = Public.of(MANY, policy, ledger, now=entry.time.timestamp() + days * 86_400)
         assert [each.code for each in cautions(admitted, public)] == expected
+
+
+def test_the_caution_says_what_devices_do():
+    """As many queries are asked without a caution as a device that answers all of them answers."""
+    policy = Policy(period_epsilon=0.8)
+    query = HistogramQuery(Values(("country",)), PLAN)
+    admitted = admit(QueryRequest(name="a", query=query.to_dict()))
+    charge = policy.charge(admitted.plan, admitted.rates, admitted.guarantees.values)
+    allowed = policy.budget.affords(charge)
+    assert allowed > 1
+    for asked in (allowed - 1, allowed):
+        found = [each.code for each in cautions(admitted, Public(MANY, policy, (charge,) * asked))]
+        assert found == (["device-budget"] if asked == allowed else [])
+
+
+def test_devices_are_charged_for_the_rounds_that_were_drawn_in_their_period(tmp_path):
+    """A series reserves many rounds, and draws them over a year."""
+    clock = StillClock(1_800_000_000.0)
+    ledger = th.Ledger(tmp_path / "ledger.db", epsilon=10, delta=1e-3, clock=clock)
+    ledger.reserve(th.plan(1, 1e-8, rounds=10), "a histogram every week", unit=DEVICE, reference="a")
+    assert Public.of(MANY, Policy(), ledger, now=clock.time).recent == ()
+    for position in range(10):
+        ledger.draw("a", position)
+        clock.time += 7 * 86_400
+    [charge] = Public.of(MANY, Policy(), ledger, now=clock.time).recent
+    assert charge.rounds == 4
+    assert ledger.drawn_since(clock.time - 8 * 86_400) == {"a": 1}
+    assert Public.of(MANY, Policy(), ledger, now=clock.time + 40 * 86_400).recent == ()
 
 
 def test_a_misspelt_attribute_and_what_was_meant():

@@ -248,7 +248,7 @@ def test_no_budget_is_refused_again_and_again(server):
             server.coordinator.submit(dear, "ada")
     [status] = server.coordinator.queries()
     assert status.state == "refused"
-    assert "% of the budget" in status.problem
+    assert "of the budget" in status.problem
     assert server.ledger.history() == []
     assert server.coordinator.step() is None
     with pytest.raises(QueryEnded):
@@ -336,6 +336,40 @@ def test_a_query_that_was_never_charged_needs_no_charge(server, monkeypatch):
     server.start().cancel(stored.id, "ada")
     server.start().submit(request("second"), "ada")
     assert server.ledger.references() == {"q2"}
+
+
+def test_a_ledger_that_was_restored_learns_which_rounds_opened_since(server, tmp_path):
+    submitted = server.coordinator.submit(request(query=TRIE), "ada")
+    before = tmp_path / "before.db"
+    before.write_bytes(server.ledger.path.read_bytes())
+    while len(server.store.releases(submitted.id)) < 1:
+        server.coordinator.step()
+        server.clock.time += MINUTE
+    server.coordinator.step()
+    drawn = server.ledger.drawn(submitted.id)
+    assert len(drawn) == 2
+    server.ledger = th.Ledger(before)
+    assert server.ledger.drawn(submitted.id) == set()
+    server.start()
+    assert server.ledger.drawn(submitted.id) == drawn
+    server.ledger = th.Ledger(tmp_path / "copy.db", epsilon=3, delta=1e-4)
+    server.ledger.reserve(TRIE.plan, "heavy_hitters", unit=DEVICE, reference=submitted.id)
+    server.ledger.give_back(submitted.id)
+    with pytest.raises(Conflict, match="given back"):
+        server.start()
+
+
+def test_a_cancelled_query_gives_back_what_never_opened(server):
+    submitted = server.coordinator.submit(request(query=TRIE), "ada")
+    reserved = server.ledger.left.share
+    server.coordinator.step()
+    server.coordinator.cancel(submitted.id, "ada")
+    [entry] = server.ledger.history()
+    assert (entry.drawn, entry.given_back) == (1, TRIE.plan.rounds - 1)
+    assert reserved < server.ledger.left.share < 1
+    [charge] = server.coordinator.ledger_view().charges
+    assert (charge.drawn, charge.given_back) == (1, TRIE.plan.rounds - 1)
+    assert 0 < charge.share < 1 - reserved
 
 
 def test_a_ledger_for_anything_but_devices_is_refused(server, tmp_path):

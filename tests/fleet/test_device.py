@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from device_cases import ALWAYS, KEY, START, StillClock, Tosses, checked_in, configuration, device, opened, sealed
+from device_cases import (
+    ALWAYS,
+    KEY,
+    START,
+    TWICE,
+    StillClock,
+    Tosses,
+    checked_in,
+    configuration,
+    device,
+    opened,
+    sealed,
+)
 from scipy import stats
 
 from thresher.device.core import back_off
@@ -277,7 +289,7 @@ def test_a_lying_configuration_is_refused():
 
 
 def test_rounds_of_one_visit_are_charged_one_after_the_other():
-    core = device(policy=Policy(period_epsilon=2.0))
+    core = device(policy=TWICE)
     rounds = [configuration(f"round-{number}", query=f"query-{number}") for number in range(3)]
     assert core.take(checked_in(*rounds)) == ["round-0", "round-1"]
     assert core.outcome("round-2").status == "refused"
@@ -288,7 +300,7 @@ def test_rounds_of_one_visit_are_charged_one_after_the_other():
 
 @pytest.mark.parametrize("holds", [{"word": "hello"}, {"word": "x" * 500}, {}, {"word": broken}])
 def test_whether_a_round_is_answered_does_not_depend_on_what_is_held(holds):
-    core = device(holds, policy=Policy(period_epsilon=2.0))
+    core = device(holds, policy=TWICE)
     rounds = [configuration(f"round-{number}", query=f"query-{number}") for number in range(3)]
     assert core.take(checked_in(*rounds)) == ["round-0", "round-1"]
 

@@ -53,7 +53,7 @@ def test_a_server_with_ten_thousand_expensive_plans_costs_a_few_recomputations(r
         Policy(min_threshold=100_000),
         Policy(attributes=frozenset({"colour"})),
         Policy(pinned_key=bytes(32)),
-        Policy(period_epsilon=0.1),
+        Policy(period_epsilon=1e-4),
     ],
 )
 def test_rounds_that_the_policy_refuses_cost_no_recomputation(recomputed, under):

@@ -226,7 +226,15 @@ def test_commands_for_people_and_machines(server, devices, tmp_path):
     )
     assert planned["cost_epsilon"] == 1.0
     words = ["query", "ranges", "age", "--plan", "--epsilon", "1", "--delta", "1e-6", "--lower", "0", "--upper", "128"]
-    assert "Nothing is refunded" in invoke(server, *words).output
+    assert "Rounds that are never asked are given back" in invoke(server, *words).output
+    dear = ["query", "histogram", "word", "--plan", "--epsilon", "20", "--delta", "1e-3"]
+    assert "it does not fit." in invoke(server, *dear).output
+    cheap = tmp_path / "plan.json"
+    cheap.write_text(json.dumps(th.plan(epsilon=0.1, delta=1e-9).to_dict()))
+    planned = json.loads(
+        invoke(server, "query", "histogram", "word", "--plan", "--plan-file", str(cheap), "--json").output
+    )
+    assert planned["cost_epsilon"] == 0.1 and planned["affords"] > 100 and "of the budget" in planned["price"]
     with Visiting(devices):
         asked = ["query", "histogram", "word", "--epsilon", "1", "--delta", "1e-6", "--completions", str(DEVICES)]
         document = json.loads(invoke(server, *asked, "--output", str(tmp_path / "answer.json"), "--json").stdout)
@@ -244,6 +252,10 @@ def test_commands_for_people_and_machines(server, devices, tmp_path):
     assert re.search(rf"^{query}  done       histogram of word$", listed, re.MULTILINE)
     assert max(len(line) for line in listed.splitlines()) <= 80
     assert query in {each["id"] for each in json.loads(invoke(server, "list", "--json").output)["queries"]}
+    ledger = invoke(server, "ledger").output
+    assert "The fleet promises epsilon 40 with delta 0.001, for one device." in ledger
+    assert "was drawn" in ledger and "histogram of word" in ledger and "1 of 1" in ledger
+    assert query in {each["query"] for each in json.loads(invoke(server, "ledger", "--json").output)["charges"]}
 
 
 def test_a_query_can_be_left_and_cancelled(server, tmp_path):

@@ -16,7 +16,7 @@ from thresher.ledger import Ledger
 from thresher.privacy import DEVICE
 from thresher.roles.coordinator.ledger_rebuilding import rebuild
 from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
-from thresher.server.server_ledger import rebuild_ledger
+from thresher.server.server_ledger import FleetBudget, rebuild_ledger
 from thresher.verbs import HeavyHittersQuery
 
 TRIE = HeavyHittersQuery("word", th.plan(epsilon=0.5, delta=1e-6, rounds=2), "trie")
@@ -165,7 +165,9 @@ def test_delete_the_ledger_rebuild_it_and_start_again(tmp_path):
     result = run("--data-dir", data)
     assert isinstance(result.exception, InvalidSetting) and result.exception.setting == "budget-epsilon"
     assert not ledger.exists()
-    result = run("--data-dir", data, "--budget-epsilon", 5, "--budget-delta", 1e-5, "--json")
+    result = run(
+        "--data-dir", data, "--budget-epsilon", 5, "--budget-delta", 1e-5, "--budget-composition", "adaptive", "--json"
+    )
     assert result.exception is None, result.exception
     assert json.loads(result.stdout)["entered"] == 1
     assert "Charges entered: 0" in run("--data-dir", data).stdout
@@ -191,14 +193,14 @@ def test_an_old_copy_is_refused_with_the_same_advice(tmp_path):
 
 def test_a_running_server_and_a_directory_without_a_coordinator_are_left_alone(tmp_path):
     with inside(tmp_path / "data"), pytest.raises(InvalidSetting, match="in use"):
-        rebuild_ledger(tmp_path / "data", None, None, None)
+        rebuild_ledger(tmp_path / "data", None, FleetBudget())
     for wrong in (tmp_path / "none", tmp_path):
         with pytest.raises(InvalidSetting, match="no coordinator"):
-            rebuild_ledger(wrong, None, 5, 1e-5)
+            rebuild_ledger(wrong, None, FleetBudget(5, 1e-5, "sum"))
     (tmp_path / "coordinator").mkdir(mode=0o700)
     tmp_path.chmod(0o700)
     with pytest.raises(InvalidSetting, match="store"):
-        rebuild_ledger(tmp_path, None, 5, 1e-5)
+        rebuild_ledger(tmp_path, None, FleetBudget(5, 1e-5, "sum"))
     result = run("--data-dir", tmp_path, "--store", "postgresql://ada:secret@localhost/x")
     assert isinstance(result.exception, InvalidSetting) and "secret" not in str(result.exception)
 
@@ -209,7 +211,7 @@ def test_from_postgresql_and_not_while_another_has_it(postgresql_url, tmp_path):
     store = CoordinatorStore.open(postgresql_url)
     store.create_query(stored("q1", "done", json.dumps({"plan": th.plan(1, 1e-8).to_dict()})))
     store.close()
-    ledger, rebuilt = rebuild_ledger(tmp_path / "data", postgresql_url, 5, 1e-5)
+    ledger, rebuilt = rebuild_ledger(tmp_path / "data", postgresql_url, FleetBudget(5, 1e-5, "sum"))
     assert (rebuilt.entered, ledger.references()) == (1, {"q1"})
 
 
@@ -218,8 +220,8 @@ def test_another_budget_is_refused_without_advice_to_make_another_ledger(tmp_pat
     (tmp_path / "fleet" / "coordinator").mkdir(mode=0o700)
     CoordinatorStore.open(tmp_path / "fleet" / "coordinator").close()
     with pytest.raises(InvalidSetting, match=r"^budget-epsilon must"):
-        rebuild_ledger(tmp_path / "fleet", None, -1.0, 1e-6)
-    rebuild_ledger(tmp_path / "fleet", None, 4.0, 1e-6)
+        rebuild_ledger(tmp_path / "fleet", None, FleetBudget(-1.0, 1e-6, "adaptive"))
+    rebuild_ledger(tmp_path / "fleet", None, FleetBudget(4.0, 1e-6, "adaptive"))
     with pytest.raises(InvalidSetting, match=r"^budget-delta differs from the ledger's, which is 1e-06") as refused:
-        rebuild_ledger(tmp_path / "fleet", None, 4.0, 1e-5)
+        rebuild_ledger(tmp_path / "fleet", None, FleetBudget(4.0, 1e-5, "adaptive"))
     assert refused.value.hint == "Leave --budget-delta out: a fleet's budget is fixed at its first start."

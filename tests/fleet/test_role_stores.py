@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from thresher.cli.app import app
 from thresher.errors import Conflict, InvalidSetting, StoreUnavailable
 from thresher.server.data_directory import ROLES
-from thresher.server.server_ledger import rebuild_ledger
+from thresher.server.server_ledger import FleetBudget, rebuild_ledger
 
 
 def start(path, **settings):
@@ -194,11 +194,11 @@ def test_files_that_are_no_database_are_not_waited_for(tmp_path):
 def test_a_ledger_is_rebuilt_from_its_own_store_only(tmp_path, postgresql_url):
     start(tmp_path / "data")
     with pytest.raises(InvalidSetting, match="store is empty or missing"):
-        rebuild_ledger(tmp_path / "data", postgresql_url, None, None)
+        rebuild_ledger(tmp_path / "data", postgresql_url, FleetBudget())
     start(tmp_path / "other", store=postgresql_url)
     with pytest.raises(InvalidSetting, match="store is PostgreSQL, and the coordinator's store was SQLite so far"):
-        rebuild_ledger(tmp_path / "data", postgresql_url, None, None)
-    _, rebuilt = rebuild_ledger(tmp_path / "data", postgresql_url, None, None, adopt_store=True)
+        rebuild_ledger(tmp_path / "data", postgresql_url, FleetBudget())
+    _, rebuilt = rebuild_ledger(tmp_path / "data", postgresql_url, FleetBudget(), adopt_store=True)
     assert (rebuilt.entered, rebuilt.forgotten) == (0, 0)
     assert notes(tmp_path / "data")["coordinator"].startswith("PostgreSQL ")
 

@@ -11,6 +11,7 @@ from coordinator_cases import Crash, Server, request
 from series_cases import DAY, HOUR, TOTAL, WEEK, WORDS, follow, series_request, states
 
 import thresher as th
+from thresher.device.policy import Policy
 from thresher.errors import BudgetExceeded, Conflict, InvalidSetting, NotFound, ServerUnavailable, VerificationFailed
 from thresher.ledger import Ledger
 from thresher.mechanism import Release
@@ -202,6 +203,15 @@ def test_the_preview_shows_dates_and_totals_and_reserves_nothing(server):
     assert shown.release.guarantees.analyst.rounds == 1
     assert any("every week, 52 times" in words for words in shown.words)
     assert server.ledger.history() == [] and server.coordinator.series.all() == []
+
+
+def test_the_preview_warns_where_devices_would_stop_answering(server):
+    server.coordinator.policy = Policy(period_epsilon=0.5)
+    daily = server.coordinator.series.preview(series_request(releases=30, every="day"))
+    [caution] = daily.warnings
+    assert caution.code == "device-budget" and "30 releases in 30 days, a device answers" in caution.text
+    assert daily.release.warnings == []
+    assert server.coordinator.series.preview(series_request(releases=30, every="week")).warnings == []
 
 
 # Dates that were missed.
@@ -416,6 +426,31 @@ def test_a_lost_ledger_is_rebuilt_with_the_reservation(server, tmp_path):
     server.start()
     follow(server, 3 * WEEK)
     assert server.coordinator.series.status(created.id).state == "done"
+
+
+@pytest.mark.parametrize("kind", ["query", "series"])
+def test_what_is_taken_while_others_are_settled_keeps_its_reservation(server, monkeypatch, kind):
+    server.coordinator.submit(request("ending"), "ada")
+    follow(server, HOUR)
+    read = {"query": "queries", "series": "unsettled_series"}[kind]
+    reading, taken = getattr(server.store, read), []
+
+    def meanwhile(*arguments):
+        found = reading(*arguments)
+        if not taken and server.coordinator._to_settle is False:  # in the midst of settling
+            taken.append(True)
+            if kind == "query":
+                server.coordinator.submit(request("meanwhile"), "ada")
+            else:
+                server.coordinator.series.create(series_request(), "ada")
+        return found
+
+    monkeypatch.setattr(server.store, read, meanwhile)
+    server.coordinator._to_settle = True
+    server.coordinator.step()
+    assert taken and len(server.ledger.reserved()) == 1
+    follow(server, 5 * WEEK)
+    assert {each.state for each in server.coordinator.queries()} == {"done"}
 
 
 # A year, and crashes.

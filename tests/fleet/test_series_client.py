@@ -76,6 +76,14 @@ def test_a_series_from_python(running):
     assert [each.id for each in running.fleet.series_list()] == [series.id]
     [charge] = running.fleet.ledger().charges
     assert (charge.series, charge.query, charge.drawn, charge.given_back) == (series.id, None, 3, 1)
+    rows = series.to_pandas()
+    assert rows.columns.tolist() == ["date", "word", "estimate", "lower", "upper"] and len(rows) == 6
+    assert series.over_time().missed == (dates[2],)
+    changes = series.changes()
+    assert {row.after.label for row in changes} == {"yes", "no"}
+    assert (changes.earlier, changes.later) == (dates[1], dates[3])
+    assert series.changes(since=dates[0]).earlier == dates[0]
+    assert series.plot(buckets=["yes"]).to_dict()
     queries = running.fleet.queries()
     assert {each.series for each in queries} == {series.id} and len(queries) == 3
 

@@ -119,6 +119,8 @@ def test_gaps(coordinator):
     assert coordinator.gaps("s1") == {0: GapState.MISSED, 1: GapState.MISSED, 3: GapState.PAUSED}
     assert coordinator.series("s1").passed == 4
     assert coordinator.gaps("s2") == {}
+    coordinator.set_series_state("s1", ENDED, expected=[RUNNING], now=NOW, by="ada", ended=True)
+    assert not coordinator.pass_dates("s1", 4, 5, GapState.MISSED)
 
 
 def test_states_and_who_changed_them(coordinator):

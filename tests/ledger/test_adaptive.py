@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from device_cases import StillClock
 from ledger_cases import charge_whole, total
 
 import thresher as th
@@ -19,14 +20,6 @@ from thresher.privacy.units import ROW
 SPAWN: Any = multiprocessing.get_context("spawn")
 ONE = th.plan(1, 1e-8)
 TRIE = th.plan(1, 1e-8, rounds=5)
-
-
-class StillClock:
-    def __init__(self, time: float = 1_800_000_000.0) -> None:
-        self.time = time
-
-    def now(self) -> float:
-        return self.time
 
 
 @pytest.fixture
@@ -307,7 +300,7 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path):
 
 
 def test_a_promise_is_enlarged_knowingly_and_remembered(tmp_path):
-    clock = StillClock()
+    clock = StillClock(1_800_000_000.0)
     ledger = Ledger(tmp_path / "privacy.db", epsilon=1, delta=1e-6, clock=clock)
     plan = ledger.plan(queries=10)
     for _ in range(10):
@@ -336,7 +329,7 @@ def test_a_promise_is_enlarged_knowingly_and_remembered(tmp_path):
 
 
 def test_a_budget_renews_and_says_what_all_periods_come_to(tmp_path):
-    clock = StillClock()
+    clock = StillClock(1_800_000_000.0)
     ledger = Ledger(tmp_path / "privacy.db", epsilon=1, delta=1e-6, period="30d", clock=clock)
     plan = ledger.plan(queries=3)
     for number in range(4):
@@ -364,7 +357,7 @@ def test_a_budget_renews_and_says_what_all_periods_come_to(tmp_path):
 
 
 def test_a_clock_that_is_set_back_renews_nothing(tmp_path):
-    clock = StillClock()
+    clock = StillClock(1_800_000_000.0)
     ledger = Ledger(tmp_path / "privacy.db", epsilon=1, delta=1e-6, period="1d", clock=clock)
     plan = ledger.plan(queries=1)
     charge_whole(ledger, plan, "histogram", ROW)
@@ -376,7 +369,7 @@ def test_a_clock_that_is_set_back_renews_nothing(tmp_path):
 
 
 def test_a_round_counts_in_the_period_that_draws_it(tmp_path):
-    clock = StillClock()
+    clock = StillClock(1_800_000_000.0)
     ledger = Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-6, period="7d", clock=clock)
     whole = ledger.budget.price(TRIE)
     reference = ledger.reserve(TRIE, "heavy_hitters", unit=ROW, drawn=2)

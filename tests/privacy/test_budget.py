@@ -69,3 +69,16 @@ def test_bad_charges_and_budgets(bad):
         Charge(*bad)
     with pytest.raises(InvalidSetting):
         Budget(*bad)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-3, 1e-300), (1e6, 0.999), (1e6, 1e-300), (1e-3, 0.9)])
+def test_a_filter_can_be_made_for_any_budget(epsilon, delta):
+    budget = Budget.make(epsilon, delta)
+    assert budget.filter.order > 1
+    assert budget.filter.room(epsilon) > 0
+    assert budget.left_share == 1
+
+
+def test_a_delta_that_cannot_be_split_is_refused():
+    with pytest.raises(InvalidSetting, match="delta"):
+        Budget.make(1.0, 5e-324)

@@ -121,6 +121,14 @@ def test_a_column_called_date_keeps_its_name():
     assert over_time.to_arrow().column_names[:2] == ["release_date", "date"]
 
 
+def test_several_columns_are_one_bucket():
+    both = CountsPopulation({("fr", 1): 5000, ("fr", 2): 3000})
+    over_time = weeks(HistogramQuery(Values(("country", "floor")), ONE).run(both))
+    assert over_time.to_arrow().column_names == ["date", "country", "floor", "estimate", "lower", "upper"]
+    assert list(over_time.buckets.values()) == ["fr · 1", "fr · 2"]
+    assert over_time.line(("fr", 2)) == over_time.line("fr · 2")
+
+
 def test_answers_of_different_queries_make_no_series():
     answer = counted(fr=5000)
     other = HistogramQuery(Values(("city",)), ONE).run(CountsPopulation({"fr": 5000}))

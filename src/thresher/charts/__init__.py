@@ -2,7 +2,7 @@
 
 Pictures for files and notebooks (PNG, SVG, HTML) need the extra `plot` (Altair and vl-convert), which is imported when
 a picture is made. Pictures for web pages are small SVG of our own, made in a millisecond: `bar_svg`, `check_ins`,
-`distribution_svg`, `meter`, `spending`, `trends_svg` and `visibility`. No picture needs a network.
+`distribution_svg`, `meter`, `shares`, `spending`, `trends_svg` and `visibility`. No picture needs a network.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from thresher.charts.frontier import frontier
 from thresher.charts.histogram import bar_svg, histogram
 from thresher.charts.meter import meter
 from thresher.charts.rendering import show
-from thresher.charts.timelines import check_ins, spending
+from thresher.charts.timelines import check_ins, shares, spending
 from thresher.charts.trend_layout import Trend
 from thresher.charts.trends import MOST_LINES, trends, trends_svg
 from thresher.charts.trie import trie
@@ -30,6 +30,7 @@ __all__ = [
     "frontier",
     "histogram",
     "meter",
+    "shares",
     "show",
     "spending",
     "trends",

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 
 from thresher.charts import svg
-from thresher.charts.numbers import amount, count
+from thresher.charts.numbers import amount, count, percent
 from thresher.charts.svg import Svg
 from thresher.charts.ticks import round_up
 
@@ -18,24 +18,50 @@ _LEFT = 0.1
 
 def spending(charges: Sequence[tuple[float, float]], budget: float, now: float, *, name: str) -> Svg:
     """How much of a budget was spent over time. Each charge is (time, amount); the oldest comes first."""
-    first = min([time for time, _ in charges], default=now - 86_400)
-    end = max(now, first + 60)
-    start = first - (end - first) / 12
-    total, line = 0.0, [(0.0, 0.0)]
+    total, levels = 0.0, []
     for time, cost in charges:
         total += cost
-        line.append(((time - start) / (end - start), min(total / budget, 1.0)))
+        levels.append((time, total / budget))
+    return _levels(
+        levels,
+        now,
+        up=[(0.0, ""), (0.5, amount(budget / 2)), (1.0, f"{_SYMBOLS[name]} {amount(budget)} in all")],
+        title=f"Budget spent over time ({name})",
+        description=f"{amount(total)} of {amount(budget)} spent in {len(charges)} charges; "
+        f"{amount(max(budget - total, 0.0))} left.",
+    )
+
+
+def shares(levels: Sequence[tuple[float, float]], left: float, now: float) -> Svg:
+    """Which part of a budget was taken over time. Each level is (time, part taken from then on); the oldest is first.
+
+    A level may be lower than the one before it, where a budget renews. `left` is the part that is left now.
+    """
+    return _levels(
+        [*levels, (now, 1 - left)] if levels else [],
+        now,
+        up=[(0.0, ""), (0.5, "50 %"), (1.0, "100 %, the whole budget")],
+        title="Part of the budget taken over time",
+        description=f"{percent(1 - left)} of the budget is taken, {percent(left)} is left.",
+    )
+
+
+def _levels(levels: Sequence[tuple[float, float]], now: float, *, up: svg.Ticks, title: str, description: str) -> Svg:
+    """A line of steps from the first level until now, with a mark at the whole."""
+    first = min([time for time, _ in levels], default=now - 86_400)
+    end = max(now, first + 60)
+    start = first - (end - first) / 12
+    line = [(0.0, 0.0), *(((time - start) / (end - start), min(max(part, 0.0), 1.0)) for time, part in levels)]
     line.append((1.0, line[-1][1]))
     limit = svg.down(1, _HEIGHT)
     return svg.chart(
         svg.curve(line, _HEIGHT, steps=True),
         svg.tag("line", x1=0, x2="100%", y1=limit, y2=limit, class_="mark"),
-        up=[(0.0, ""), (0.5, amount(budget / 2)), (1.0, f"{_SYMBOLS[name]} {amount(budget)} in all")],
+        up=up,
         below=[(0.0, _moment(start, end - start)), (1.0, "now")],
         height=_HEIGHT,
-        title=f"Budget spent over time ({name})",
-        description=f"{amount(total)} of {amount(budget)} spent in {len(charges)} charges; "
-        f"{amount(max(budget - total, 0.0))} left.",
+        title=title,
+        description=description,
     )
 
 

@@ -1,4 +1,4 @@
-"""`thresher fleet query|list|show|watch|cancel`: ask a fleet, and follow its queries. `fleet_series` has series."""
+"""`thresher fleet query|list|show|watch|cancel|ledger`: ask a fleet, and follow its queries and its budget."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from rich.text import Text
 from thresher.cli import fleet_options as given
 from thresher.cli import options
 from thresher.cli.answer_delivery import deliver
+from thresher.cli.budget_words import charges_table, spending
 from thresher.cli.command_making import command, parameters_of
 from thresher.cli.enrolment import COMMANDS
 from thresher.cli.fleet_asking import AnyOrder, confirm, said_on_failure
 from thresher.cli.fleet_options import on_fleet
 from thresher.cli.fleet_series import app as series
 from thresher.cli.output import check_files, console, plain, print_json, range_row
+from thresher.cli.plan_files import read_plan
 from thresher.cli.verb_commands import (
     OTHER,
     Output,
@@ -55,6 +57,13 @@ def _query_command(verb: str) -> Callable[..., None]:
         connection: Fleet,
         epsilon: options.Epsilon = None,
         delta: options.Delta = None,
+        plan_file: Annotated[
+            Path | None,
+            typer.Option(
+                help="A file with the plan, as thresher ledger plan writes it, in place of --epsilon and --delta.",
+                show_default=False,
+            ),
+        ] = None,
         range_: Range = None,
         seconds: given.Seconds = None,
         completions: given.Completions = None,
@@ -79,7 +88,8 @@ def _query_command(verb: str) -> Callable[..., None]:
     ) -> None:
         ranges = parsed_ranges(range_)
         check_files(plot, output)
-        query = make(verb, Target(epsilon, delta), typed(verb, settings))
+        made = None if plan_file is None else read_plan(plan_file, setting="plan-file")
+        query = make(verb, Target(epsilon, delta, made), typed(verb, settings))
         fleet = connection.with_rounds(
             seconds=seconds,
             completions=completions,
@@ -91,11 +101,11 @@ def _query_command(verb: str) -> Callable[..., None]:
         if plan:
             _show_preview(preview, json)
             return
-        confirm(preview.warnings, preview.cost_epsilon, preview.cost_delta, yes)
+        confirm(preview.warnings, preview.cost_epsilon, preview.cost_delta, yes, price=preview.price)
         name = name or f"command-{secrets.token_hex(8)}"
         with said_on_failure(f"It may have been taken. The same command with --name {name} does not ask twice."):
             handle: QueryHandle = fleet.submit(query, wait=False, progress=None, name=name, warn=False)
-        with said_on_failure(f"What it cost stays spent. thresher fleet show {handle.id} shows it."):
+        with said_on_failure(f"What was drawn stays spent. thresher fleet show {handle.id} shows it."):
             status = _watched(handle, json) if wait else handle.status()
             _show(handle, status, json, plot=plot, output=output, ranges=ranges, must=wait)
 
@@ -104,7 +114,7 @@ def _query_command(verb: str) -> Callable[..., None]:
     return command(verb, f"{words_of(verb)}\n\n{_WORDS}", [column_argument(verb), *own, *common], query)
 
 
-_WORDS = "Ask a fleet, and wait for the answer. The whole cost is charged at once and is never refunded."
+_WORDS = "Ask a fleet, and wait for the answer. All rounds are reserved at once; those never asked are given back."
 queries = typer.Typer(help=_WORDS, no_args_is_help=True, cls=AnyOrder)
 for _verb in functions():
     queries.command(_verb.replace("_", "-"))(_query_command(_verb))
@@ -160,9 +170,28 @@ def watch(fleet: Fleet, query: given.QueryId, json: options.Json = False) -> Non
 @app.command("cancel")
 @on_fleet
 def cancel(fleet: Fleet, query: given.QueryId, json: options.Json = False) -> None:
-    """Stop a query. Reports of its open round are deleted unread; nothing is refunded."""
+    """Stop a query. Reports of its open round are deleted unread; rounds that never opened are given back.
+
+    A fleet whose budget adds up gives nothing back.
+    """
     handle = fleet.query(query)
     _show(handle, handle.cancel(), json)
+
+
+@app.command("ledger")
+@on_fleet
+def show_ledger(fleet: Fleet, json: options.Json = False) -> None:
+    """The fleet's budget: what was spent, what is left, and every charge."""
+    view = fleet.ledger()
+    if json:
+        print_json(plain(view))
+        return
+    each = "" if view.period is None else " in each period"
+    promise = f"The fleet promises epsilon {view.epsilon:g} with delta {view.delta:g}{each}, for one {view.unit}."
+    for words in [promise, *spending(view)]:
+        console.print(words, markup=False, soft_wrap=True)
+    if view.charges:
+        console.print(charges_table(view))
 
 
 def _watched(handle: QueryHandle, quiet: bool) -> QueryStatus:
@@ -258,10 +287,11 @@ def _show_preview(preview: PlanPreview, json: bool) -> None:
     console.print(table)
     console.print(
         f"{preview.devices:,} devices are active. It costs epsilon {preview.cost_epsilon:g} and delta "
-        f"{preview.cost_delta:g}; epsilon {preview.left_epsilon:g} and delta {preview.left_delta:g} are left: "
-        + ("it fits." if preview.fits else "it does not fit."),
+        f"{preview.cost_delta:g}: " + ("it fits." if preview.fits else "it does not fit."),
         markup=False,
+        soft_wrap=True,
     )
+    console.print(preview.price, markup=False, soft_wrap=True)
     for caution in preview.warnings:
         console.print(Text(f"Warning: {caution.text}", style="bold"))
 

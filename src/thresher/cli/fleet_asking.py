@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from thresher.cli.output import is_terminal
 from thresher.errors import InvalidFormat, ServerUnavailable
 
 if TYPE_CHECKING:
@@ -26,22 +26,22 @@ class AnyOrder(TyperGroup):
         return super().parse_args(ctx, [*args[place : place + 1], *args[:place], *args[place + 1 :]])
 
 
-def confirm(warnings: Sequence[Caution], epsilon: float, delta: float, yes: bool) -> None:
-    """Say what speaks against asking before anything is charged; where a person is there, ask whether to go on."""
+def confirm(warnings: Sequence[Caution], epsilon: float, delta: float, yes: bool, *, price: str = "") -> None:
+    """Say what speaks against asking before anything is charged; where a person is there, ask whether to go on.
+
+    `price` says what it takes of the budget.
+    """
     screen = Console(stderr=True, highlight=False)
     for caution in warnings:
         screen.print(f"[bold yellow]warning[/] ({caution.code}): ", end="")
         screen.print(caution.text, markup=False, soft_wrap=True)
     if not warnings or yes or not is_terminal():
         return
+    if price:
+        screen.print(price, markup=False, soft_wrap=True)
     if not typer.confirm(f"Ask anyway, spending epsilon {epsilon:g} and delta {delta:g}?", err=True):
         screen.print("Nothing was asked, and nothing was spent.")
         raise typer.Exit(1)
-
-
-def is_terminal() -> bool:
-    """Whether a person can answer."""
-    return sys.stdin is not None and sys.stdin.isatty()
 
 
 @contextlib.contextmanager

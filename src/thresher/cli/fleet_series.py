@@ -21,6 +21,7 @@ from thresher.cli.verb_commands import column_argument, option, typed, words_of
 from thresher.client.fleet import Fleet
 from thresher.client.series_requests import SeriesSettings, series_request
 from thresher.privacy.budget import percent
+from thresher.protocol.states import SeriesState
 from thresher.tables.time_zones import zone_of
 from thresher.verbs.asking import function_of, functions
 from thresher.verbs.settings import settings_of
@@ -118,7 +119,7 @@ def _create_command(verb: str) -> Callable[..., None]:
         if plan:
             _show_preview(preview, json)
             return
-        confirm(preview.release.warnings, preview.cost_epsilon, preview.cost_delta, yes)
+        confirm(preview.warnings, preview.cost_epsilon, preview.cost_delta, yes)
         with said_on_failure(f"It may have been taken. The same command with --name {name} does not ask twice."):
             handle = fleet.create_series(request, warn=False)
         _show(handle.status(), json)
@@ -199,6 +200,8 @@ def _show(status: SeriesStatus, json: bool) -> None:
 def _progress(status: SeriesStatus) -> str:
     schedule = status.schedule
     following = "" if status.next is None else f", next {_time(status, status.next)}"
+    if following and status.state == SeriesState.PAUSED:
+        following += " if it is resumed"
     return (
         f"every {schedule.every}, {status.released} answers, {status.passed} of {schedule.releases} dates{following}, "
         f"epsilon {status.total.analyst.epsilon:g} in all, asked by {status.by}"
@@ -217,7 +220,7 @@ def _show_preview(preview: SeriesPreview, json: bool) -> None:
     console.print(Text(f"Dates: {dates}{more}"))
     fits = "it fits." if preview.fits else "it does not fit."
     console.print(Text(f"{percent(preview.left_share)} of the budget is left: {fits}"))
-    for caution in preview.release.warnings:
+    for caution in preview.warnings:
         console.print(Text(f"Warning: {caution.text}", style="bold"))
 
 

@@ -1,4 +1,4 @@
-"""`thresher ledger create|show|same-unit|rebuild`: a budget in a file, and what has been charged to it."""
+"""`thresher ledger`: a budget in a file, and what has been charged to it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from typing import Annotated, cast
 
 import typer
 
-from thresher.cli import options
-from thresher.cli.output import console, print_json, rows_table
+from thresher.cli import ledger_changes, ledger_planning, ledger_words, options
+from thresher.cli.budget_words import charges_table, spending
+from thresher.cli.ledger_files import LedgerPath, opened
+from thresher.cli.output import console, print_json
 from thresher.errors import InvalidSetting
 from thresher.ledger import Ledger
 from thresher.privacy import ROW, Adjacency
+from thresher.privacy.budget import Composing
+from thresher.roles.coordinator.views import ledger_view
 
 app = typer.Typer(help="A privacy budget in a file, and what has been charged to it.", no_args_is_help=True)
-
-LedgerPath = Annotated[Path, typer.Argument(help="The ledger's file.", show_default=False)]
+app.command("plan")(ledger_planning.plan)
+app.command("affords")(ledger_planning.affords)
+app.command("enlarge")(ledger_changes.enlarge)
+app.command("give-back")(ledger_changes.give_back)
 
 
 @app.command("create")
@@ -29,40 +35,57 @@ def create(
         str | None, typer.Option(help="The column whose values are the units; by default the first charge decides.")
     ] = None,
     rows: Annotated[bool, typer.Option("--rows", help="Each row is a unit.")] = False,
+    composition: Annotated[
+        str, typer.Option(help="adaptive, or sum, which adds up: how many queries the budget lets through.")
+    ] = "adaptive",
+    period: Annotated[
+        str | None,
+        typer.Option(
+            help="The budget renews after this time, as 30d: the promise is then for each period by itself.",
+            show_default="never",
+        ),
+    ] = None,
+    data_set: Annotated[
+        str | None, typer.Option(help="A name for the data, as 'visits of 2026'.", show_default=False)
+    ] = None,
+    json: options.Json = False,
 ) -> None:
-    """Create a ledger with a budget, for one kind of unit."""
+    """Create a ledger with a budget, for one kind of unit and one data set."""
     if path.exists():
         raise InvalidSetting("path", f"{str(path)!r} exists already", hint="Choose another name, or use ledger show.")
     if unit is not None and rows:
         raise InvalidSetting("rows", "and unit cannot both be given")
-    ledger = Ledger(path, epsilon, delta, adjacency=cast(Adjacency, adjacency), unit=ROW if rows else unit)
+    ledger = Ledger(
+        path,
+        epsilon,
+        delta,
+        adjacency=cast(Adjacency, adjacency),
+        unit=ROW if rows else unit,
+        composition=cast(Composing, composition),
+        period=period,
+        data_set=data_set,
+    )
+    if json:
+        print_json(ledger_words.content(ledger))
+        return
     console.print(repr(ledger)[1:-1], markup=False, soft_wrap=True)
 
 
 @app.command("show")
 def show(path: LedgerPath, json: options.Json = False) -> None:
     """What was charged, and what is left."""
-    ledger = _opened(path)
+    ledger = opened(path)
     if json:
-        charges = [asdict(entry) | {"time": entry.time.isoformat()} for entry in ledger.history()]
-        unit = ledger.unit
-        budget = {
-            "epsilon": ledger.epsilon,
-            "delta": ledger.delta,
-            "adjacency": ledger.adjacency,
-            "unit": None if unit is None else str(unit),
-            "same_units": sorted(map(str, ledger.same_units)),
-        }
-        print_json({"budget": budget, "spent": asdict(ledger.spent), "left": asdict(ledger.left), "charges": charges})
+        print_json(ledger_words.content(ledger))
         return
-    import pyarrow as pa
-
+    view = ledger_view(ledger, {}, {})
     console.print(repr(ledger)[1:-1], markup=False, soft_wrap=True)
     if ledger.same_units:
         _print_units(ledger)
-    shown = ledger.to_arrow().drop_columns(["reference", "adjacency", "unit"])  # the same for all; --json has them
-    time = shown["time"].cast(pa.timestamp("s", "UTC"), safe=False)  # to the second: a row fits a terminal's line
-    console.print(rows_table(shown.set_column(shown.column_names.index("time"), "time", time), most=1000))
+    for words in [*spending(view), *ledger_words.sentences(ledger)]:
+        console.print(words, markup=False, soft_wrap=True)
+    if view.charges:
+        console.print(charges_table(view))
 
 
 @app.command("same-unit")
@@ -71,7 +94,7 @@ def same_unit(
     column: Annotated[str, typer.Argument(help="A column that names the same units.", show_default=False)],
 ) -> None:
     """Say once that another table's column names the same units as the ledger's, so that --unit may name it."""
-    ledger = _opened(path)
+    ledger = opened(path)
     ledger.same_unit(column)
     _print_units(ledger)
 
@@ -86,8 +109,18 @@ def rebuild(
         Path | None,
         typer.Option(help="A file with that address, password and all; or set THRESHER_STORE.", show_default=False),
     ] = None,
-    budget_epsilon: Annotated[float | None, typer.Option(help="The fleet's whole epsilon.", show_default=False)] = None,
-    budget_delta: Annotated[float | None, typer.Option(help="The fleet's whole delta.", show_default=False)] = None,
+    budget_epsilon: Annotated[
+        float | None, typer.Option(help="The fleet's whole epsilon, at its first start.", show_default=False)
+    ] = None,
+    budget_delta: Annotated[
+        float | None, typer.Option(help="The fleet's whole delta, at its first start.", show_default=False)
+    ] = None,
+    budget_composition: Annotated[
+        str | None, typer.Option(help="adaptive or sum, as at the fleet's first start.", show_default=False)
+    ] = None,
+    budget_period: Annotated[
+        str | None, typer.Option(help="After which time the budget renews, if it does.", show_default=False)
+    ] = None,
     adopt_store: Annotated[
         bool, typer.Option("--adopt-store", help="Take this store, though the data directory was used with another.")
     ] = False,
@@ -96,17 +129,22 @@ def rebuild(
     """Make a fleet's lost ledger again from the coordinator's store, charging every query whole.
 
     Stop the server first. Charges that are there stay; those that are missing are added. If more is spent then than the
-    budget has, nothing more can be asked.
+    budget has, nothing more can be asked. If there is no ledger, give the budget of the fleet's first start: the
+    order of its filter was chosen for it. If it was enlarged since, enlarge it again afterwards.
     """
     from thresher.client.credentials import STORE, check_no_password, secret
-    from thresher.server.server_ledger import rebuild_ledger
+    from thresher.server.server_ledger import FleetBudget, rebuild_ledger
 
     if store is not None:
         check_no_password("store", store)
     where = secret("store", store, store_file, STORE)
-    ledger, rebuilt = rebuild_ledger(data_dir, where, budget_epsilon, budget_delta, adopt_store=adopt_store)
+    budget = FleetBudget(
+        budget_epsilon, budget_delta, cast("Composing | None", budget_composition), budget_period
+    )  # which checks both
+    ledger, rebuilt = rebuild_ledger(data_dir, where, budget, adopt_store=adopt_store)
     if json:
-        print_json({**asdict(rebuilt), "spent": asdict(ledger.spent), "left": asdict(ledger.left)})
+        shown = ledger_words.content(ledger)
+        print_json({**asdict(rebuilt), "spent": shown["spent"], "left": shown["left"]})
         return
     console.print(f"Charges entered: {rebuilt.entered}. Charges that were there: {rebuilt.present}.")
     if rebuilt.forgotten:
@@ -117,9 +155,3 @@ def rebuild(
 def _print_units(ledger: Ledger) -> None:
     columns = sorted(repr(unit.column) for unit in {*ledger.same_units, ledger.unit} if unit is not None)
     console.print(f"Columns that name one unit of this ledger: {', '.join(columns)}.", markup=False, soft_wrap=True)
-
-
-def _opened(path: Path) -> Ledger:
-    if not path.exists():
-        raise InvalidSetting("path", f"{str(path)!r} does not exist", hint="Create it: thresher ledger create.")
-    return Ledger(path)

@@ -67,6 +67,11 @@ def any_text(*streams: Any) -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def is_terminal() -> bool:
+    """Whether a person can be asked something."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def check_files(plot: Path | None, output: Path | None = None) -> None:
     """Require, before anything is spent, that what was asked for can be written."""
     if sys.stdout is None and output is None:

@@ -56,14 +56,19 @@ def plan(
     if plot is not None:
         draw(made, plot)
     if json:
-        print_json(_content(made, population))
+        print_json(plan_content(made, population))
         return
+    show_plan(made, population)
+    if plot is not None:
+        console.print(f"The trade-off is drawn in {plot}.", markup=False, soft_wrap=True)
+
+
+def show_plan(made: Plan, population: int | None = None) -> None:
+    """A plan for the terminal: what it is, what will be seen with it, and what it guarantees."""
     console.print(str(made), soft_wrap=True, markup=False)
     console.print()
     console.print(_seen(made, population))
     console.print(made.guarantee.in_words(), style="dim", soft_wrap=True)
-    if plot is not None:
-        console.print(f"The trade-off is drawn in {plot}.", markup=False, soft_wrap=True)
 
 
 def draw(made: Plan, path: Path) -> None:
@@ -108,7 +113,8 @@ def _seen(made: Plan, population: int | None) -> Table:
     return table
 
 
-def _content(made: Plan, population: int | None) -> dict[str, Any]:
+def plan_content(made: Plan, population: int | None = None) -> dict[str, Any]:
+    """A plan and what will be seen with it, as JSON has it."""
     paper = made.versus_paper()
     content: dict[str, Any] = {
         "plan": made.to_dict(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from starlette.routing import BaseRoute
 
+    from thresher.privacy.budget import Composing
     from thresher.server.assembly import Settings
 
 _ALL = ("collector", "aggregator", "coordinator")
@@ -55,6 +56,21 @@ def serve(
     ] = None,
     budget_epsilon: Annotated[float | None, typer.Option(help="The fleet's whole epsilon; 10 at first.")] = None,
     budget_delta: Annotated[float | None, typer.Option(help="The fleet's whole delta; 1e-6 at first.")] = None,
+    budget_composition: Annotated[
+        str | None,
+        typer.Option(
+            help="How queries compose: adaptive lets many times more through than sum. Chosen at the first start.",
+            show_default="adaptive",
+        ),
+    ] = None,
+    budget_period: Annotated[
+        str | None,
+        typer.Option(
+            help="The budget renews after this time, as 30d: the promise is then for each period by itself. Chosen "
+            "at the first start.",
+            show_default="never",
+        ),
+    ] = None,
     fleet: Annotated[str, typer.Option(help="The fleet's name.")] = "fleet",
     round_seconds: Annotated[float | None, typer.Option(help="How long a round is open, by default an hour.")] = None,
     spark: Annotated[
@@ -137,6 +153,8 @@ def serve(
         proxies=tuple(trusted_proxy or ()),
         budget_epsilon=budget_epsilon,
         budget_delta=budget_delta,
+        budget_composition=cast("Composing | None", budget_composition),  # checked with the settings
+        budget_period=budget_period,
         fleet=fleet,
         rounds=RoundSettings(seconds=round_seconds),
         spark=spark,

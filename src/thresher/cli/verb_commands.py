@@ -13,8 +13,9 @@ from thresher.cli import options
 from thresher.cli.answer_delivery import deliver, said_if_charged
 from thresher.cli.command_making import command, parameter, parameters_of
 from thresher.cli.output import check_files, console, range_row, rows_table
+from thresher.cli.plan_files import read_plan
 from thresher.cli.sources import opened, progress_bar
-from thresher.errors import InvalidSetting
+from thresher.errors import InvalidSetting, ThresherError
 from thresher.ledger import Ledger
 from thresher.privacy.units import Unit
 from thresher.verbs.answer import Answer
@@ -95,6 +96,13 @@ def table_command(verb: str) -> Callable[..., None]:
             ),
         ] = None,
         adjacency: options.Adjacency = "replace",
+        plan: Annotated[
+            Path | None,
+            typer.Option(
+                help="A file with the plan, as thresher ledger plan writes it, in place of --epsilon and --delta.",
+                show_default=False,
+            ),
+        ] = None,
         time_zone: Annotated[
             str | None,
             typer.Option(
@@ -115,6 +123,7 @@ def table_command(verb: str) -> Callable[..., None]:
     ) -> None:
         ranges = parsed_ranges(range_)
         check_files(plot, output)
+        made = None if plan is None else read_plan(plan)
         book = None if ledger is None else Ledger(ledger)
         with opened(data, format) as source, progress_bar(json) as progress, said_if_charged(book):
             answer = function_of(verb)(
@@ -122,6 +131,7 @@ def table_command(verb: str) -> Callable[..., None]:
                 **typed(verb, settings),
                 epsilon=epsilon,
                 delta=delta,
+                plan=made,
                 unit=unit,
                 types=_types(type),
                 adjacency=adjacency,
@@ -138,6 +148,8 @@ def table_command(verb: str) -> Callable[..., None]:
             whom = Unit.of_table(unit).counting
             said = f"{answer.promise()}. {whom[0].upper()}{whom[1:]}."
             console.print(said, style="dim", soft_wrap=True, markup=False)
+            if took := _took(book, answer):
+                console.print(took, style="dim", soft_wrap=True, markup=False)
 
         rows = [range_row(answer, *ends) for ends in ranges]
         deliver(
@@ -156,6 +168,20 @@ def table_command(verb: str) -> Callable[..., None]:
     own = [option(setting) for setting in settings_of(function_of(verb)).values()]
     common = [each for each in parameters_of(ask) if each.name != "range_" or answer_of(verb).reads_ranges]
     return command(verb, f"{words_of(verb)}\n\n{unit_words}", [common[0], *own, *common[1:]], ask)
+
+
+def _took(ledger: Ledger | None, answer: Answer) -> str:
+    """What the rounds of an answer took of a ledger's budget, and how many like it are left.
+
+    Edge cases: empty where there is no ledger, or where it cannot be read now: the answer was paid for and is shown.
+    """
+    if ledger is None:
+        return ""
+    try:
+        budget = ledger.budget
+        return budget.took_in_words(budget.price(answer.plan), answer.rounds_asked)
+    except ThresherError:
+        return ""
 
 
 def show_answer(answer: Answer, ranges: list[dict[str, Any]], top: int, after: Callable[[], None]) -> None:

@@ -242,7 +242,7 @@ class Fleet(QueryTaker):
 
     def create_series(self, request: SeriesRequest, *, warn: bool = True) -> SeriesHandle:
         """Start a series from its request; `series` makes one from a verb and its settings."""
-        for caution in self.plan_series(request).release.warnings if warn else ():
+        for caution in self.plan_series(request).warnings if warn else ():
             warnings.warn(caution.text, ThresherWarning, stacklevel=3)  # the line that called `series`
         try:
             status = decode(SeriesStatus, self._connection.post("/v1/series", encode(request)))
@@ -341,7 +341,10 @@ class QueryHandle:
         return [Release.from_json(text) for text in answer.releases]
 
     def cancel(self) -> QueryStatus:
-        """Stop the query; reports of its open round are deleted unread, and nothing is refunded."""
+        """Stop the query: reports of its open round are deleted unread, and rounds that never opened are given back.
+
+        A fleet whose budget adds up gives nothing back.
+        """
         return decode(QueryStatus, self._fleet._connection.post(f"/v1/queries/{self.id}/cancel"))
 
     def __repr__(self) -> str:
@@ -353,7 +356,7 @@ class QueryHandle:
         if status.state in STOPPED_QUERY:
             raise QueryEnded(
                 f"The query ended without an answer: it is {status.state}. {status.problem or ''}".strip(),
-                hint="What it was charged stays charged.",
+                hint="Rounds that were drawn stay charged.",
             )
         if status.state != QueryState.DONE:
             raise Conflict("This query is not done yet.", hint="Wait for its last round.")

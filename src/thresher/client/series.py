@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
+from thresher.mechanism.tabular import Tabular
 from thresher.protocol.messages import decode
 from thresher.protocol.series_messages import SeriesRelease, SeriesStatus
 from thresher.protocol.states import ACTIVE_QUERY, OPEN_SERIES, QueryState
 from thresher.tables.time_zones import zone_of
+from thresher.verbs.changes import Changes
 from thresher.verbs.drivers import replay
+from thresher.verbs.over_time import OverTime
 from thresher.verbs.query import query_from_dict
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from thresher.client.fleet import Fleet
 
 _LOOK = 2.0
 
 
-class SeriesHandle:
+class SeriesHandle(Tabular):
     """A series at the server. `Fleet.series` makes one, `Fleet.series_by_id` finds one again.
 
     Example:
         >>> series = fleet.series("histogram", "app_version", every="week", releases=52, epsilon=3, delta=1e-6)
-        >>> for date, answer in series.answers():
-        ...     print(date, "missed" if answer is None else answer["2.0"].estimate)
+        >>> series.plot("versions.png")
+        >>> series.to_pandas().columns.tolist()
+        ['date', 'app_version', 'estimate', 'lower', 'upper']
     """
 
     def __init__(self, fleet: Fleet, id: str) -> None:
@@ -74,6 +82,25 @@ class SeriesHandle:
                 answer = self._answers[each.query]
             found.append((dt.datetime.fromtimestamp(each.due, zone), answer))
         return found
+
+    def over_time(self, ranges: Sequence[tuple[float, float]] = ()) -> OverTime:
+        """The answers so far, over time: `to_pandas()`, `plot()`, `changes()`. It is computed here and costs nothing.
+
+        `ranges` are those to follow, for a series of `thresher.ranges`.
+        """
+        return OverTime(self.answers(), ranges)
+
+    def to_arrow(self) -> pa.Table:
+        """The answers so far as an Arrow table: a row for each date and bucket, with estimate, lower and upper."""
+        return self.over_time().to_arrow()
+
+    def plot(self, path: str | Path | None = None, *, buckets: Sequence[Any] | None = None) -> Any:
+        """Lines with 95 % bands over time, shown in notebooks or saved; `OverTime.plot` says more."""
+        return self.over_time().plot(path, buckets=buckets)
+
+    def changes(self, since: dt.datetime | dt.date | None = None) -> Changes:
+        """What changed since the release before the last, or since a date, with intervals."""
+        return self.over_time().changes(since)
 
     def wait(self, dates: int | None = None, *, timeout: float | None = None) -> SeriesStatus:
         """Wait until so many dates have come and their releases have ended; by default until the series has ended.

@@ -44,7 +44,7 @@ class AnalystService(Protocol):
         """Charge and run a query; the same name again returns the first one."""
 
     def cancel(self, query: str, by: str) -> QueryStatus:
-        """Stop a query; nothing is refunded."""
+        """Stop a query; rounds that never opened are given back, unless the budget adds up."""
 
     def status(self, query: str) -> QueryStatus:
         """Where a query stands; `NotFound` if there is none."""

@@ -12,6 +12,7 @@ from thresher._version import __version__
 from thresher.charts import meter
 from thresher.charts.numbers import amount, count, percent, printable
 from thresher.console import assets
+from thresher.ledger.durations import in_words
 
 _STATES = {"forwarded": "Counting"}
 """States of queries and rounds whose names people would not understand; the others are shown by their names."""
@@ -37,6 +38,7 @@ def environment() -> Environment:
         percent=percent,
         share=share,
         when=when,
+        day=lambda time: _utc(time).strftime("%-d %b %Y"),
         machine_time=machine_time,
         verb=lambda verb: verb.replace("_", " ").capitalize(),
         what=lambda what: printable(what).replace("heavy_hitters", "heavy hitters"),
@@ -45,6 +47,8 @@ def environment() -> Environment:
         printable=printable,
         sentence=sentence,
         left=left,
+        share_left=share_left,
+        duration=in_words,
     )
     made.globals.update(asset=assets.address, meter=meter, version=__version__)
     return made
@@ -58,6 +62,12 @@ def left(value: float) -> str:
     places = 4 if value < 10 else 2 if value < 10_000 else 0
     unit = 10.0 ** (-places if nudged >= 1e-3 else math.floor(math.log10(nudged)) - 2)
     return amount(math.floor(nudged / unit) * unit)
+
+
+def share_left(part: float) -> str:
+    """The part of a budget that is left, rounded down, so that it never says more than there is."""
+    nudged = part * (1 + 1e-12)  # what is short of a round number only by floating point is that number
+    return percent(math.floor(nudged * 1e3) / 1e3 if nudged >= 0.1 else max(math.floor(nudged * 1e4) / 1e4, 0.0))
 
 
 def sentence(text: str) -> str:

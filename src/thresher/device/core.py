@@ -10,6 +10,7 @@ import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,9 +20,11 @@ from thresher.clock import Clock, SystemClock
 from thresher.device import held_values as reading
 from thresher.device.effort import Effort
 from thresher.device.held_values import Attributes, Visit
-from thresher.device.policy import Policy, Spend, Terms, is_cheap, query_key, read_terms, verified
+from thresher.device.policy import Policy
+from thresher.device.spending import Spend
 from thresher.device.state import DeviceState, MemoryState, Record, State, Status
-from thresher.errors import NotFound, Unauthorised
+from thresher.device.terms import Terms, is_cheap, query_key, read_terms, verified
+from thresher.errors import NotFound, ThresherError, Unauthorised
 from thresher.mechanism.coins import coin
 from thresher.mechanism.randomness import Randomness, SecureRandomness
 from thresher.privacy.rates import ONE
@@ -168,7 +171,10 @@ class DeviceCore:
             if now < max(record.deadline, record.time + self.policy.period) or name in listed
         }
         spends = {query: spend for query, spend in self._kept.spends.items() if now - spend.time < self.policy.period}
-        for configuration in message.rounds:
+        new = [configuration for configuration in message.rounds if configuration.round not in rounds]
+        if new and not self._reprice(spends, effort):
+            new = []  # what was charged before must be known first; the next visit goes on where this one stopped
+        for configuration in new:
             if configuration.round in rounds:
                 continue
             if len(rounds) >= MOST_ROUNDS or not effort.looks():
@@ -224,10 +230,28 @@ class DeviceCore:
             return _INCONSISTENT
         if reason := self.policy.refusal(terms, spends, now):
             return reason
-        true = verified(terms) if is_cheap(terms) else effort.recomputes(lambda: verified(terms))
-        if true is None:
-            return None
-        return terms if true else _INCONSISTENT
+        if is_cheap(terms) and self.policy.is_priced(terms):
+            return self._computed(terms, spends, now)
+        return effort.recomputes(lambda: self._computed(terms, spends, now))
+
+    def _computed(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> Terms | str:
+        """The same, by what has to be computed: what the query costs, and then whether what it states is true."""
+        try:
+            overspending = self.policy.overspending(terms, spends, now)
+        except (ThresherError, TypeError, ValueError, ArithmeticError):  # the plan has not been verified yet
+            return _INCONSISTENT
+        return overspending or (terms if verified(terms) else _INCONSISTENT)
+
+    def _reprice(self, spends: dict[str, Spend], effort: Effort) -> bool:
+        """Charge all spends as the policy does now; False where that is too much work for one visit."""
+        for query, spend in spends.items():
+            if not self.policy.is_current(spend):
+                compute = partial(self.policy.repriced, spend)
+                priced = compute() if self.policy.is_cheap(spend) else effort.recomputes(compute)
+                if priced is None:
+                    return False
+                spends[query] = priced
+        return True
 
     def _seal(self, terms: Terms, held: Visit) -> bytes:
         """Toss, answer and seal. All three are done whatever the coin and the value are."""

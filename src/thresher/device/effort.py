@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
+T = TypeVar("T")
 ROUNDS = 256
 """New rounds that a device looks at in one visit; more than a server has open at a time."""
 PLANS = 4
-"""New plans whose guarantee a device recomputes in one visit."""
+"""New plans whose guarantee and cost a device recomputes in one visit."""
 SECONDS = 2.0
 """Processor seconds after which a visit begins no further recomputation."""
 
@@ -32,7 +34,7 @@ class Effort:
         self._rounds -= 1
         return self._rounds >= 0
 
-    def recomputes(self, computation: Callable[[], bool]) -> bool | None:
+    def recomputes(self, computation: Callable[[], T]) -> T | None:
         """The result of a recomputation, or None where the visit has done enough of them."""
         if not (self._plans > 0 and self._seconds > 0):
             return None

@@ -2,59 +2,34 @@
 
     policy = Policy(max_epsilon=2, min_threshold=20, attributes=frozenset({"app_version"}))
 
-A query's total (epsilon, delta) is charged when its first round is answered; each of its rounds is answered at most
-once. Over any `period_days` the charges stay within the period's epsilon and delta.
+A query is charged with all its rounds when its first round is answered; each of its rounds is answered at most once.
+All queries answered in any `period_days` are together (period_epsilon, period_delta)-differentially private, however
+they were chosen: their charges satisfy the filter of `thresher.privacy.filter`, as those of a ledger do.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import msgspec
 
-from thresher.errors import InvalidFormat, InvalidSetting
+from thresher.device.spending import FilterCost, Spend, delta_at, fit, is_priced, period_budget, price
+from thresher.device.terms import Terms, query_key, terms_key
+from thresher.errors import InvalidSetting
+from thresher.privacy.budget import Budget, Charge
+from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
-from thresher.privacy.rates import ONE, Guarantees, Rates
-from thresher.privacy.settings import check_delta, check_epsilon, check_threshold
-from thresher.protocol import recomputation, sealing
-from thresher.protocol.messages import RoundConfiguration
-from thresher.protocol.recomputation import read_configuration
-from thresher.protocol.sealing import PublicKey
-from thresher.questions import Question
+from thresher.privacy.rates import ONE, Adversary, Guarantees, Rates
+from thresher.privacy.settings import check_budget_epsilon, check_delta, check_epsilon, check_threshold
+from thresher.protocol import sealing
 
 Coins = Literal["any", "aggregator"]
 _DAY = 86_400.0
 LONGEST_ROUND = 400 * _DAY
 """Seconds. A server opens rounds for a year at most; a device keeps its sealed bytes until the deadline."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """A round's configuration as it was read. What it states is believed only once `verified` says so."""
-
-    configuration: RoundConfiguration
-    question: Question
-    plan: Plan
-    rates: Rates
-    guarantees: Guarantees
-    public: PublicKey
-
-
-class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one query has been charged, for which terms, and which of its rounds were answered."""
-
-    epsilon: float
-    delta: float
-    terms: tuple[float, int, int, int, int, int]
-    """Sampling rate, threshold, rounds, and the three rates: the same in all rounds of a query."""
-    indexes: tuple[int, ...]
-    time: float
-    """Of the latest answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +39,8 @@ class Policy:
     Args:
         max_epsilon: the largest epsilon of one query over all its rounds.
         max_delta: the largest delta of one query over all its rounds.
-        period_epsilon: the largest sum of epsilons over the queries answered in any `period_days` days.
-        period_delta: the largest sum of deltas over the same queries.
+        period_epsilon: what all queries answered in any `period_days` days may cost together, with `period_delta`.
+        period_delta: the delta of the same promise.
         period_days: the length of the period.
         min_threshold: the smallest threshold.
         attributes: those that may be asked for; None for all that the device holds.
@@ -93,8 +68,7 @@ class Policy:
         object.__setattr__(self, "period_delta", float(self.period_delta))
         check_epsilon(self.max_epsilon, setting="max_epsilon")
         check_delta(self.max_delta, setting="max_delta")
-        if not 0 < self.period_epsilon < math.inf:
-            raise InvalidSetting("period_epsilon", "must be above 0 and finite")
+        check_budget_epsilon(self.period_epsilon, setting="period_epsilon")
         check_delta(self.period_delta, setting="period_delta")
         check_threshold(self.min_threshold, setting="min_threshold")
         if not 0 < self.period_days <= 36_500:
@@ -108,25 +82,59 @@ class Policy:
         if self.coins not in get_args(Coins):
             raise InvalidSetting("coins", "must be 'any' or 'aggregator'")
 
+    # What a query costs
+
     @property
     def period(self) -> float:
         """The period in seconds."""
         return self.period_days * _DAY
 
+    @property
+    def budget(self) -> Budget:
+        """The budget of one period. Its filter follows from the policy alone."""
+        return period_budget(self.period_epsilon, self.period_delta)
+
+    @property
+    def _against(self) -> Adversary:
+        """Whom the bounds hold against. Only the coins that protect against them count."""
+        if self.coins == "aggregator":
+            return "injected"  # knows who was contacted, too
+        return "contact_list" if self.hide_from_contact_list else "analyst"
+
     def cost(self, guarantees: Guarantees) -> tuple[float, float]:
         """The epsilon and delta that a query with these guarantees is charged."""
-        holds = guarantees.analyst
-        if self.coins == "aggregator":
-            holds = guarantees.injected  # never below the one against who knows who was contacted
-        elif self.hide_from_contact_list:
-            holds = guarantees.contact_list
+        holds: Guarantee = getattr(guarantees, self._against)
         return holds.epsilon, holds.delta
+
+    def charge(self, plan: Plan, rates: Rates, guarantees: Guarantees) -> Charge:
+        """What a query is charged, as a whole and for each of its rounds.
+
+        Edge cases: computed once for each plan in this process. The first time usually takes a millisecond, for some
+        plans a tenth of a second.
+        """
+        return price(self.budget, self._protecting(plan, rates, guarantees))
+
+    def _protecting(self, plan: Plan, rates: Rates, guarantees: Guarantees) -> Plan | None:
+        """The plan as it looks to those whom the bounds hold against: at the rate of the coins that count; or None."""
+        return _at_rate(plan, rates.against(self._against), self.cost(guarantees)[1])
+
+    def affords(self, charges: Iterable[Charge]) -> bool:
+        """Whether one period's budget covers these queries together."""
+        return fit(self.budget, charges)
+
+    # What is answered
 
     def objection(self, columns: Iterable[str], plan: Plan, rates: Rates, guarantees: Guarantees) -> str | None:
         """Why no query on these terms is answered, whatever was answered before; None if one may be.
 
         Servers ask the same of the policy that their operator states, before a query is charged.
         """
+        if limit := self._limit(columns, plan, rates, guarantees):
+            return limit
+        return None if self.affords([self.charge(plan, rates, guarantees)]) else self._spent
+
+    def _limit(self, columns: Iterable[str], plan: Plan, rates: Rates, guarantees: Guarantees) -> str | None:
+        """Which limit for a single query these terms are beyond, or None."""
         epsilon, delta = self.cost(guarantees)
         if self.attributes is not None and not self.attributes.issuperset(columns):
             return "it asks for an attribute that is not allowed"
@@ -138,105 +146,128 @@ class Policy:
             return f"its epsilon is above {self.max_epsilon:g}"
         if not delta <= self.max_delta:
             return f"its delta is above {self.max_delta:g}"
-        if not self.affords([(epsilon, delta)]):
-            return self._spent
         return None
-
-    def affords(self, costs: Iterable[tuple[float, float]]) -> bool:
-        """Whether one period's budget covers queries of these costs, exactly as they are written."""
-        costs = tuple(costs)
-        epsilons, deltas = _sum(*(epsilon for epsilon, _ in costs)), _sum(*(delta for _, delta in costs))
-        return epsilons <= _sum(self.period_epsilon) and deltas <= _sum(self.period_delta)
 
     @property
     def _spent(self) -> str:
         return f"the budget of {self.period_days:g} days has too little left"
 
     def refusal(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
-        """Why this round is not answered, or None if it may be.
+        """Why this round is not answered, as far as that can be said without computing a cost; None if it may be.
 
         Guarantee: depends on the configuration and on what was answered before, never on what the device holds. Costs
-        next to nothing: it only compares what is stated, so the caller must check with `verified` afterwards.
+        next to nothing: it only compares what is stated, so the caller must ask `overspending` and `verified`
+        afterwards.
         """
         configuration = terms.configuration
-        epsilon, delta = self.cost(terms.guarantees)
         if not configuration.deadline - now <= LONGEST_ROUND:
             return "its deadline is more than a year away"
         if self.pinned_key is not None and terms.public.raw != self.pinned_key:
             return "its key is not the pinned one"
-        if objection := self.objection(terms.question.columns, terms.plan, terms.rates, terms.guarantees):
-            return objection
-        recent = {query: spend for query, spend in spends.items() if now - spend.time < self.period}
-        if known := recent.get(query_key(configuration)):
+        if limit := self._limit(terms.question.columns, terms.plan, terms.rates, terms.guarantees):
+            return limit
+        epsilon, delta = self.cost(terms.guarantees)
+        if (known := spends.get(query_key(configuration))) and self._is_recent(known, now):
             if known.terms != terms_key(terms) or (known.epsilon, known.delta) != (epsilon, delta):
                 return "its query was on other terms before"
             if configuration.index in known.indexes:
                 return "this round of its query was answered before"
-            return None
-        if not self.affords([(epsilon, delta), *((spend.epsilon, spend.delta) for spend in recent.values())]):
-            return self._spent
-        return None
+        if self.is_priced(terms):
+            return self.overspending(terms, spends, now)
+        # The query costs this at least. Where even that is too much, nothing needs to be computed.
+        least = Charge(epsilon, delta, terms.plan.rounds)
+        return None if self._covers(least, terms, spends, now) else self._spent
+
+    def overspending(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
+        """Why the period's budget does not cover this round, or None if it does.
+
+        Guarantee: all queries with an answer in the last period, and this one, are charged as this policy charges them.
+        Edge cases: computes what the query costs, unless `is_priced`. Every spend must be `is_current`.
+        """
+        charge = self.charge(terms.plan, terms.rates, terms.guarantees)
+        return None if self._covers(charge, terms, spends, now) else self._spent
+
+    def is_priced(self, terms: Terms) -> bool:
+        """Whether `overspending` and `spend` need not compute what the query costs."""
+        return is_priced(self.budget, self._protecting(terms.plan, terms.rates, terms.guarantees))
+
+    def _covers(self, charge: Charge, terms: Terms, spends: Mapping[str, Spend], now: float) -> bool:
+        this = query_key(terms.configuration)
+        others = (each.charge for query, each in spends.items() if query != this and self._is_recent(each, now))
+        return self.affords([charge, *others])
+
+    def _is_recent(self, spend: Spend, now: float) -> bool:
+        return now - spend.time < self.period
+
+    # What is remembered
 
     def spend(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> Spend:
         """The query's spend once this round is answered. The first round is charged; every round is recorded."""
         epsilon, delta = self.cost(terms.guarantees)
         known = spends.get(query_key(terms.configuration))
-        if known and not now - known.time < self.period:
-            known = None
-        indexes = (*(known.indexes if known else ()), terms.configuration.index)
-        return Spend(epsilon, delta, terms_key(terms), indexes, now)
+        answered = known.indexes if known and self._is_recent(known, now) else ()
+        charge = self.charge(terms.plan, terms.rates, terms.guarantees)
+        cost = self._recorded(charge, terms.rates.against(self._against))
+        return Spend(epsilon, delta, terms_key(terms), (*answered, terms.configuration.index), now, cost)
+
+    def _recorded(self, charge: Charge, sampling_rate: float) -> FilterCost:
+        return FilterCost(self._order, sampling_rate, charge.renyi, charge.bad)
+
+    @property
+    def _order(self) -> float:
+        found = self.budget.filter
+        assert found is not None
+        return found.order
+
+    def is_current(self, spend: Spend) -> bool:
+        """Whether a spend is charged as this policy charges it; one of 0.1.0 or of another policy may not be."""
+        cost = spend.cost
+        return cost is not None and (cost.order, cost.sampling_rate) == (self._order, self._rate(spend))
+
+    def is_cheap(self, spend: Spend) -> bool:
+        """Whether `repriced` has next to nothing to compute."""
+        return self._keeps_delta(spend) and is_priced(self.budget, self._recorded_plan(spend, spend.delta))
+
+    def repriced(self, spend: Spend) -> Spend:
+        """The spend as this policy charges it, computed anew from the terms that were recorded.
+
+        Guarantee: the charge is at least what the query costs under this policy. Costs in filters of two orders do not
+        add up, and a policy that relies on fewer coins finds the same query dearer: no recorded cost would do.
+        Edge cases: where no coin protects that this policy relies on, delta is 1, and nothing else fits beside it.
+        """
+        rate, delta = self._rate(spend), spend.delta
+        if not self._keeps_delta(spend):
+            reached = delta_at(*spend.terms[:3], spend.epsilon, rate)
+            delta = max(reached, delta) if delta < 1 else reached
+        charge = price(self.budget, self._recorded_plan(spend, delta))
+        return msgspec.structs.replace(spend, delta=delta, cost=self._recorded(charge, rate))
+
+    def _rate(self, spend: Spend) -> float:
+        """The rate of the coins that count under this policy."""
+        return _rates(*spend.terms[3:]).against(self._against)
+
+    def _keeps_delta(self, spend: Spend) -> bool:
+        """Whether the recorded delta is still an upper bound: no fewer coins count now than when it was recorded.
+
+        0.1.0 did not record which coins counted. Then it was all of them, at worst.
+        """
+        counted = spend.terms[0] if spend.cost is None else spend.cost.sampling_rate
+        return self._rate(spend) <= counted and (spend.delta < 1 or self._rate(spend) == 1)
+
+    def _recorded_plan(self, spend: Spend, delta: float) -> Plan | None:
+        sampling_rate, threshold, rounds, *_ = spend.terms
+        if not delta < 1:
+            return None
+        plan = Plan(sampling_rate, threshold, spend.epsilon, delta, "replace", rounds)
+        return _at_rate(plan, self._rate(spend), delta)
+
+
+_rates = functools.lru_cache(maxsize=1024)(Rates)
 
 
 @functools.lru_cache(maxsize=1024)
-def _sum(*values: float) -> Fraction:
-    """The exact decimal sum of numbers as they are written: three times 0.1 is 0.3."""
-    return sum((Fraction(repr(value)) for value in values), Fraction(0))
-
-
-def query_key(configuration: RoundConfiguration) -> str:
-    """The name under which a query is charged. Names have no slash, so that it is unique."""
-    return f"{configuration.fleet}/{configuration.query}"
-
-
-def terms_key(terms: Terms) -> tuple[float, int, int, int, int, int]:
-    """What must stay the same from round to round of a query."""
-    plan, rates = terms.plan, terms.rates
-    return (plan.sampling_rate, plan.threshold, plan.rounds, rates.contact, rates.device, rates.aggregator)
-
-
-_AT_HAND = 64
-
-
-@functools.lru_cache(maxsize=_AT_HAND)
-def read_terms(configuration: RoundConfiguration) -> Terms | None:
-    """Read a configuration, without recomputing anything; None if its parts do not fit together.
-
-    Many devices in one process do this once for each configuration, good or bad.
-    """
-    public = PublicKey(configuration.key_id, bytes.fromhex(configuration.public_key))
-    try:
-        question, plan, rates = read_configuration(configuration)
-    except InvalidFormat:
+def _at_rate(plan: Plan, sampling_rate: float, delta: float) -> Plan | None:
+    """A plan of which only coins of this rate protect, with the delta that it has then; None where no coin does."""
+    if not (sampling_rate < 1 and delta < 1):
         return None
-    stated = configuration.guarantees.values
-    return None if stated is None else Terms(configuration, question, plan, rates, stated, public)
-
-
-def is_cheap(terms: Terms) -> bool:
-    """Whether `verified` has its answer already."""
-    return recomputation.known(terms.plan, terms.rates, terms.configuration.guarantees) is not None
-
-
-def verified(terms: Terms) -> bool:
-    """Whether the guarantees that the round states are true, and its key can be sealed for."""
-    true = recomputation.holds(terms.plan, terms.rates, terms.configuration.guarantees)
-    return true and _can_be_sealed_for(terms.public)
-
-
-@functools.lru_cache(maxsize=_AT_HAND)
-def _can_be_sealed_for(public: PublicKey) -> bool:
-    try:
-        sealing.seal(b"", public, b"")
-    except InvalidFormat:
-        return False
-    return True
+    return replace(plan, sampling_rate=sampling_rate, delta=delta)

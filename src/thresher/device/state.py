@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from thresher.device.policy import Spend
+from thresher.device.spending import Spend
 from thresher.errors import Conflict, InvalidFormat, StoreUnavailable
 from thresher.files import file_target, write_whole
 

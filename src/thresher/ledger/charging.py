@@ -99,8 +99,8 @@ def draw(connection: sqlite3.Connection, reference: str, position: int, now: flo
         return
     if entry.ended is not None:
         raise Conflict(
-            f"What was left of the charge {reference} has been given back.",
-            hint="Nothing was drawn. Ask the query again.",
+            f"The ledger has given back this round of the charge {reference}.",
+            hint="Nothing was drawn. Ask the query again; if this stops a server, its ledger is not this store's.",
         )
     book, written = books.renewed(connection, now), books.written(now)
     _mark_drawn(connection, entry.id, [position], book.current, written)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from thresher.clock import Clock, SystemClock
 from thresher.errors import InvalidSetting
@@ -111,7 +111,7 @@ class Ledger(Tabular):
             if value is not None and value != stored:
                 raise InvalidSetting(
                     setting,
-                    f"differs from the ledger's, which is {stored}",
+                    f"differs from the ledger's, which is {_stated(setting, stored)}",
                     hint="Enlarge it knowingly: ledger.enlarge, or thresher ledger enlarge."
                     if setting == "epsilon"
                     else "Open the ledger without it, or create another ledger.",
@@ -380,6 +380,21 @@ class Ledger(Tabular):
         with self._file.snapshot() as connection:
             return charging.drawn_positions(connection, charging.found_entry(connection, reference))
 
+    def drawn_since(self, time: float) -> dict[str, int]:
+        """How many rounds of each charge were drawn after a time, in seconds since 1970.
+
+        Edge cases: earlier versions kept the time of the charge alone, which stands for all its rounds.
+        """
+        with self._file.snapshot() as connection:
+            rows = connection.execute(
+                "SELECT charges.reference, COALESCE(counted.number, charges.rounds) FROM charges LEFT JOIN ("
+                "SELECT charge, SUM(time > ?) AS number FROM draws GROUP BY charge) AS counted "
+                "ON counted.charge = charges.id WHERE charges.drawn > 0 "
+                "AND (counted.number > 0 OR counted.number IS NULL AND charges.time > ?)",
+                (books.written(time), books.written(time)),
+            )
+            return dict(rows.fetchall())
+
     def _order(self, plan: Plan, what: str, unit: Unit | str, reference: str | None, **more: Any) -> Order:
         self._check_adjacency(plan.adjacency)
         budget = self.budget
@@ -462,6 +477,13 @@ class Ledger(Tabular):
 
     def _now(self) -> str:
         return books.written(self._clock.now())
+
+
+def _stated(setting: str, stored: object) -> str:
+    """A setting of the ledger for people."""
+    if setting == "period":
+        return "none: it never renews" if stored is None else in_words(cast(float, stored))
+    return str(stored)
 
 
 def _named(reference: str | None) -> str:

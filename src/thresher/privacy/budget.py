@@ -235,9 +235,11 @@ class Budget:
 
     def in_words(self, charge: Charge) -> str:
         """What a charge takes and how many like it are left after it, in a sentence."""
-        more = max(self.affords(charge) - 1, 0)
-        after = f"about {_rounded(more)} more like it fit" if more else "none like it fits after it"
-        return f"This takes {percent(self.takes(charge))} of the budget; {after}."
+        return f"This takes {percent(self.takes(charge))} of the budget; {_more(self.affords(charge) - 1)}."
+
+    def took_in_words(self, charge: Charge, rounds: int) -> str:
+        """What `rounds` rounds of a charge took that is in the sums already, and how many like it are left."""
+        return f"This took {percent(self.share(charge, rounds))} of the budget; {_more(self.affords(charge))}."
 
     def charge(self, charge: Charge) -> Budget:
         """The budget after the charge; `BudgetExceeded`, before anything is drawn, if it does not fit."""
@@ -274,14 +276,17 @@ class Budget:
 
 def percent(share: float) -> str:
     """A part of a budget for people."""
-    return (
-        "less than 0.001 %" if 0 < share < 1e-5 else f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.3g} %"
-    )
+    if 0 < share < 1e-5:
+        return "less than 0.001 %"
+    number = f"{100 * share:.2g}" if share < 0.995 else f"{100 * share:.3g}" if share < 9.995 else f"{100 * share:,.0f}"
+    return f"{number} %"
 
 
-def _rounded(number: int) -> str:
-    """A number with two digits."""
-    return f"{int(float(f'{number:.2g}')):,}"
+def _more(number: int) -> str:
+    """How many more charges fit, with two digits."""
+    if number < 1:
+        return "none like it fits after it"
+    return "one more like it fits" if number == 1 else f"about {int(float(f'{number:.2g}')):,} more like it fit"
 
 
 def _exact(value: float) -> Decimal:

@@ -21,6 +21,7 @@ from decimal import Decimal
 
 import numpy as np
 
+from thresher.errors import InvalidSetting
 from thresher.privacy.binomial import Floats, log_point, miss, reach
 from thresher.privacy.exact import longest_wait
 from thresher.privacy.losses import at_ends, groups, loss_at
@@ -29,6 +30,7 @@ from thresher.privacy.settings import Adjacency
 PLAIN, RENYI, ATOM = Decimal("0.1"), Decimal("0.8"), Decimal("0.1")
 """How delta is split: between the plain sum, the Rényi costs and the bad events."""
 
+_SMALLEST_DELTA = 1e-300
 _DENSE_LIMIT = 50_000
 _IMPRECISE = 1e-290
 _OUTWARD = 1e-9  # more than the error of a logarithm of a sum here, which is below 1e-10
@@ -62,6 +64,8 @@ class Filter:
         The Rényi cost of a round with small losses grows in proportion to the order, so the best order is where ρ/α is
         largest. That does not depend on the plans that will be asked, and the optimum is flat.
         """
+        if not delta >= _SMALLEST_DELTA:
+            raise InvalidSetting("delta", f"must be at least {_SMALLEST_DELTA:g} for a budget that is split")
         parts = tuple(_below(delta, part) for part in (PLAIN, RENYI, ATOM))
         return cls(_best_order(epsilon, parts[1]), *parts)
 

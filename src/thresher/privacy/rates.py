@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 from thresher.errors import InvalidSetting
 from thresher.privacy.guarantee import Guarantee
@@ -20,6 +21,8 @@ ONE = 1 << 32
 """The numerator of a rate of 1."""
 CONTACT_BITS = 20
 """Significant bits of a contact rate, at most."""
+Adversary = Literal["analyst", "contact_list", "injected"]
+"""Whom a guarantee holds against: the keys of `AGAINST`, which says it in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,16 @@ class Rates:
     def kept(self) -> float:
         """The probability that the answer of a device that was contacted and completed is counted."""
         return self.device * self.aggregator / ONE**2
+
+    def against(self, whom: Adversary) -> float:
+        """The rate of those coins that protect against an adversary, exactly; 1 where none does."""
+        match whom:
+            case "analyst":
+                return float(self.sampling_rate)
+            case "contact_list":
+                return self.kept
+            case "injected":
+                return self.aggregator / ONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +118,7 @@ def contact_list_guarantee(plan: Plan, rates: Rates) -> Guarantee:
     Edge cases: where everybody is contacted it is the plan's own; where every contacted device is sampled nothing
     is guaranteed, and delta is 1.
     """
-    return _at_rate(plan, rates.kept)
+    return guarantee_against("contact_list", plan, rates)
 
 
 def injected_guarantee(plan: Plan, rates: Rates) -> Guarantee:
@@ -118,7 +131,12 @@ def injected_guarantee(plan: Plan, rates: Rates) -> Guarantee:
     Edge cases: where the aggregator tosses no coin nothing is guaranteed, and delta is 1.
     Reference: docs/privacy.md, section 3; docs/protocol.md, section 6.
     """
-    return _at_rate(plan, rates.aggregator / ONE)
+    return guarantee_against("injected", plan, rates)
+
+
+def guarantee_against(whom: Adversary, plan: Plan, rates: Rates) -> Guarantee:
+    """What holds against an adversary: the plan's epsilon, and the delta at the rate of the coins that protect."""
+    return _at_rate(plan, rates.against(whom))
 
 
 @functools.lru_cache(maxsize=256)

@@ -120,6 +120,8 @@ class PlanPreview(Message, frozen=True, kw_only=True):
     """The part of the budget that is left before it."""
     affords: Count = 0
     """How many queries like it fit, this one included."""
+    price: str = ""
+    """What it takes of the budget and how many like it fit after it, in a sentence."""
     warnings: list[Caution] = msgspec.field(default_factory=list)
     """What speaks against asking it; empty where nothing does."""
 
@@ -144,6 +146,8 @@ class Charge(Message, frozen=True, kw_only=True):
     """Rounds that never will be; the others are reserved."""
     share: float = 0.0
     """The part of the whole budget that its rounds take that were not given back."""
+    used: float = 0.0
+    """The part of the budget that this charge and those before it take; of its period if the budget renews."""
 
 
 class BudgetPeriod(Message, frozen=True, kw_only=True):
@@ -165,7 +169,8 @@ class LedgerView(Message, frozen=True, kw_only=True):
 
     epsilon: float
     delta: float
-    spent_epsilon: float
+    spent_epsilon: float | None
+    """What everything drawn so far guarantees; None where no epsilon does, in a ledger restored beyond its budget."""
     spent_delta: float
     left_epsilon: float
     left_delta: float

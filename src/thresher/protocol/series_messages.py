@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from thresher.privacy.settings import MAX_ROUNDS
-from thresher.protocol.analyst_messages import PlanPreview, RoundSettings
+from thresher.protocol.analyst_messages import Caution, PlanPreview, RoundSettings
 from thresher.protocol.messages import VERSION, Count, Guarantees, Message, Name, Text, Version
 from thresher.protocol.schedules import EVERY, Interval, Missed, Schedule, instant
 from thresher.protocol.states import GapState, QueryState, SeriesState
@@ -107,6 +107,8 @@ class SeriesPreview(Message, frozen=True, kw_only=True):
     """The part of the whole budget that the series takes, from 0 to 1."""
     left_share: float
     """The part of the budget that is left before it."""
+    warnings: list[Caution] = msgspec.field(default_factory=list)
+    """What speaks against asking it; empty where nothing does."""
 
 
 class SeriesRelease(Message, frozen=True, kw_only=True):

@@ -18,11 +18,11 @@ class QueryState(StrEnum):
     DONE = "done"
     """Every release that its answer needs is stored."""
     CANCELLED = "cancelled"
-    """Stopped by a person. What it was charged stays charged."""
+    """Stopped by a person. Rounds that were drawn stay charged."""
     REFUSED = "refused"
     """The budget had too little left. Nothing was charged."""
     FAILED = "failed"
-    """It could not go on. What it was charged stays charged."""
+    """It could not go on. Rounds that were drawn stay charged."""
 
 
 ACTIVE_QUERY = (QueryState.RECEIVED, QueryState.RUNNING)

@@ -94,7 +94,7 @@ def query_events(call: Call) -> AsyncGenerator[bytes, None]:
 
 @ROUTES.add("POST", "/v1/queries/{query}/cancel", problems=(400, 404, 409))
 def cancel_query(call: Call) -> QueryStatus:
-    """Stop a query; nothing is refunded."""
+    """Stop a query; rounds that never opened are given back, unless the budget adds up."""
     return call.services.cancel(call.path["query"], caller_of(call))
 
 

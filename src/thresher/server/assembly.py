@@ -15,6 +15,7 @@ from typing import TypeVar
 from thresher.clock import Clock, SystemClock
 from thresher.device.policy import Policy
 from thresher.errors import InvalidSetting, ServerUnavailable, StoreUnavailable
+from thresher.privacy.budget import Composing
 from thresher.protocol.analyst_messages import RoundSettings
 from thresher.protocol.messages import check_name
 from thresher.roles.aggregator.aggregator import Aggregator
@@ -40,7 +41,7 @@ from thresher.server.data_directory import DataDirectory, read_key_file
 from thresher.server.limits import Limits
 from thresher.server.peers import HttpAggregator, HttpCollector
 from thresher.server.role_stores import bind_stores, check_stores
-from thresher.server.server_ledger import claimed, open_ledger
+from thresher.server.server_ledger import FleetBudget, claimed, open_ledger
 from thresher.server.services import Services
 from thresher.server.workers import Workers
 from thresher.unreachable import trusted
@@ -75,6 +76,9 @@ class Settings:
     """Addresses or networks of proxies that are trusted to say whether a request came over TLS."""
     budget_epsilon: float | None = None
     budget_delta: float | None = None
+    budget_composition: Composing | None = None
+    budget_period: str | None = None
+    """After which time the budget renews, as "30d"; by default it does not."""
     fleet: str = "fleet"
     rounds: RoundSettings = field(default_factory=RoundSettings)
     spark: str | None = None
@@ -88,7 +92,13 @@ class Settings:
     """How long a start waits for a database that is not there yet."""
     limits: Limits = field(default_factory=Limits)
 
+    @property
+    def budget(self) -> FleetBudget:
+        """The fleet's budget, as far as it was given."""
+        return FleetBudget(self.budget_epsilon, self.budget_delta, self.budget_composition, self.budget_period)
+
     def __post_init__(self) -> None:
+        _ = self.budget  # making it checks it
         if (self.tls_cert is None) != (self.tls_key is None):
             raise InvalidSetting("tls-cert", "and tls-key go together")
         for proxy in self.proxies:
@@ -188,7 +198,7 @@ def _add_coordinator(
 ) -> None:
     store = stores.open("coordinator", claimed)
     services.coordinator_store = store
-    ledger = open_ledger(directory, store, settings.budget_epsilon, settings.budget_delta)
+    ledger = open_ledger(directory, store, settings.budget, services.clock)
 
     def check() -> None:
         store.claim()
@@ -196,6 +206,12 @@ def _add_coordinator(
         _ = ledger.spent
 
     services.checks["coordinator"] = check
+    services.metrics.gauge(
+        "thresher_budget_left",
+        "The part of the privacy budget that is left, from 0 to 1.",
+        lambda: ledger.left.share,
+        operators=True,
+    )
     services.coordinator = Coordinator(
         store,
         ledger,

@@ -100,8 +100,8 @@ class _Box(NamedTuple):
 class Changes(Tabular):
     """What changed between two releases.
 
-    Each `Change` holds on its own: of 100 numbers that did not change, up to 100·(1 − confidence) may lie beyond their
-    intervals by chance. Ask for a higher confidence where that matters.
+    Each `Change` holds on its own: of 100 numbers that did not change, on average up to 100·(1 − confidence) lie beyond
+    their intervals by chance. Ask for a higher confidence where that matters.
 
     Iterating gives the changes; `appeared` and `vanished` are the buckets that only one of the releases has.
     """

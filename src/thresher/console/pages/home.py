@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from thresher import charts
+from thresher.console.pages.ledger import taken
 from thresher.console.pages.queries import newest_first, progress
 from thresher.console.requests import PageRequest
 from thresher.protocol.states import ACTIVE_QUERY
@@ -28,7 +29,6 @@ def _page(request: PageRequest, template: str) -> Response:
     queries = newest_first(analyst.queries())
     running = [query for query in queries if query.state in ACTIVE_QUERY]
     ended = [query for query in queries if query.state not in ACTIVE_QUERY]
-    charges = [(charge.time, charge.epsilon) for charge in ledger.charges]
     return request.page(
         template,
         fleet=fleet,
@@ -39,6 +39,6 @@ def _page(request: PageRequest, template: str) -> Response:
         done=sum(query.state == "done" for query in queries),
         unwell={role: state for role, state in fleet.roles.items() if state != "ready"},
         check_ins=charts.check_ins(fleet.check_ins) if fleet.check_ins else None,
-        spending=charts.spending(charges, ledger.epsilon, request.console.clock.now(), name="epsilon"),
+        spending=taken(ledger, request.console.clock.now()),
         progress={query.id: progress(query) for query in running},
     )

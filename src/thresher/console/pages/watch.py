@@ -40,7 +40,7 @@ def show(request: PageRequest) -> Response:
 
 
 def cancel(request: PageRequest) -> Response:
-    """Stop the query; what was charged stays charged."""
+    """Stop the query; rounds that were drawn stay charged."""
     status = request.console.analyst.cancel(request.query, request.caller.name)
     return request.redirect(f"/queries/{status.id}?watch=1")
 

@@ -7,11 +7,13 @@ and the ledger. Nothing here depends on what any device holds.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from thresher.device.policy import Policy
-from thresher.ledger import Entry
+from thresher.device.spending import price
+from thresher.ledger import Entry, Ledger
+from thresher.privacy.budget import Charge
+from thresher.privacy.plans import Plan
 from thresher.protocol.analyst_messages import Caution
 from thresher.roles.coordinator.admission import Admitted
 
@@ -26,17 +28,34 @@ class Public:
     """Devices that enrolled or checked in during the last day."""
     policy: Policy
     """What devices agree to, as the operator states it; `attributes` are those that devices hold."""
-    recent: tuple[tuple[float, float], ...] = ()
-    """Epsilon and delta of each query that was charged in the policy's last period."""
+    recent: tuple[Charge, ...] = ()
+    """What each query of the policy's last period cost a device that answered it."""
     come_back: float = 0.0
     """After how many seconds devices are told to come again; 0 where that is not known."""
 
     @classmethod
-    def of(cls, active: int, policy: Policy, charges: Iterable[Entry], *, now: float, come_back: float = 0.0) -> Public:
-        """What is known now, with these charges on the ledger."""
-        since = now - policy.period
-        recent = ((entry.epsilon, entry.delta) for entry in charges if entry.time.timestamp() > since)
+    def of(cls, active: int, policy: Policy, ledger: Ledger, *, now: float, come_back: float = 0.0) -> Public:
+        """What is known now, with the charges of this ledger. Rounds that were drawn in the policy's period count."""
+        drawn = ledger.drawn_since(now - policy.period)
+        recent = (
+            charged_to_devices(policy, entry, drawn[entry.reference])
+            for entry in ledger.history()
+            if entry.reference in drawn
+        )
         return cls(active, policy, tuple(recent), come_back)
+
+
+def charged_to_devices(policy: Policy, entry: Entry, rounds: int) -> Charge:
+    """What so many rounds of a ledger's entry cost a device that answered them.
+
+    An entry has the plan's rate and not those of the three coins: this is right where every device is contacted, which
+    is the default, and too low for a policy that does not rely on the contact coin. Where only the total
+    (epsilon, delta) was recorded, it is the cost of the worst mechanism with that total.
+    """
+    if entry.sampling_rate is None or entry.threshold is None:
+        return policy.budget.foreign(entry.epsilon, entry.delta)
+    plan = Plan(entry.sampling_rate, entry.threshold, entry.epsilon, entry.delta, entry.adjacency, rounds)
+    return price(policy.budget, plan)
 
 
 def cautions(admitted: Admitted, public: Public) -> list[Caution]:
@@ -105,13 +124,30 @@ def _refused(admitted: Admitted, public: Public) -> Caution | None:
             code="policy",
             text=f"Devices will not answer: under the policy that the operator states for them, {objection}.",
         )
-    if not policy.affords([policy.cost(guarantees), *public.recent]):
+    if not policy.affords([policy.charge(admitted.plan, admitted.rates, guarantees), *public.recent]):
         return Caution(
             code="device-budget",
             text=f"Devices that answered the queries of the last {policy.period_days:g} days will not answer this one: "
             f"their own budget (epsilon {policy.period_epsilon:g}, delta {policy.period_delta:g}) has too little left.",
         )
     return None
+
+
+def series_cautions(release: Admitted, public: Public, releases: int) -> list[Caution]:
+    """Why a series would probably be charged for nothing; `releases` is how many it has in a period of the policy."""
+    found, policy = cautions(release, public), public.policy
+    charge = policy.charge(release.plan, release.rates, release.guarantees.values)
+    answered = max(policy.budget.affords(charge), 1)
+    if policy.affords([charge]) and answered < releases:
+        found.append(
+            Caution(
+                code="device-budget",
+                text=f"Of about {releases:,} releases in {policy.period_days:g} days, a device answers {answered:,}: "
+                f"then its own budget (epsilon {policy.period_epsilon:g}, delta {policy.period_delta:g}) has too "
+                "little left. Ask less often, or with a smaller epsilon.",
+            )
+        )
+    return found
 
 
 def _devices(number: int, what: str) -> str:

@@ -77,6 +77,22 @@ def _check_ledger(ledger: Ledger, store: CoordinatorStore) -> None:
         )
 
 
+def _catch_up(ledger: Ledger, store: CoordinatorStore) -> None:
+    """Mark as drawn what the store knows to have opened: a ledger that was restored from a backup may be behind.
+
+    Raises: `Conflict` if the ledger has given such a round back; then it is not this store's.
+    """
+    behind = {
+        entry.reference: ledger.drawn(entry.reference) for entry in ledger.history() if entry.drawn < entry.rounds
+    }
+    rounds = store.all_shown_rounds() if behind else {}
+    for query in store.queries() if rounds else ():
+        for round in rounds.get(query.id, ()):
+            reference, position = views.paid_by(query, round.index)
+            if round.opened is not None and position not in behind.get(reference, {position}):
+                ledger.draw(reference, position)
+
+
 def _found(query: StoredQuery | None) -> StoredQuery:
     if query is None:
         raise NotFound("There is no such query.", hint="GET /v1/queries, or thresher fleet list, lists them.")
@@ -114,6 +130,7 @@ class Coordinator:
         if ledger.data_set not in (None, fleet):
             raise Conflict("This ledger belongs to other data.", hint="Start with the ledger of this fleet.")
         _check_ledger(ledger, store)
+        _catch_up(ledger, store)
         self._store = store
         self._ledger = ledger
         self._clock = clock
@@ -163,7 +180,7 @@ class Coordinator:
         return Public.of(
             self._collector.overview().active,
             self.policy,
-            self._ledger.history(),
+            self._ledger,
             now=self._clock.now(),
             come_back=come_back,
         )

@@ -34,7 +34,7 @@ def preview_admitted(admitted: Admitted, budget: Budget, public: Public) -> Plan
         sees=[(size, float(plan.sees(size))) for size in _SIZES],
         relative_error=[(size, plan.relative_error(size)) for size in _SIZES],
         guarantees=admitted.guarantees,
-        words=[*_words(admitted), price_in_words(budget, charge)],
+        words=_words(admitted),
         cost_epsilon=plan.epsilon,
         cost_delta=plan.delta,
         left_epsilon=budget.left_epsilon,
@@ -43,6 +43,7 @@ def preview_admitted(admitted: Admitted, budget: Budget, public: Public) -> Plan
         takes=budget.takes(charge),
         left_share=budget.left_share,
         affords=budget.affords(charge),
+        price=price_in_words(budget, charge),
         warnings=cautions(admitted, public),
     )
 
@@ -70,9 +71,9 @@ def price_in_words(budget: Budget, charge: Charge) -> str:
     """What the query takes of the budget, in a sentence."""
     if not budget.allows(charge):
         return budget.exceeded(charge).message
-    refunds = (
-        "Nothing is refunded, whatever comes of it."
+    back = (
+        "Nothing is given back, whatever comes of it."
         if budget.filter is None
         else "Rounds that are never asked are given back."
     )
-    return f"{budget.in_words(charge)} {refunds}"
+    return f"{budget.in_words(charge)} {back}"

@@ -16,7 +16,7 @@ from thresher.protocol.messages import Guarantees, canonical, decode
 from thresher.protocol.schedules import Schedule
 from thresher.protocol.series_messages import ScheduleStated, SeriesPreview, SeriesRequest
 from thresher.roles.coordinator.admission import Admitted, admit
-from thresher.roles.coordinator.cautions import Public
+from thresher.roles.coordinator.cautions import Public, series_cautions
 from thresher.roles.coordinator.previews import preview_admitted, price_in_words
 
 _DATES = 5
@@ -106,7 +106,13 @@ def preview_series(
         fits=budget.allows(charge),
         takes=budget.takes(charge),
         left_share=budget.left_share,
+        warnings=series_cautions(admitted.release, public, _in_period(schedule, public.policy.period)),
     )
+
+
+def _in_period(schedule: Schedule, seconds: float) -> int:
+    """How many dates of a schedule there are in so much time, at most."""
+    return min(schedule.releases, 1 + int(seconds / schedule.every.seconds))
 
 
 def _words(admitted: AdmittedSeries) -> list[str]:

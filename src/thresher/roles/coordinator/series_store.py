@@ -164,9 +164,15 @@ class SeriesTables(Store):
             return mine == 1
 
     def pass_dates(self, id: str, first: int, end: int, why: GapState) -> bool:
-        """Note the next dates of a series as gaps, from `first` to before `end`; False if `first` is not the next."""
+        """Note the next dates of a series as gaps, from `first` to before `end`.
+
+        Returns: False if `first` is not the next date, or if the series has ended.
+        """
         with self._database.transaction() as transaction:
-            mine = transaction.execute("UPDATE series SET passed = ? WHERE id = ? AND passed = ?", (end, id, first))
+            mine = transaction.execute(
+                "UPDATE series SET passed = ? WHERE id = ? AND passed = ? AND state IN (?, ?)",
+                (end, id, first, SeriesState.RUNNING, SeriesState.PAUSED),
+            )
             if mine:
                 for number in range(first, end):
                     transaction.execute("INSERT INTO gaps (series, number, state) VALUES (?, ?, ?)", (id, number, why))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
-from thresher.ledger import Ledger
+from thresher.ledger import Entry, Ledger
 from thresher.mechanism.response import RoundNumbers
+from thresher.privacy.budget import Budget, Sums
 from thresher.privacy.plans import Plan
 from thresher.protocol.analyst_messages import (
     BudgetPeriod,
@@ -203,8 +207,10 @@ def _round_status(round: StoredRound, live: RoundNumbers | None) -> RoundStatus:
 
 def ledger_view(ledger: Ledger, asked_by: Mapping[str, str], series_by: Mapping[str, str]) -> LedgerView:
     """The budget and every charge. A charge refers to its query or series by id; `…_by` has who asked for each."""
-    charges, budget, periods = [], ledger.budget, ledger.periods
-    for entry in ledger.history():
+    charges, budget, periods, promises = [], ledger.budget, ledger.periods, ledger.promises
+    history = ledger.history()
+    seconds = None if periods is None else periods.seconds
+    for entry, used in zip(history, _used(budget, history, promises[0].time, seconds), strict=True):
         reference = entry.reference
         charges.append(
             Charge(
@@ -220,13 +226,14 @@ def ledger_view(ledger: Ledger, asked_by: Mapping[str, str], series_by: Mapping[
                 drawn=entry.drawn,
                 given_back=entry.given_back,
                 share=budget.share(entry.charge, entry.rounds - entry.given_back),
+                used=used,
             )
         )
     spent, left = ledger.spent, ledger.left
     return LedgerView(
         epsilon=ledger.epsilon,
         delta=ledger.delta,
-        spent_epsilon=spent.epsilon,
+        spent_epsilon=spent.epsilon if math.isfinite(spent.epsilon) else None,
         spent_delta=spent.delta,
         left_epsilon=left.epsilon,
         left_delta=left.delta,
@@ -235,7 +242,7 @@ def ledger_view(ledger: Ledger, asked_by: Mapping[str, str], series_by: Mapping[
         spent_share=spent.share,
         left_share=left.share,
         data_set=ledger.data_set,
-        promises=[(promise.time.timestamp(), promise.epsilon) for promise in ledger.promises],
+        promises=[(promise.time.timestamp(), promise.epsilon) for promise in promises],
         period=None
         if periods is None
         else BudgetPeriod(
@@ -247,6 +254,18 @@ def ledger_view(ledger: Ledger, asked_by: Mapping[str, str], series_by: Mapping[
             together_delta=periods.delta,
         ),
     )
+
+
+def _used(budget: Budget, history: Sequence[Entry], created: dt.datetime, seconds: float | None) -> Iterator[float]:
+    """The part of the budget that each charge and those before it take; with periods, those before it in its period."""
+    sums, current = Sums(), 0
+    for entry in history:
+        period = 0 if seconds is None else int((entry.time - created).total_seconds() // seconds)
+        if period != current:
+            sums, current = Sums(), period
+        kept = entry.rounds - entry.given_back
+        sums = sums.plus(entry.charge, rounds=kept, whole=kept > 0)
+        yield 1 - replace(budget, sums=sums).left_share
 
 
 def fleet_view(fleet: str, collector: CollectorPort, aggregator: AggregatorPort) -> FleetView:

@@ -1,0 +1,20 @@
+"""How commands name a ledger, and open it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thresher.errors import InvalidSetting
+from thresher.ledger import Ledger
+
+LedgerPath = Annotated[Path, typer.Argument(help="The ledger's file.", show_default=False)]
+
+
+def opened(path: Path) -> Ledger:
+    """A ledger that exists; a command other than `create` never makes one."""
+    if not path.exists():
+        raise InvalidSetting("path", f"{str(path)!r} does not exist", hint="Create it: thresher ledger create.")
+    return Ledger(path)
