@@ -29,7 +29,6 @@ import thresher as th
 from thresher.console.adapter import console_pages
 from thresher.device.device import Device
 from thresher.device.policy import Policy
-from thresher.ledger import ledger
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.protocol.messages import encode
 from thresher.protocol.plaintext import fleet_bucket
@@ -191,7 +190,6 @@ def seen(directory: Path, lonely: Sequence[Any]) -> Seen:
     clock = StillClock(1_700_000_000.0)
     with (
         mock.patch.object(tally, "SecureRandomness", Heads),
-        mock.patch.object(ledger, "_now", lambda: dt.datetime.fromtimestamp(clock.time, dt.UTC).isoformat()),
         listening() as lines,
         served(directory, clock) as (url, services, data),
         contextlib.ExitStack() as stack,

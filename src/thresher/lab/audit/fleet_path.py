@@ -63,7 +63,9 @@ class FromFleet(DrawnInLots):
         buckets = (np.arange(copies, dtype=np.int32)[:, None] * population.buckets + held).ravel()
         names = tuple(str(bucket) for bucket in range(copies * population.buckets))
         devices = Devices({_ATTRIBUTE: Column(names, buckets)})
-        with local_server("--budget-epsilon", "100", "--budget-delta", str(_ALL), "--no-console") as server:
+        with local_server(
+            "--budget-composition", "sum", "--budget-epsilon", "100", "--budget-delta", str(_ALL), "--no-console"
+        ) as server:
             simulation = Simulation(
                 server.url,
                 server.enrolment_key,
