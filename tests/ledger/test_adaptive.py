@@ -13,7 +13,7 @@ from device_cases import StillClock
 from ledger_cases import charge_whole, total
 
 import thresher as th
-from thresher.errors import BudgetExceeded, Conflict, InvalidSetting, NotFound
+from thresher.errors import BudgetExceeded, Conflict, InvalidSetting, NotFound, VerificationFailed
 from thresher.ledger import Ledger
 from thresher.privacy.units import ROW
 
@@ -441,3 +441,10 @@ def test_the_file_keeps_the_cut_and_the_costs_of_each_charge(ledger):
         repr(ONE.sampling_rate), ONE.threshold, ledger.budget.cut(ONE), repr(price.renyi), repr(price.bad),
     )  # fmt: skip
     assert ONE.threshold <= ledger.budget.cut(ONE)
+
+
+def test_a_plan_that_does_not_keep_what_it_states_is_refused(ledger):
+    forged = th.Plan(0.5, 2, 0.01, 1e-9)
+    with pytest.raises(VerificationFailed):
+        ledger.reserve(forged, "histogram", unit=ROW)
+    assert ledger.history() == []

@@ -264,6 +264,7 @@ class Ledger(Tabular):
         reference: str | None = None,
         data_set: str | None = None,
         drawn: int = 0,
+        verified: bool = False,
     ) -> str:
         """Reserve all rounds of a query, so that it can finish; returns the charge's reference.
 
@@ -274,12 +275,16 @@ class Ledger(Tabular):
             reference: A name for this charge, by default a random one.
             data_set: The name of the data, if it has one.
             drawn: How many rounds are about to be drawn: they are marked so at once.
+            verified: Whether the caller has verified that the plan keeps what it states, which may take seconds.
 
         Guarantee: when this returns, the reservation is on disk. A second one under a reference that is there already
         changes nothing.
         Raises: `BudgetExceeded` if it does not fit; `InvalidSetting` for another unit, data set or adjacency than the
-        ledger's; `Conflict` for another charge under a reference that is there already.
+        ledger's; `Conflict` for another charge under a reference that is there already; `VerificationFailed` for a plan
+        that does not keep what it states.
         """
+        if not verified:
+            _ = plan.guarantee
         order = self._order(plan, what, unit, reference, data_set=data_set, drawn=drawn)
         self._enter(order)
         return order.reference

@@ -120,12 +120,11 @@ class Budget:
         """How queries compose."""
         return "sum" if self.filter is None else "adaptive"
 
-    def price(self, plan: Plan, *, sampling_rate: float | None = None) -> Charge:
-        """What a query with this plan costs; `sampling_rate` where another rate than the plan's is what protects."""
+    def price(self, plan: Plan) -> Charge:
+        """What a query with this plan costs."""
         if self.filter is None:
             return Charge(plan.epsilon, plan.delta, plan.rounds)
-        rate = plan.sampling_rate if sampling_rate is None else sampling_rate
-        cost = self.filter.round_cost(rate, plan.threshold, plan.adjacency, self.epsilon)
+        cost = self.filter.round_cost(plan.sampling_rate, plan.threshold, plan.adjacency, self.epsilon)
         return Charge(plan.epsilon, plan.delta, plan.rounds, cost.renyi, cost.bad)
 
     def cut(self, plan: Plan) -> int | None:

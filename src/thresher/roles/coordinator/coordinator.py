@@ -447,7 +447,7 @@ class Coordinator:
         except (InvalidFormat, InvalidSetting):
             raise CannotGoOn("unreadable") from None
         try:
-            self._ledger.reserve(plan, query.what, unit=DEVICE, reference=query.id, data_set=self._fleet)
+            self._ledger.reserve(plan, query.what, unit=DEVICE, reference=query.id, data_set=self._fleet, verified=True)
         except BudgetExceeded as error:
             self._end(query.id, QueryState.REFUSED, error.message)
             self._store.delete_refused(_REFUSED)
