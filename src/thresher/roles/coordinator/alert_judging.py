@@ -31,6 +31,8 @@ MOST_FINDINGS = 10
 """How many findings an alert keeps."""
 MOST_NUMBERS = 10_000
 """A rule for any number judges releases of at most so many numbers: judging more would hold up the rounds."""
+MOST_ROWS = 50_000
+"""A rule for one bucket judges releases of at most so many numbers."""
 _LONGEST_RULE = 4_000
 _LISTED = 16
 
@@ -84,6 +86,8 @@ def judged(rule: Rule, points: Sequence[tuple[dt.datetime, Answer]]) -> Alert | 
             f"is needed where releases have more than {MOST_NUMBERS:,} numbers",
             hint="Make a rule for each bucket that matters.",
         )
+    if len(over_time.buckets) > MOST_ROWS:
+        raise InvalidSetting("rule", f"cannot be judged where releases have more than {MOST_ROWS:,} numbers")
     return rule.judge(over_time)
 
 
