@@ -15,6 +15,7 @@ from thresher.privacy import plan
 from thresher.protocol.alert_messages import RuleRequest
 from thresher.roles.coordinator import alert_judging, alerts
 from thresher.verbs import QuantilesQuery, RangesQuery, Rule
+from thresher.verbs.asking import Target, functions, make
 
 
 @pytest.fixture
@@ -222,6 +223,25 @@ def test_releases_that_cannot_be_read_hold_up_nobody(server):
     assert len(server.found()) == 1
 
 
+def test_rows_that_cannot_be_read_hide_no_others(server, caplog):
+    broken, whole = server.watch(Rule("above", 10)), server.watch(ABOVE, "ops")
+    follow(server, DAY)
+    with server.store._database.transaction() as transaction:
+        transaction.execute("UPDATE rules SET rule = 'canary' WHERE id = ?", (broken.id,))
+        transaction.execute("UPDATE alerts SET findings = 'canary' WHERE rule = ?", (broken.id,))
+    keeper = server.coordinator.alerts
+    words = {rule.id: rule.words for rule in keeper.rules(server.series).rules}
+    assert words == {broken.id: "This rule cannot be read.", whole.id: whole.words}
+    assert [alert.rule for alert in keeper.alerts(server.series)] == [whole.id]
+    assert [alert.rule for alert in keeper.standing()] == [whole.id]
+    with server.store._database.transaction() as transaction:
+        transaction.execute("UPDATE alerts SET findings = 'canary'")
+    assert keeper.due_deliveries(10) == [] and server.store.delivery_numbers()["given up"] == 1
+    follow(server, WEEK)
+    assert [alert.index for alert in keeper.alerts(server.series)] == [1]
+    assert "canary" not in caplog.text and "cannot be read" in caplog.text
+
+
 def test_too_many_numbers_want_a_bucket(server, monkeypatch):
     monkeypatch.setattr(alert_judging, "MOST_NUMBERS", 1)
     server.watch(CHANGED)
@@ -269,6 +289,19 @@ def test_a_bucket_must_be_one_that_the_series_asks_for(server, query, right, wro
         with pytest.raises(InvalidSetting):
             server.watch(Rule(kind, bound, bucket=bucket))
     assert len(server.coordinator.alerts.rules(server.series).rules) == len(right)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["above", "below", "changed"])
+@pytest.mark.parametrize("verb", sorted(functions()))
+def test_every_verb_takes_rules(server, verb, kind):
+    settings = {"lower": 0, "upper": 100} if verb in ("quantiles", "ranges") else {}
+    settings |= {"probabilities": [0.5]} if verb == "quantiles" else {}
+    query = make(verb, Target(1.0, 1e-6), {"column": "word"} | settings)
+    server.follow_words(name="other", query=query, rounds=query.plan.rounds)
+    assert server.watch(Rule(kind, None if kind == "changed" else 5)).problem is None
+    follow(server, 2 * WEEK)
+    assert [rule.problem for rule in server.coordinator.alerts.rules(server.series).rules] == [None]
 
 
 @pytest.mark.parametrize(

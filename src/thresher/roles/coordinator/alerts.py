@@ -31,7 +31,6 @@ from thresher.roles.coordinator.series import found_series
 from thresher.roles.coordinator.series_store import StoredRelease, StoredSeries
 from thresher.roles.coordinator.series_views import schedule_of
 from thresher.roles.coordinator.store import CoordinatorStore
-from thresher.verbs.alert_rules import Rule
 
 _log = logging.getLogger("thresher.coordinator")
 
@@ -135,14 +134,18 @@ class AlertKeeper:
 
     def alerts(self, series: str, most: int = SHOWN) -> list[AlertStatus]:
         """The newest alerts of a series, newest first; `NotFound` if there is no such series."""
-        schedule = schedule_of(self._find(series))
-        return [alert_views.alert_status(alert, schedule) for alert in self._store.alerts(series, most)]
+        self._find(series)
+        return self._shown(self._store.alerts(series, most))
 
     def standing(self, most: int = SHOWN) -> list[AlertStatus]:
         """The alerts that the last release of any series gave, newest first."""
+        return self._shown(self._store.standing_alerts(most))
+
+    def _shown(self, alerts: Sequence[StoredAlert]) -> list[AlertStatus]:
+        """Alerts as messages, without those that cannot be read."""
         schedules: dict[str, Schedule] = {}
         found = []
-        for alert in self._store.standing_alerts(most):
+        for alert in alerts:
             try:
                 if alert.series not in schedules:
                     schedules[alert.series] = schedule_of(self._find(alert.series))
@@ -221,7 +224,7 @@ class AlertKeeper:
         try:
             if isinstance(points, ThresherError):
                 raise points
-            read = Rule.from_dict(msgspec.json.decode(rule.rule))
+            read = alert_views.rule_of(rule)
             found = judged(read, points)
         except InvalidSetting as error:
             problem = error.message
