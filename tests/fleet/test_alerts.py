@@ -343,6 +343,14 @@ def test_unknown_and_ended_series(server):
         server.watch(ABOVE)
 
 
+def test_a_series_that_cannot_be_read_takes_no_rule(server):
+    with server.store._database.transaction() as transaction:
+        transaction.execute("UPDATE series SET query = 'canary'")
+    with pytest.raises(InvalidFormat, match="cannot be read") as raised:
+        server.watch(ABOVE)
+    assert "canary" not in str(raised.value)
+
+
 # What is sent.
 
 

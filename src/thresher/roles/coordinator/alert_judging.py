@@ -25,7 +25,7 @@ from thresher.verbs.alert_rules import Alert, Finding, Rule
 from thresher.verbs.answer import Answer
 from thresher.verbs.drivers import run
 from thresher.verbs.over_time import OverTime
-from thresher.verbs.query import query_from_dict
+from thresher.verbs.query import Query, query_from_dict
 
 MOST_FINDINGS = 10
 """How many findings an alert keeps."""
@@ -61,7 +61,7 @@ def check_rule(request: RuleRequest | bytes, query: str) -> CheckedRule:
         raise InvalidFormat("This rule has a bucket that cannot be stored.") from None
     if len(content) > _LONGEST_RULE:
         raise InvalidSetting("rule", f"must have at most {_LONGEST_RULE:,} characters")
-    nothing: Answer = run(query_from_dict(json.loads(query)), _Nobody())
+    nothing: Answer = run(_read(query), _Nobody())
     over_time = _over_time(rule, [(dt.datetime(2000, 1, day, tzinfo=dt.UTC), nothing) for day in (1, 2)])
     readings = over_time.read(nothing, CONFIDENCE)
     if rule.bucket is not None and readings.fixed and not any(row.is_of(rule.bucket) for row in readings.rows):
@@ -103,6 +103,13 @@ def stated(findings: Sequence[Finding]) -> list[FindingStated]:
         )
         for each in findings[:MOST_FINDINGS]
     ]
+
+
+def _read(query: str) -> Query:
+    try:
+        return query_from_dict(json.loads(query))
+    except (json.JSONDecodeError, RecursionError):
+        raise InvalidFormat("This stored series cannot be read.") from None
 
 
 def _over_time(rule: Rule, points: Sequence[tuple[dt.datetime, Answer]]) -> OverTime:
