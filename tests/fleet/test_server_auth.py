@@ -9,7 +9,14 @@ from thresher.roles.tokens import new_token, token_hash
 from thresher.server.app import ROUTES
 from thresher.server.auth import KINDS, kind_of
 
-PATHS = {"round": "r-unknown", "query": "q-unknown", "series": "s-unknown", "number": "0", "id": "unknown"}
+PATHS = {
+    "round": "r-unknown",
+    "query": "q-unknown",
+    "series": "s-unknown",
+    "rule": "r-unknown",
+    "number": "0",
+    "id": "unknown",
+}
 LOCKED = [route for route in ROUTES if route.opens]
 REFUSALS = (401, 403)
 

@@ -123,13 +123,15 @@ def test_metrics_are_prometheus_text_without_data(tmp_path):
     assert len(named) == len(set(named))
 
 
-def test_only_an_operators_token_shows_more_in_the_metrics(tmp_path):
-    """The number of malformed reports is not for everybody; a wrong token is refused, and not taken for none."""
+def test_tokens_show_more_in_the_metrics(tmp_path):
+    """Malformed reports are for operators, alerts also for analysts. A wrong token is refused, not taken for none."""
     with inside(tmp_path / "data") as server:
-        for kind, status in (("operator", 200), ("analyst", 403), ("enrolment", 403)):
+        for kind, status in (("operator", 200), ("analyst", 200), ("enrolment", 403)):
             answer = server.ask("GET", "/metrics", server.token(kind))
             assert answer.status_code == status
             assert ("thresher_malformed_reports" in answer.text) == (kind == "operator")
+            assert ("thresher_series_alerts_total" in answer.text) == (kind != "enrolment")
+        assert "thresher_series_alert" not in server.ask("GET", "/metrics").text
         assert server.ask("GET", "/metrics", "thresher-operator-" + "x" * 43).status_code == 401
         assert server.ask("GET", "/metrics", headers={"Authorization": "Basic eDp5"}).status_code == 401
         assert server.ask("GET", "/metrics").status_code == 200

@@ -13,6 +13,9 @@ from thresher.client.credentials import KEY
 from thresher.client.fleet import Fleet
 
 QueryId = Annotated[str, typer.Argument(metavar="ID", help="Its id; `fleet list` shows it.", show_default=False)]
+SeriesId = Annotated[
+    str, typer.Argument(metavar="ID", help="Its id; `fleet series list` shows it.", show_default=False)
+]
 Server = Annotated[str, typer.Option(help="The server's address.", envvar="THRESHER_SERVER", show_default=False)]
 Key = Annotated[
     str | None,

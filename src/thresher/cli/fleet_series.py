@@ -1,4 +1,7 @@
-"""`thresher fleet series create|list|show|pause|resume|end`: one query asked again and again on a schedule."""
+"""`thresher fleet series create|list|show|pause|resume|end`: one query asked again and again on a schedule.
+
+`series_alerts` has its rules and alerts.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from thresher.cli.command_making import command, parameters_of
 from thresher.cli.fleet_asking import AnyOrder, confirm, said_on_failure
 from thresher.cli.fleet_options import on_fleet
 from thresher.cli.output import console, plain, print_json
+from thresher.cli.series_alerts import add_commands
 from thresher.cli.verb_commands import column_argument, option, typed, words_of
 from thresher.client.fleet import Fleet
 from thresher.client.series_requests import SeriesSettings, series_request
@@ -38,9 +42,7 @@ app = typer.Typer(help="One query asked again and again on a schedule.", no_args
 create = typer.Typer(help=_WORDS, no_args_is_help=True, cls=AnyOrder)
 app.add_typer(create, name="create")
 
-SeriesId = Annotated[
-    str, typer.Argument(metavar="ID", help="Its id; `fleet series list` shows it.", show_default=False)
-]
+SeriesId = given.SeriesId
 Every = Annotated[str, typer.Option(help="hour, day, week or month, or several, as '2 weeks'.", show_default=False)]
 Releases = Annotated[int | None, typer.Option(help="How many releases in all.", show_default=False)]
 Until = Annotated[
@@ -130,6 +132,9 @@ def _create_command(verb: str) -> Callable[..., None]:
 
 for _verb in functions():
     create.command(_verb.replace("_", "-"))(_create_command(_verb))
+
+
+add_commands(app)
 
 
 @app.command("list")

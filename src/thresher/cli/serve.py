@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from thresher.client.credentials import STORE, check_no_password, secret
+from thresher.client.credentials import ALERT_SECRET, ALERT_WEBHOOKS, STORE, check_no_password, secret
 from thresher.errors import InvalidSetting, require
 
 if TYPE_CHECKING:
@@ -103,6 +103,27 @@ def serve(
             help="What devices hold, as country,app_version; analysts are warned of other names.", show_default=False
         ),
     ] = None,
+    alert_webhook: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Where alerts on series may be posted, as ops=https://hooks.example/abc; analysts choose it by its "
+            "name. Repeat for each.",
+            show_default=False,
+        ),
+    ] = None,
+    alert_webhook_file: Annotated[
+        Path | None,
+        typer.Option(help=f"A file with such lines; or set {ALERT_WEBHOOKS}.", show_default=False),
+    ] = None,
+    alert_secret_file: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"A file with a secret that signs what is posted; or set {ALERT_SECRET}.", show_default=False
+        ),
+    ] = None,
+    public_url: Annotated[
+        str | None, typer.Option(help="Where people reach the console, for links in alerts.", show_default=False)
+    ] = None,
     come_back: Annotated[float, typer.Option(help="Seconds between a device's visits.")] = 60.0,
     console_pages: Annotated[bool, typer.Option("--console/--no-console", help="Serve the web console.")] = True,
     demo: Annotated[bool, typer.Option("--demo", help="With simulated devices that keep checking in.")] = False,
@@ -119,6 +140,7 @@ def serve(
     from thresher.server.assembly import Settings
     from thresher.server.limits import Limits
     from thresher.server.serving import serve as run
+    from thresher.server.webhooks import check_no_credentials, read_webhooks
 
     if round_seconds is not None and not (allowed := limits(RoundSettings, "seconds")).allow(round_seconds):
         raise InvalidSetting("round-seconds", str(allowed))
@@ -137,6 +159,9 @@ def serve(
             "is not for a demo, whose devices are simulated: it keeps its data in files",
             hint=f"Leave --store out, and unset {STORE} and {STORE}_FILE.",
         )
+    given = alert_webhook or []
+    check_no_credentials(given)
+    more = secret("alert-webhook", None, alert_webhook_file, ALERT_WEBHOOKS) or ""
     settings = Settings(
         data_dir=data_dir or Path(),
         roles=_ALL if "all" in roles else roles,
@@ -160,6 +185,9 @@ def serve(
         spark=spark,
         batches=batches,
         device_policy=policy,
+        webhooks=read_webhooks([*given, *more.splitlines()]),
+        webhook_secret=secret("alert-secret", None, alert_secret_file, ALERT_SECRET),
+        public_url=public_url,
         come_back=come_back,
         limits=Limits(
             enrolments_per_hour=enrolments_per_hour,

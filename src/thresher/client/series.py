@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
 from thresher.mechanism.tabular import Tabular
-from thresher.protocol.messages import decode
+from thresher.protocol.alert_messages import AlertList, AlertStatus, RuleList, RuleRequest, RuleStatus
+from thresher.protocol.messages import decode, encode
 from thresher.protocol.series_messages import SeriesRelease, SeriesStatus
 from thresher.protocol.states import ACTIVE_QUERY, OPEN_SERIES, QueryState
 from thresher.tables.time_zones import zone_of
+from thresher.verbs.alert_rules import Rule
 from thresher.verbs.changes import Changes
 from thresher.verbs.drivers import replay
 from thresher.verbs.over_time import OverTime
@@ -37,10 +39,8 @@ class SeriesHandle(Tabular):
     """
 
     def __init__(self, fleet: Fleet, id: str) -> None:
-        if not id or not id.isascii() or not id.replace("-", "").replace("_", "").isalnum():
-            raise InvalidSetting("series", "must be the id of a series", hint="Fleet.series_list lists them.")
         self._fleet = fleet
-        self.id = id
+        self.id = _checked("series", id, "Fleet.series_list lists them.")
         self._answers: dict[str, Any] = {}
 
     def status(self) -> SeriesStatus:
@@ -102,6 +102,39 @@ class SeriesHandle(Tabular):
         """What changed since the release before the last, or since a date, with intervals."""
         return self.over_time().changes(since)
 
+    def alert(self, rule: Rule, *, webhook: str | None = None) -> RuleStatus:
+        """Judge every release that is made from now on by a rule. It costs nothing.
+
+        Args:
+            rule: when to alert somebody, as `thresher.verbs.Rule("above", 5000, bucket="2.0")`.
+            webhook: the name of a webhook that the operator has allowed, to post alerts to; `rules_and_webhooks` lists
+                them. Without it alerts are shown only.
+
+        Returns the rule with its id. Adding the same rule again returns the first. Raises `InvalidSetting` for a rule
+        that does not make sense for this series, and for a webhook that is not allowed.
+        """
+        if not isinstance(rule, Rule):
+            raise InvalidSetting("rule", "must be a Rule", hint='For example thresher.verbs.Rule("above", 5000).')
+        request = RuleRequest(rule=rule.to_dict(), webhook=webhook)
+        return decode(RuleStatus, self._fleet._connection.post(f"/v1/series/{self.id}/rules", encode(request)))
+
+    def rules(self) -> list[RuleStatus]:
+        """The rules of the series, oldest first."""
+        return self.rules_and_webhooks().rules
+
+    def rules_and_webhooks(self) -> RuleList:
+        """The rules of the series, and the names of the webhooks that a rule may have."""
+        return decode(RuleList, self._fleet._connection.get(f"/v1/series/{self.id}/rules"))
+
+    def remove_rule(self, rule: str) -> list[RuleStatus]:
+        """Remove a rule by its id; returns the rules that are left. Alerts that it gave stay."""
+        path = f"/v1/series/{self.id}/rules/{_checked('rule', rule, 'SeriesHandle.rules lists them.')}"
+        return decode(RuleList, self._fleet._connection.delete(path)).rules
+
+    def alerts(self) -> list[AlertStatus]:
+        """The newest alerts of the series, newest first."""
+        return decode(AlertList, self._fleet._connection.get(f"/v1/series/{self.id}/alerts")).alerts
+
     def wait(self, dates: int | None = None, *, timeout: float | None = None) -> SeriesStatus:
         """Wait until so many dates have come and their releases have ended; by default until the series has ended.
 
@@ -124,3 +157,10 @@ class SeriesHandle(Tabular):
 
     def _post(self, change: str) -> SeriesStatus:
         return decode(SeriesStatus, self._fleet._connection.post(f"/v1/series/{self.id}/{change}"))
+
+
+def _checked(setting: str, id: str, hint: str) -> str:
+    """An id that can stand in a path."""
+    if not id or not id.isascii() or not id.replace("-", "").replace("_", "").isalnum():
+        raise InvalidSetting(setting, f"must be the id of a {setting}", hint=hint)
+    return id

@@ -50,6 +50,12 @@ class ServerDesk:
         self.preview = services.preview
         self.submit = services.submit
         self.cancel = services.cancel
+        alerts = services.the_coordinator.alerts
+        self.rules = alerts.rules
+        self.add_rule = alerts.add
+        self.remove_rule = alerts.remove
+        self.alerts = alerts.alerts
+        self.standing_alerts = alerts.standing
 
     def status(self, query: str) -> QueryStatus:
         """Where a query stands."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from thresher.protocol.alert_messages import AlertStatus, RuleList, RuleRequest, RuleStatus
 from thresher.protocol.analyst_messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus
 
 CallerRole = Literal["analyst", "operator"]
@@ -63,6 +64,21 @@ class AnalystService(Protocol):
 
     def fleet_view(self) -> FleetView:
         """The fleet at a glance."""
+
+    def rules(self, series: str) -> RuleList:
+        """The rules of a series, and the webhooks that a rule may name; `NotFound` if there is no such series."""
+
+    def add_rule(self, series: str, request: RuleRequest, by: str) -> RuleStatus:
+        """Judge the releases of a series by a rule, from now on; costs nothing."""
+
+    def remove_rule(self, series: str, rule: str) -> RuleList:
+        """Remove a rule; returns those that are left."""
+
+    def alerts(self, series: str) -> Sequence[AlertStatus]:
+        """The newest alerts of a series, newest first."""
+
+    def standing_alerts(self) -> Sequence[AlertStatus]:
+        """The alerts that the last release of any series gave, newest first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,9 +79,13 @@ class Filter:
 
     @property
     def _conversion(self) -> float:
-        """ε − ρ: what turning a Rényi cost into an epsilon at `delta_renyi` adds."""
-        alpha = self.order
-        return math.log((alpha - 1) / alpha) - (math.log(self.delta_renyi) + math.log(alpha)) / (alpha - 1)
+        """ε − ρ: what turning a Rényi cost into an epsilon at `delta_renyi` adds, rounded up.
+
+        Its terms can nearly cancel, one another or epsilon, so the margin is a part of the terms and not of their sum.
+        """
+        excess = self.order - 1
+        terms = math.log(excess / self.order), -math.log(self.delta_renyi) / excess, -math.log(self.order) / excess
+        return math.fsum(terms) + 1e-12 * math.fsum(map(abs, terms))
 
     def round_cost(self, sampling_rate: float, threshold: int, adjacency: Adjacency, epsilon: float) -> Cost:
         """The cost of one round with the cut that is best for a total of `epsilon`.

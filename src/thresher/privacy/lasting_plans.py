@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from decimal import ROUND_FLOOR, Decimal, localcontext
 
 from thresher.errors import InvalidSetting, Unreachable
 from thresher.privacy import guarantee
@@ -67,12 +68,10 @@ def _by_sum(budget: Budget, queries: int, rounds: int, adjacency: Adjacency) -> 
 
 
 def _part(left: float, queries: int) -> float:
-    """`left / queries`, rounded down to a short number, of which `queries` fit whatever is left."""
-    part = left / queries
-    if part <= 0:
-        return 0.0
-    digits = 15 - math.floor(math.log10(part)) - 1
-    return math.floor(part * 10.0**digits) / 10.0**digits if digits < 300 else part * (1 - 1e-12)
+    """`left / queries`, rounded down in decimal to 15 digits, of which `queries` fit whatever is left."""
+    with localcontext() as context:
+        context.prec, context.rounding = 15, ROUND_FLOOR
+        return float(Decimal(repr(left)) / queries)
 
 
 def _by_filter(budget: Budget, queries: int, rounds: int, adjacency: Adjacency, probability: float) -> Plan | None:

@@ -59,6 +59,17 @@ class GapState(StrEnum):
     """The series was paused."""
 
 
+class DeliveryState(StrEnum):
+    """Where the message to an alert's webhook stands."""
+
+    WAITING = "waiting"
+    """It is sent at its time, and again after a failure."""
+    SENT = "sent"
+    """The receiver has taken it."""
+    GIVEN_UP = "given up"
+    """Every try failed, the rule was removed, or too many messages were waiting already."""
+
+
 class RoundState(StrEnum):
     """Where a round stands at the coordinator."""
 

@@ -9,7 +9,15 @@ from starlette.routing import BaseRoute, Router
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Message, Receive, Scope, Send
 
-from thresher.server import analyst_routes, device_routes, health_routes, operator_routes, peer_routes, series_routes
+from thresher.server import (
+    alert_routes,
+    analyst_routes,
+    device_routes,
+    health_routes,
+    operator_routes,
+    peer_routes,
+    series_routes,
+)
 from thresher.server.device_routes import DeviceFront
 from thresher.server.limits import TokenBuckets
 from thresher.server.openapi import document
@@ -21,6 +29,7 @@ ROUTES: tuple[Route, ...] = (
     *device_routes.ROUTES,
     *analyst_routes.ROUTES,
     *series_routes.ROUTES,
+    *alert_routes.ROUTES,
     *operator_routes.ROUTES,
     *peer_routes.ROUTES,
     *health_routes.ROUTES,

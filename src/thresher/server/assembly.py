@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from thresher.addresses import checked_address
 from thresher.clock import Clock, SystemClock
 from thresher.device.policy import Policy
 from thresher.errors import InvalidSetting, ServerUnavailable, StoreUnavailable
@@ -26,7 +27,9 @@ from thresher.roles.aggregator.store import AggregatorStore
 from thresher.roles.collector.collector import Collector
 from thresher.roles.collector.store import CollectorStore
 from thresher.roles.computing import here
+from thresher.roles.coordinator.alert_store import RuleNumbers
 from thresher.roles.coordinator.coordinator import Coordinator
+from thresher.roles.coordinator.store import CoordinatorStore
 from thresher.roles.database.database import Store
 from thresher.roles.ports import AggregatorPort, BatchTaker, CollectorPort
 from thresher.roles.tokens import token_hash
@@ -39,10 +42,12 @@ from thresher.server.auth import (
 )
 from thresher.server.data_directory import DataDirectory, read_key_file
 from thresher.server.limits import Limits
+from thresher.server.metrics import Metrics, Readings
 from thresher.server.peers import HttpAggregator, HttpCollector
 from thresher.server.role_stores import bind_stores, check_stores
 from thresher.server.server_ledger import FleetBudget, claimed, open_ledger
 from thresher.server.services import Services
+from thresher.server.webhooks import Webhook
 from thresher.server.workers import Workers
 from thresher.unreachable import trusted
 
@@ -87,6 +92,12 @@ class Settings:
     """A folder that all Spark workers can read, by default in the aggregator's directory."""
     device_policy: Policy = field(default_factory=Policy)
     """The policy that devices are shipped with: analysts are warned of queries that it does not allow."""
+    webhooks: tuple[Webhook, ...] = ()
+    """Where alerts may be posted; analysts choose one by its name."""
+    webhook_secret: str | None = field(default=None, repr=False)
+    """Signs what is posted."""
+    public_url: str | None = None
+    """Where people reach the console, for the links in alerts."""
     come_back: float = 60.0
     store_seconds: float = 60.0
     """How long a start waits for a database that is not there yet."""
@@ -104,6 +115,10 @@ class Settings:
         for proxy in self.proxies:
             _check_network(proxy)
         check_name("fleet", self.fleet)
+        if self.public_url is not None:
+            checked_address("public-url", self.public_url)
+        if (self.webhooks or self.webhook_secret) and "coordinator" not in self.roles:
+            raise InvalidSetting("alert-webhook", "is for the coordinator, whose role must run here")
         if not 0 <= self.port <= 65535:
             raise InvalidSetting("port", "must be from 0 to 65535")
         if not 0 < self.come_back <= 86_400:
@@ -223,6 +238,26 @@ def _add_coordinator(
         policy=settings.device_policy,
         most_open=settings.limits.open_queries,
         compute=services.compute or here,
+        webhooks=[webhook.name for webhook in settings.webhooks],
+        public_url=None if settings.public_url is None else settings.public_url.rstrip("/"),
+    )
+    _measure_alerts(services.metrics, store)
+
+
+def _measure_alerts(metrics: Metrics, store: CoordinatorStore) -> None:
+    """Alerts by series and rule. Their ids are no data, but only analysts may know them."""
+
+    def by_rule(number: Callable[[RuleNumbers], int]) -> Readings:
+        return lambda: [((("series", each.series), ("rule", each.rule)), number(each)) for each in store.rule_numbers()]
+
+    total, standing = "Alerts that a rule gave.", "Whether the last release that a rule judged gave an alert."
+    metrics.for_analysts("thresher_series_alerts_total", "counter", total, by_rule(lambda each: each.alerts))
+    metrics.for_analysts("thresher_series_alert_standing", "gauge", standing, by_rule(lambda each: each.standing))
+    metrics.for_analysts(
+        "thresher_series_alert_messages",
+        "gauge",
+        "Messages to webhooks, by where they stand.",
+        lambda: [((("state", state.replace(" ", "-")),), number) for state, number in store.delivery_numbers().items()],
     )
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from thresher._version import __version__
 from thresher.protocol.messages import Message
+from thresher.server.auth import ANALYST
 from thresher.server.metrics import CONTENT_TYPE
 from thresher.server.routing import Call, Routes
 
@@ -43,10 +44,11 @@ def readiness(call: Call) -> tuple[int, Readiness]:
     return (200 if ready else 503), Readiness(status="ready" if ready else "not ready", roles=roles)
 
 
-@ROUTES.add("GET", "/metrics", answer=None, answers=CONTENT_TYPE, also=("operator",), alone=True)
+@ROUTES.add("GET", "/metrics", answer=None, answers=CONTENT_TYPE, also=ANALYST, alone=True)
 def metrics(call: Call) -> bytes:
-    """Numbers as Prometheus text; none comes from data. Operators see more."""
-    return call.services.metrics.text(operator=call.identity is not None)
+    """Numbers as Prometheus text; none comes from data. Analysts also see alerts, and operators see more."""
+    kind = None if call.identity is None else call.identity.kind
+    return call.services.metrics.text(analyst=kind is not None, operator=kind == "operator")
 
 
 @ROUTES.add("GET", "/openapi.json", answer=dict, at_once=True)

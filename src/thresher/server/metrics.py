@@ -1,4 +1,4 @@
-"""Numbers for the operator, as Prometheus text. No label and no number comes from a value, an id or a token.
+"""Numbers for the operator, as Prometheus text. No label and no number comes from a value or a token.
 
 Why not prometheus-client: docs/decisions/017-libraries-weighed.md.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import accumulate, groupby
+from typing import Literal
 
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 """Upper edges of the group-commit histogram, in items a commit."""
@@ -20,13 +21,16 @@ _REQUESTS = "thresher_requests_total"
 
 Label = tuple[tuple[str, str], ...]
 Reading = Callable[[], float]
+Readings = Callable[[], Iterable[tuple[Label, float]]]
+Kind = Literal["counter", "gauge"]
 
 
 class Metrics:
     """Counters, histograms of sizes, and gauges that are read when the page is asked for.
 
     Guarantee: labels are route templates, methods, statuses and fixed words of this package. The code gives all of
-    them, a request none. Numbers for operators are on no other page.
+    them, a request none; only the numbers for analysts have ids as labels, those of series and of rules. Numbers for
+    analysts and numbers for operators are on no other page.
     """
 
     def __init__(self) -> None:
@@ -34,6 +38,7 @@ class Metrics:
         self._counters: Counter[tuple[str, Label]] = Counter()
         self._sizes: dict[str, tuple[list[int], list[int]]] = {}
         self._gauges: dict[str, tuple[str, Reading, bool]] = {}
+        self._for_analysts: dict[str, tuple[Kind, str, Readings]] = {}
         self._lock = threading.Lock()
 
     def request(self, method: str, route: str, status: int) -> None:
@@ -56,8 +61,12 @@ class Metrics:
         """A number that is read whenever the metrics are asked for; with `operators`, by an operator only."""
         self._gauges[name] = (words, reading, operators)
 
-    def text(self, *, operator: bool = False) -> bytes:
-        """The page that everybody sees, or the one that an operator sees."""
+    def for_analysts(self, name: str, kind: Kind, words: str, readings: Readings) -> None:
+        """Numbers by label that are read whenever an analyst or an operator asks for the metrics."""
+        self._for_analysts[name] = (kind, words, readings)
+
+    def text(self, *, analyst: bool = False, operator: bool = False) -> bytes:
+        """The page that everybody sees, or the one of an analyst, or the one of an operator, who sees all."""
         with self._lock:
             counters = [
                 *((_REQUESTS, (("method", method), ("route", route), ("status", str(status))), number)
@@ -74,6 +83,12 @@ class Metrics:
             except Exception:  # noqa: S112 - a role that is down has no number; the page must not go down with it
                 continue
             lines += [*_head(name, "gauge", words), _line(name, (), value)]
+        for name, (kind, words, readings) in sorted(self._for_analysts.items()) if analyst or operator else ():
+            try:
+                found = [_line(name, labels, number) for labels, number in readings()]
+            except Exception:  # noqa: S112 - as above
+                continue
+            lines += [*_head(name, kind, words), *found]
         return ("\n".join(lines) + "\n").encode()
 
 

@@ -32,6 +32,7 @@ from thresher.server.memory import bound_heaps
 from thresher.server.rare_log import Seldom
 from thresher.server.services import Services
 from thresher.server.tls_listener import Acceptor
+from thresher.server.webhook_sender import WebhookSender
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -95,7 +96,7 @@ def serve(
                 ready(url)
 
         server = _Server(config, app, settings, door, started)
-        loop = _loop(services)
+        loop, sender = _loop(services), _sender(services, settings)
         gc.collect()
         gc.freeze()  # objects that exist now are kept for good: going through them again would only delay requests
         try:
@@ -103,9 +104,11 @@ def serve(
                 runner.run(_run(server, listener))
         finally:
             services.stopping.set()
-            if loop is not None:
-                loop.stop()
-                loop.join(timeout=_GRACE_SECONDS)
+            threads = [thread for thread in (loop, sender) if thread is not None]
+            for thread in threads:
+                thread.stop()
+            for thread in threads:
+                thread.join(timeout=_GRACE_SECONDS)
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
@@ -127,6 +130,20 @@ def _loop(services: Services) -> CoordinatorLoop | None:
     )
     loop.start()
     return loop
+
+
+def _sender(services: Services, settings: Settings) -> WebhookSender | None:
+    """The thread that posts alerts, started, where a coordinator runs."""
+    if services.coordinator is None:
+        return None
+    sender = WebhookSender(
+        services.coordinator.alerts,
+        settings.webhooks,
+        secret=settings.webhook_secret,
+        claim=services.the_coordinator_store.claim,
+    )
+    sender.start()
+    return sender
 
 
 def _config(app: App, settings: Settings) -> uvicorn.Config:

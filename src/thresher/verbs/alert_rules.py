@@ -234,9 +234,16 @@ def _no_intervals() -> InvalidSetting:
 
 
 def _finite(bound: object) -> float:
-    if isinstance(bound, bool) or not isinstance(bound, Real) or not math.isfinite(bound):
+    if isinstance(bound, bool) or not isinstance(bound, Real) or not _is_finite(bound):
         raise InvalidSetting("bound", "must be a finite number", hint="For example bound=1000.")
     return float(bound)
+
+
+def _is_finite(number: Real | float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a whole number that no float holds
+        return False
 
 
 def _plain_bucket(bucket: Any) -> Any:
@@ -253,7 +260,7 @@ def _plain_bucket(bucket: Any) -> Any:
 
 
 def _is_number(part: object) -> bool:
-    return isinstance(part, int | float) and math.isfinite(part)
+    return isinstance(part, int | float) and _is_finite(part)
 
 
 def _written(bucket: Any) -> str:

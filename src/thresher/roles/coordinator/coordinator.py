@@ -14,7 +14,7 @@ import functools
 import logging
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
@@ -45,6 +45,7 @@ from thresher.protocol.states import ACTIVE_QUERY, STOPPED_QUERY, QueryState
 from thresher.roles.computing import Compute, here
 from thresher.roles.coordinator import previews, views
 from thresher.roles.coordinator.admission import DEFAULTS, Admitted, admit, filled
+from thresher.roles.coordinator.alerts import AlertKeeper
 from thresher.roles.coordinator.cautions import Public
 from thresher.roles.coordinator.ledger_rebuilding import COMMAND
 from thresher.roles.coordinator.round_runner import RETRY_SECONDS, UNAVAILABLE, CannotGoOn, RoundRunner
@@ -122,7 +123,10 @@ class Coordinator:
         most_open: int = 32,
         new_id: Callable[[], str] = _new_id,
         compute: Compute = here,
+        webhooks: Collection[str] = (),
+        public_url: str | None = None,
     ) -> None:
+        """`webhooks` are the names of those that alerts may be posted to; `public_url` is where people reach this."""
         if ledger.adjacency != "replace" or ledger.unit not in (None, DEVICE):
             raise Conflict(
                 "A fleet's ledger must add up replace-one guarantees for one device.", hint="Create another ledger."
@@ -163,6 +167,10 @@ class Coordinator:
             public=self._public,
         )
         """The series: one query asked again and again on a schedule."""
+        self.alerts = AlertKeeper(
+            store, clock, answer=self.answer, compute=compute, webhooks=webhooks, public_url=public_url
+        )
+        """Rules on series, and what they found."""
         self._replayed = functools.lru_cache(maxsize=_ANSWERS)(self._replay)
 
     # What an analyst may do.
@@ -297,7 +305,7 @@ class Coordinator:
             try:
                 waits = [self.series.ask_due()]
                 waits += [self._guarded(query) for query in self._store.queries(ACTIVE_QUERY)]
-                waits += [self._forget_stopped(), self.series.finish()]
+                waits += [self._forget_stopped(), self.series.finish(), self.alerts.judge_due()]
                 self._settle()
             except UNAVAILABLE:
                 return RETRY_SECONDS
@@ -331,6 +339,7 @@ class Coordinator:
         """Give a query its last state, unless it has ended already; whether it had not."""
         ended = self._store.set_state(query, state, expected=ACTIVE_QUERY, ended=self._clock.now(), problem=problem)
         self._to_settle = True
+        self.alerts.look_again()
         return ended
 
     def _take_up(self, query: StoredQuery) -> float | None:

@@ -45,7 +45,8 @@ def _new_id() -> str:
     return f"s{secrets.token_hex(8)}"
 
 
-def _found(series: StoredSeries | None) -> StoredSeries:
+def found_series(series: StoredSeries | None) -> StoredSeries:
+    """A series that was looked up; `NotFound` if there is none."""
     if series is None:
         raise NotFound("There is no such series.", hint="GET /v1/series, or thresher fleet series list, lists them.")
     return series
@@ -128,7 +129,7 @@ class SeriesKeeper:
 
         Edge cases: a series that has ended stays as it is.
         """
-        stored = _found(self._store.series_outline(series))
+        stored = found_series(self._store.series_outline(series))
         if stored.state == SeriesState.PAUSED:
             self._pass_over(stored, self._clock.now())
         return self._change(series, SeriesState.RUNNING, [SeriesState.PAUSED], by)
@@ -139,12 +140,12 @@ class SeriesKeeper:
         Edge cases: a series that has ended stays as it is.
         """
         with self._charging:  # not between a reservation and the mark that it was made
-            self._reserve(_found(self._store.series_outline(series)))
+            self._reserve(found_series(self._store.series_outline(series)))
             return self._change(series, SeriesState.ENDED, _GOING, by)
 
     def status(self, series: str) -> SeriesStatus:
         """Where a series stands, with every date that has come; `NotFound` if there is none."""
-        stored = _found(self._store.series(series))
+        stored = found_series(self._store.series(series))
         releases, gaps = self._store.releases_of(series), self._store.gaps(series)
         done = sum(each.state == QueryState.DONE for each in releases)
         return series_views.status(stored, releases, gaps, done)
@@ -161,7 +162,7 @@ class SeriesKeeper:
         return found
 
     def _change(self, series: str, state: SeriesState, expected: Collection[SeriesState], by: str) -> SeriesStatus:
-        _found(self._store.series_outline(series))
+        found_series(self._store.series_outline(series))
         self._store.set_series_state(
             series, state, expected=expected, now=self._clock.now(), by=by, ended=state == SeriesState.ENDED
         )
@@ -290,7 +291,7 @@ class SeriesKeeper:
         prepared = series_views.prepared_of(series)
         fixed = Prepared(guarantees=GuaranteesStated.of(prepared.each), request=prepared.request)
         return StoredQuery(
-            id=f"{series.id}-{number}",
+            id=series_views.release_id(series.id, number),
             by=series.by,
             name=f"{series.id}-{secrets.token_hex(8)}",
             verb=series.verb,

@@ -35,6 +35,11 @@ def schedule_of(series: StoredSeries) -> Schedule:
     return decode(ScheduleStated, series.schedule).value
 
 
+def release_id(series: str, number: int) -> str:
+    """The id of the query of a date."""
+    return f"{series}-{number}"
+
+
 def total_of(series: StoredSeries) -> Plan:
     """The plan over all releases of a stored series, whole or in short; `InvalidFormat` if it cannot be read."""
     try:

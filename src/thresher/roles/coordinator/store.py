@@ -9,6 +9,7 @@ from pathlib import Path
 from thresher.errors import NotFound
 from thresher.mechanism.response import RoundNumbers
 from thresher.protocol.states import ENDED_ROUND, QueryState, RoundState, SeriesState
+from thresher.roles.coordinator.alert_store import AlertTables
 from thresher.roles.coordinator.outlines import LONGEST, outlined
 from thresher.roles.coordinator.series_store import SeriesTables, put_body
 from thresher.roles.database.database import Transaction, is_name, marks, open_database
@@ -87,8 +88,8 @@ class StoredToken:
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 
-class CoordinatorStore(SeriesTables):
-    """Queries, rounds, releases and tokens. Everything but states is written once: the first write counts.
+class CoordinatorStore(SeriesTables, AlertTables):
+    """Queries, series, rounds, releases, tokens. Everything but states is written once: the first write counts.
 
     Guarantee: each method is one transaction, durable when it returns.
     """

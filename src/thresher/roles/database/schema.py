@@ -68,6 +68,7 @@ _AGGREGATOR: tuple[Migration, ...] = (
 # queries.number: which date of its series a query is the release of, from 0; both are NULL for a query of its own.
 # series.passed: how many dates have come; each has a query or a gap. series.settled: when what it did not draw was
 # given back. query_bodies.id: that of a query or of a series, whose queries have no bodies of their own.
+# rules.judged: the last date whose release was judged, from 0; alerts.number: the date whose release gave the alert.
 # queries.query: the query in short where it is long, and then query_bodies has it whole. SQLite reads all pages of a
 # row up to the column that is wanted, so what is long must not be in a row that lists read.
 _COORDINATOR: tuple[Migration, ...] = (
@@ -106,6 +107,20 @@ _COORDINATOR: tuple[Migration, ...] = (
         """CREATE TABLE gaps (
             series TEXT NOT NULL, number BIGINT NOT NULL, state TEXT NOT NULL, PRIMARY KEY (series, number)
         ) WITHOUT ROWID""",
+    ),
+    (
+        """CREATE TABLE rules (
+            id TEXT PRIMARY KEY, series TEXT NOT NULL, rule TEXT NOT NULL, webhook TEXT, asked_by TEXT NOT NULL,
+            created DOUBLE PRECISION NOT NULL, judged BIGINT NOT NULL, problem TEXT
+        ) WITHOUT ROWID""",
+        "CREATE INDEX rules_by_series ON rules (series)",
+        """CREATE TABLE alerts (
+            id TEXT PRIMARY KEY, series TEXT NOT NULL, rule TEXT NOT NULL, number BIGINT NOT NULL, words TEXT NOT NULL,
+            found DOUBLE PRECISION NOT NULL, findings TEXT NOT NULL, more BIGINT NOT NULL, webhook TEXT, delivery TEXT,
+            tries BIGINT NOT NULL, next_try DOUBLE PRECISION, UNIQUE (rule, number)
+        ) WITHOUT ROWID""",
+        "CREATE INDEX alerts_by_series ON alerts (series, number)",
+        "CREATE INDEX alerts_by_delivery ON alerts (delivery, next_try)",
     ),
 )
 
