@@ -133,10 +133,11 @@ def console_server(
     policy: Policy | None = None,
     composition: Composing | None = None,
     period: str | None = None,
+    moved: bool = False,
 ) -> Iterator[ConsoleServer]:
     """A server in a thread, on a free port. Not `operated` is one whose other roles run elsewhere.
 
-    The ledger has the clock of the pages, which a test moves.
+    The ledger has the clock of the pages, which a test moves. `moved` has the coordinator follow it, too.
     """
     settings = Settings(data_dir=directory / "data", port=0)
     with DataDirectory(settings.data_dir, settings.roles) as data, assembled(settings, data) as services:
@@ -146,7 +147,14 @@ def console_server(
         ledger = th.Ledger(directory / "ledger.db", **budget, clock=clock)
         defaults = RoundSettings(seconds=600, completions=max(1, int(len(rows) * 0.9)))
         services.coordinator = Coordinator(
-            services.coordinator_store, ledger, services.clock, ports, ports, "demo", defaults, policy=policy or POLICY
+            services.coordinator_store,
+            ledger,
+            clock if moved else services.clock,
+            ports,
+            ports,
+            "demo",
+            defaults,
+            policy=policy or POLICY,
         )
         pages = routes(
             ServerDesk(services),

@@ -2,7 +2,8 @@
 
 Pictures for files and notebooks (PNG, SVG, HTML) need the extra `plot` (Altair and vl-convert), which is imported when
 a picture is made. Pictures for web pages are small SVG of our own, made in a millisecond: `bar_svg`, `check_ins`,
-`distribution_svg`, `meter`, `shares`, `spending`, `trends_svg` and `visibility`. No picture needs a network.
+`distribution_svg`, `meter`, `shares`, `sparkline`, `spending`, `trends_svg` and `visibility`. No picture needs a
+network.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from thresher.charts.frontier import frontier
 from thresher.charts.histogram import bar_svg, histogram
 from thresher.charts.meter import meter
 from thresher.charts.rendering import show
+from thresher.charts.sparkline import sparkline
 from thresher.charts.timelines import check_ins, shares, spending
 from thresher.charts.trend_layout import Trend
-from thresher.charts.trends import MOST_LINES, trends, trends_svg
+from thresher.charts.trends import MOST_LINES, PAGE_HEIGHT, trends, trends_svg
 from thresher.charts.trie import trie
 from thresher.charts.visibility import visibility
 
 __all__ = [
     "MOST_LINES",
+    "PAGE_HEIGHT",
     "Trend",
     "bar_svg",
     "check_ins",
@@ -32,6 +35,7 @@ __all__ = [
     "meter",
     "shares",
     "show",
+    "sparkline",
     "spending",
     "trends",
     "trends_svg",

@@ -110,11 +110,9 @@ def curve(points: Sequence[tuple[float, float]], height: float, *, steps: bool =
     return stretched(path(under, "area", closed=True, steps=steps), path(points, "line", steps=steps), height=height)
 
 
-def stretched(*content: Svg, height: float) -> Svg:
+def stretched(*content: Svg, height: float, top: float = _TOP) -> Svg:
     """Lines and areas whose points are parts of the width and the height, from 0 to 1000."""
-    return tag(
-        "svg", *content, y=_TOP, width="100%", height=height, viewBox="0 0 1000 1000", preserveAspectRatio="none"
-    )
+    return tag("svg", *content, y=top, width="100%", height=height, viewBox="0 0 1000 1000", preserveAspectRatio="none")
 
 
 def path(points: Iterable[tuple[float, float]], class_: str, *, closed: bool = False, steps: bool = False) -> Svg:

@@ -32,12 +32,13 @@ MOST_LINES = len(LINES)
 NOTHING_YET = "nothing was released yet"
 BANDS = "Bands: 95 % at each date."
 
-_WIDTH, _HEIGHT, _PAGE_HEIGHT = 620, 340, 260.0
+PAGE_HEIGHT = 260.0
+_WIDTH, _HEIGHT = 620, 340
 _LABEL_GAP = 16
 """Pixels between the names of two lines."""
 _LONGEST_NAME, _LONGEST_PAGE_NAME = 28, 15
 _MOST_POINTS = 60
-"""With more dates than that, lines are thinner, and only what stands alone has a point."""
+"""With more dates than that, lines are thinner, and only what stands alone has a point; fewer in a lower picture."""
 
 
 def trends(
@@ -164,10 +165,11 @@ def trends_svg(
     title: str,
     missed: Sequence[dt.datetime] = (),
     measured: str | None = None,
+    height: float = PAGE_HEIGHT,
 ) -> Svg:
-    """The same picture for a web page, about devices that checked in."""
-    height, write = _PAGE_HEIGHT, count if measured is None else amount
-    many = len(dates) > _MOST_POINTS
+    """The same picture for a web page, about devices that checked in; `height` is in pixels."""
+    write = count if measured is None else amount
+    many = len(dates) > _MOST_POINTS * min(1, height / PAGE_HEIGHT)
     shown = runs_of(dates, lines)
     heights = heights_of(lines, from_zero=measured is None)
     low, high = heights[0], heights[-1]

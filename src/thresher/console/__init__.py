@@ -12,6 +12,7 @@ from thresher.console.ports import (
     EnrolmentKey,
     Operations,
     SealingKey,
+    SeriesService,
     Token,
     TokenChecker,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "EnrolmentKey",
     "Operations",
     "SealingKey",
+    "SeriesService",
     "Token",
     "TokenChecker",
     "routes",

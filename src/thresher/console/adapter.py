@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from thresher.console.ports import CallerRole
     from thresher.protocol.analyst_messages import FleetView, LedgerView, QueryStatus
     from thresher.protocol.sealing import PublicKey
+    from thresher.protocol.series_messages import SeriesPreview, SeriesRequest, SeriesStatus
     from thresher.server.services import Services
 
 _MOST_DEVICES = 200
@@ -47,6 +48,7 @@ class ServerDesk:
 
     def __init__(self, services: Services) -> None:
         self._coordinator = services.the_coordinator
+        self.series = ServerSeries(services)
         self.preview = services.preview
         self.submit = services.submit
         self.cancel = services.cancel
@@ -80,6 +82,37 @@ class ServerDesk:
     def fleet_view(self) -> FleetView:
         """The fleet at a glance."""
         return self._coordinator.fleet_view()
+
+
+class ServerSeries:
+    """What an analyst may do with series: see `SeriesService`. What changes one wakes the coordinator's loop."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._keeper = services.the_coordinator.series
+        self.status = self._keeper.status
+        self.all = self._keeper.all
+        self.pause = self._keeper.pause
+
+    def preview(self, request: SeriesRequest) -> SeriesPreview:
+        """What a series would cost and see."""
+        return self._keeper.preview(request, self._services.come_back)
+
+    def create(self, request: SeriesRequest, by: str) -> SeriesStatus:
+        """Reserve a series' budget and start it."""
+        return self._woken(self._keeper.create(request, by))
+
+    def resume(self, series: str, by: str) -> SeriesStatus:
+        """Ask again from the next date on."""
+        return self._woken(self._keeper.resume(series, by))
+
+    def end(self, series: str, by: str) -> SeriesStatus:
+        """Ask no more."""
+        return self._woken(self._keeper.end(series, by))
+
+    def _woken(self, status: SeriesStatus) -> SeriesStatus:
+        self._services.wake.set()
+        return status
 
 
 class ServerDoor:

@@ -14,10 +14,11 @@ import json
 import math
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast, get_args
 
+from thresher.console import schedule_form
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.privacy import plan as make_plan
 from thresher.privacy.plans import Plan
@@ -45,9 +46,20 @@ COMMON: dict[str, str] = {
 """The fields that every verb has."""
 _CHOSEN_FREELY = ("name", "attribute")
 """Fields that change neither a plan nor its cost."""
-_LABELS = {"column": "attribute", "bucket_size": "longest answer"}
+_LABELS = {
+    "column": "attribute",
+    "bucket_size": "longest answer",
+    "seconds": "minutes a round is open",
+    "time_zone": "time zone",
+    "apart": "every how many",
+}
 """What the form calls what the library calls otherwise, besides the titles of settings."""
-_FIELDS = {"devices contacted": "contact", "enough answers": "completions", "longest answer": "bucket_size"}
+_FIELDS = {
+    "devices contacted": "contact",
+    "enough answers": "completions",
+    "longest answer": "bucket_size",
+    "seconds": "minutes",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +104,7 @@ def verb_forms() -> list[VerbForm]:
 
 def defaults() -> dict[str, str]:
     """Every field of the form, with what it is filled with at first."""
-    found = dict(COMMON)
+    found = COMMON | schedule_form.FIELDS
     for form in verb_forms():
         if form.alternatives:
             found[form.field("group")] = form.alternatives[0]
@@ -145,8 +157,13 @@ def to_request(fields: Mapping[str, str], compute: Compute = here) -> QueryReque
 
     Guarantee: plans for the total epsilon and delta over all rounds, against replacing one value.
     """
-    name = fields["name"] or new_name()
-    query, settings = to_query(fields, compute), _settings(fields)
+    query = to_query(fields, functools.partial(_plan, compute))
+    return QueryRequest(name=fields["name"] or new_name(), query=query.to_dict(), settings=to_settings(fields, query))
+
+
+def to_settings(fields: Mapping[str, str], query: Query) -> RoundSettings:
+    """How the rounds of a query are run; `InvalidSetting` if its plan samples more devices than are contacted."""
+    settings = _settings(fields)
     least, contacted = query.plan.sampling_rate, settings.contact_rate
     if contacted is not None and contacted < least:
         raise InvalidSetting(
@@ -154,11 +171,11 @@ def to_request(fields: Mapping[str, str], compute: Compute = here) -> QueryReque
             f"must be at least {math.ceil(1e4 * least) / 100:g} %, the part that is sampled",
             hint="Contact more devices, or spend less: a smaller epsilon samples fewer.",
         )
-    return QueryRequest(name=name, query=query.to_dict(), settings=settings)
+    return settings
 
 
-def to_query(fields: Mapping[str, str], compute: Compute = here) -> Query:
-    """The query with its plan."""
+def to_query(fields: Mapping[str, str], planner: Callable[..., Plan] | None = None) -> Query:
+    """The query with its plan, which `planner` makes for epsilon and delta; by default the best plan for one query."""
     form = verb_form(fields["verb"])
     if not fields["attribute"]:
         raise InvalidSetting("attribute", "is missing", hint="Name what devices should answer about.")
@@ -177,7 +194,7 @@ def to_query(fields: Mapping[str, str], compute: Compute = here) -> Query:
         if text and setting.matters(typed):
             settings[setting.name] = setting.read(text)
     epsilon, delta = _number(fields, "epsilon", "epsilon"), _number(fields, "delta", "delta")
-    query = make(form.name, Target(epsilon, delta, planner=functools.partial(_plan, compute)), settings)
+    query = make(form.name, Target(epsilon, delta, planner=planner or functools.partial(_plan, here)), settings)
     check_columns(query.first_question.columns)  # what cannot be asked is refused here, before it is shown as a plan
     return query
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 
 from thresher.protocol.alert_messages import AlertStatus, RuleList, RuleRequest, RuleStatus
 from thresher.protocol.analyst_messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus
+from thresher.protocol.series_messages import SeriesPreview, SeriesRequest, SeriesStatus
 
 CallerRole = Literal["analyst", "operator"]
 
@@ -35,8 +36,37 @@ class TokenChecker(Protocol):
         """The caller, or None for a token that is unknown, expired or revoked, or not an analyst's or operator's."""
 
 
+class SeriesService(Protocol):
+    """What an analyst may do with series."""
+
+    def preview(self, request: SeriesRequest) -> SeriesPreview:
+        """What a series would cost and see, and its first dates; reserves nothing."""
+
+    def create(self, request: SeriesRequest, by: str) -> SeriesStatus:
+        """Reserve a series' budget and start it; the same name again returns the first one."""
+
+    def pause(self, series: str, by: str) -> SeriesStatus:
+        """Let dates pass without asking."""
+
+    def resume(self, series: str, by: str) -> SeriesStatus:
+        """Ask again from the next date on."""
+
+    def end(self, series: str, by: str) -> SeriesStatus:
+        """Ask no more."""
+
+    def status(self, series: str) -> SeriesStatus:
+        """Where a series stands, with every date that has come; `NotFound` if there is none."""
+
+    def all(self) -> Sequence[SeriesStatus]:
+        """All series without their dates, the newest first."""
+
+
 class AnalystService(Protocol):
     """What an analyst may do; the coordinator does it."""
+
+    @property
+    def series(self) -> SeriesService:
+        """What an analyst may do with series."""
 
     def preview(self, request: QueryRequest) -> PlanPreview:
         """What a query would do; charges nothing."""

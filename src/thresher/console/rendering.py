@@ -13,6 +13,7 @@ from thresher.charts import meter
 from thresher.charts.numbers import amount, count, percent, printable
 from thresher.console import assets
 from thresher.ledger.durations import in_words
+from thresher.tables.time_zones import zone_of
 
 _STATES = {"forwarded": "Counting"}
 """States of queries and rounds whose names people would not understand; the others are shown by their names."""
@@ -38,6 +39,7 @@ def environment() -> Environment:
         percent=percent,
         share=share,
         when=when,
+        on_clock=on_clock,
         day=lambda time: _utc(time).strftime("%-d %b %Y"),
         machine_time=machine_time,
         verb=lambda verb: verb.replace("_", " ").capitalize(),
@@ -83,6 +85,11 @@ def share(part: float, whole: float) -> float:
 def when(time: float) -> str:
     """A time as people read it."""
     return _utc(time).strftime("%-d %b %Y, %H:%M UTC")
+
+
+def on_clock(time: float, time_zone: str) -> str:
+    """A time on the wall clock of a time zone, as people read it."""
+    return dt.datetime.fromtimestamp(time, zone_of(time_zone)).strftime("%-d %b %Y, %H:%M %Z")
 
 
 def machine_time(time: float) -> str:

@@ -52,6 +52,11 @@ class PageRequest:
         """The id of the query that the address names."""
         return str(self.http.path_params["query"])
 
+    @property
+    def series(self) -> str:
+        """The id of the series that the address names."""
+        return str(self.http.path_params["series"])
+
     def page(self, template: str, *, status: int = 200, **content: Any) -> HTMLResponse:
         """Render a template with what every page needs."""
         content |= {

@@ -8,7 +8,7 @@ from starlette.routing import BaseRoute, Route
 
 from thresher.clock import Clock, SystemClock
 from thresher.console import assets, login
-from thresher.console.pages import ask, home, ledger, operate, queries, read, watch
+from thresher.console.pages import ask, home, ledger, operate, queries, read, series, series_rules, watch
 from thresher.console.ports import AnalystService, Operations, TokenChecker
 from thresher.console.problem_pages import unknown_address, with_problem_pages
 from thresher.console.requests import Endpoint, page
@@ -68,6 +68,14 @@ def routes(
         ("/queries/{query}/range", page(console, read.calculate), get),
         ("/queries/{query}/verify", page(console, read.verify), get),
         ("/queries/{query}/download/{kind}", page(console, read.save), get),
+        ("/series", page(console, series.show_all), get),
+        ("/series/{series}", page(console, series.show), get),
+        ("/series/{series}/download/{kind}", page(console, series.save), get),
+        ("/series/{series}/pause", page(console, series.pause), post),
+        ("/series/{series}/resume", page(console, series.resume), post),
+        ("/series/{series}/end", page(console, series.end), post),
+        ("/series/{series}/add-rule", page(console, series_rules.add), post),
+        ("/series/{series}/remove-rule", page(console, series_rules.remove), post),
         ("/ledger", page(console, ledger.show), get),
         ("/operate", page(console, operate.show, operator=True), get),
         *(

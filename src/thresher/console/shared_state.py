@@ -11,6 +11,7 @@ from jinja2 import Environment
 from starlette.responses import HTMLResponse
 
 from thresher.clock import Clock
+from thresher.console.following import Following
 from thresher.console.planning_turns import PlanningTurns
 from thresher.console.ports import AnalystService, Caller, Operations, TokenChecker
 from thresher.console.rendering import environment
@@ -64,6 +65,8 @@ class Console:
         """Answers that were read lately. A release never changes, so neither does an answer."""
         self.descriptions: Cached = functools.lru_cache(_DESCRIPTIONS)(self._call)
         """What queries ask, for those that were watched lately."""
+        self.following = Following(lambda query: self.analyst.answer(query))
+        """The answers of series over time, for those that were looked at lately."""
         self.standings: Shared[str, QueryStatus] = Shared(lambda query: self.analyst.standing(query), _POLL_SECONDS)
         """The status of a query; all live pages that show the query share one poll."""
         self.callers: Shared[str, Caller | None] = Shared(lambda token: self.tokens.caller(token), _POLL_SECONDS)

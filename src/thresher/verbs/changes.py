@@ -196,8 +196,8 @@ class Changes(Tabular):
         lower, upper = row.interval
         known = ""
         if lower is not None and upper is not None:
-            known = f" ({percent(self.confidence)}: {_signed(lower, write)} to {_signed(upper, write)})"
-        return f"{write(row.before.estimate)} → {write(row.after.estimate)}, {_signed(row.change, write)}{known}"
+            known = f" ({percent(self.confidence)}: {signed(lower, write)} to {signed(upper, write)})"
+        return f"{write(row.before.estimate)} → {write(row.after.estimate)}, {signed(row.change, write)}{known}"
 
     def __repr__(self) -> str:
         return (
@@ -243,6 +243,6 @@ def _name(reading: Reading) -> str:
     return printable(reading.label)
 
 
-def _signed(value: float, write: Callable[[float], str]) -> str:
+def signed(value: float, write: Callable[[float], str]) -> str:
     """A change with its sign."""
     return f"{'+' if value > 0 else '−' if value < 0 else '±'}{write(abs(value))}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,7 +16,7 @@ from thresher.errors import InvalidSetting, NotReleased
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.settings import check_count
 from thresher.verbs.accuracy import CONFIDENCE
-from thresher.verbs.answer import Answer
+from thresher.verbs.answer import Answer, json_value
 from thresher.verbs.changes import Changes
 from thresher.verbs.readings import Reading, Readings
 
@@ -163,6 +164,16 @@ class OverTime(Tabular):
             columns[name] = pa.array(values, pa.float64(), from_pandas=True)  # a number that is not known is null
         return pa.table(columns)
 
+    def to_json(self) -> str:
+        """What is followed, the missed dates, and the rows of `to_arrow`, for other programs."""
+        rows = [{name: json_value(value) for name, value in row.items()} for row in self.to_arrow().to_pylist()]
+        content = {
+            "what": self.released[0][1].query.describe() if self.released else "",
+            "missed": [date.isoformat() for date in self.missed],
+            "rows": rows,
+        }
+        return json.dumps(content, ensure_ascii=False, allow_nan=False, default=_in_json)
+
     def changes(self, since: dt.datetime | dt.date | None = None, *, confidence: float = CONFIDENCE) -> Changes:
         """What changed up to the last release, with an interval for every change.
 
@@ -209,12 +220,18 @@ class OverTime(Tabular):
         )
         return charts.show(chart, path)
 
-    def svg(self, *, buckets: Sequence[Any] | None = None, most: int = MOST) -> Svg:
-        """The same picture for a web page."""
+    def svg(self, *, buckets: Sequence[Any] | None = None, most: int = MOST, height: float | None = None) -> Svg:
+        """The same picture for a web page, as high as given, in pixels."""
         from thresher import charts
 
-        lines = self._trends(buckets, most)
-        return charts.trends_svg(self.dates, lines, title=self._title, missed=self.missed, measured=self._measured)
+        return charts.trends_svg(
+            self.dates,
+            self._trends(buckets, most),
+            title=self._title,
+            missed=self.missed,
+            measured=self._measured,
+            height=charts.PAGE_HEIGHT if height is None else height,
+        )
 
     @property
     def stands_for(self) -> str | None:
@@ -288,6 +305,10 @@ def _checked(points: Sequence[Point]) -> tuple[Point, ...]:
             hint="Numbers that were asked for in different ways do not make one line; make two series.",
         )
     return found
+
+
+def _in_json(value: Any) -> str:
+    return value.isoformat() if isinstance(value, dt.date) else str(value)
 
 
 def _zone(dates: Sequence[dt.datetime]) -> str:

@@ -80,6 +80,10 @@ class Setting:
         """The value that somebody typed, on a form or a command line."""
         return text
 
+    def write(self, value: Any) -> str:
+        """The text of a form's field that `read` reads as this value; of a value that no text says, something else."""
+        return ", ".join(map(self.write, value)) if isinstance(value, list | tuple) else written(value)
+
     def in_words(self, value: Any) -> str:
         """A value as people read it beside the setting's title."""
         if isinstance(value, list):
@@ -225,6 +229,10 @@ class Listed(Setting):
     input: ClassVar[str] = "lines"
     option_type: ClassVar[Any] = Path
 
+    def write(self, value: Any) -> str:
+        """One bucket a line."""
+        return "\n".join(map(str, value))
+
     def in_words(self, value: Any) -> str:
         """How many there are."""
         return f"{len(value):,} values"
@@ -263,6 +271,13 @@ def settings_of(function: Callable[..., Any]) -> dict[str, Setting]:
         object.__setattr__(setting, "positional", parameter.kind is not inspect.Parameter.KEYWORD_ONLY)
         found[name] = setting
     return found
+
+
+def written(value: Any) -> str:
+    """A value as it is typed into a form; a number that is read again is exactly the same."""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value).replace("e-0", "e-")
+    return str(value)
 
 
 def read_number(text: str, setting: str) -> float:

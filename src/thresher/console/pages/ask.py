@@ -4,32 +4,58 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from starlette.responses import Response
 
-from thresher import charts
-from thresher.charts.svg import Svg
 from thresher.console import ask_form as asking
+from thresher.console import schedule_form
+from thresher.console.form_filling import fields_of, says_all, series_fields
 from thresher.console.headers import is_fragment
+from thresher.console.pages import ask_series
+from thresher.console.plan_shown import Prepared, cautions, visibility_chart
 from thresher.console.requests import PageRequest
 from thresher.errors import Conflict, ThresherError
-from thresher.privacy.binomial import reach
 from thresher.protocol.analyst_messages import PlanPreview
 from thresher.roles.coordinator.outlines import columns
 from thresher.roles.tokens import token_hash
 from thresher.server.problem import Refused, problem_of
+from thresher.verbs.query import query_from_dict
 
 _UNLIKELY = Conflict(
     "This query may give no answer; the plan says why.",
     hint="Change it. Or confirm once more, beside the plan, to ask it anyway.",
 )
+_NOT_ON_THE_FORM = Conflict(
+    "The form cannot say all that this query asks.",
+    hint="Check every field. The Python line on the page of the answer asks the very same.",
+)
 
 
 def show(request: PageRequest) -> Response:
-    """The form, filled from the address, with its plan."""
-    fields = asking.filled(request.parameters)
+    """The form, filled from the address, with its plan.
+
+    `?like=` and the id of a query fills in what that query asked; `?like_series=` does the same for a series.
+    """
+    given, note = request.parameters, None
+    if "like" in given or "like_series" in given:
+        before, said = _as_before(request)
+        given, note = {**before, **given}, None if said else _NOT_ON_THE_FORM
+    fields = asking.filled(given)
     fields["name"] = fields["name"] or asking.new_name()
-    return _page(request, fields)
+    return _page(request, fields, note)
+
+
+def _as_before(request: PageRequest) -> tuple[dict[str, str], bool]:
+    """The fields of what was asked before, and whether they say all of it."""
+    given, analyst = request.parameters, request.console.analyst
+    if "like" in given:
+        asked = analyst.status(given["like"])
+        query, more = query_from_dict(asked.query), dict[str, str]()
+        fields = fields_of(query, asked.settings)
+    else:
+        series = analyst.series.status(given["like_series"])
+        query, more = query_from_dict(series.query), series_fields(series)
+        fields = fields_of(query, series.settings)
+    return fields | more, says_all(query, fields)
 
 
 def plan(request: PageRequest) -> Response:
@@ -51,20 +77,28 @@ def ask(request: PageRequest) -> Response:
 
     A query that may give no answer comes back too, with a second button; nothing is charged before that one is used.
     """
-    analyst, fields = request.console.analyst, asking.filled(request.form)
+    fields = asking.filled(request.form)
     try:
-        query = asking.to_request(fields, request.console.compute)
-        if request.parameters.get("agreed") != asking.agreement(fields):
+        prepared = (ask_series.prepare if schedule_form.repeats(fields) else _once)(request, fields)
+        if request.parameters.get("agreed") != prepared.agreed:
             # What is spent is what the button said, also if settings change under it.
             raise Conflict("The settings are not those of the plan that was shown.", hint="See the plan for them now.")
-        against = [caution.code for caution in analyst.preview(query).warnings]
+        against = [caution.code for caution in prepared.cautions()]
         if not set(against) <= set(request.parameters.get("anyway", "").split(",")):
             return _page(request, fields, _UNLIKELY, anyway=",".join(against))
-        status = analyst.submit(query, request.caller.name)
+        return request.redirect(prepared.start())
     except ThresherError as error:
         # A refused query keeps its name, so the next one gets another.
         return _page(request, {**fields, "name": asking.new_name()}, asking.as_on_the_form(error, fields))
-    return request.redirect(f"/queries/{status.id}")
+
+
+def _once(request: PageRequest, fields: dict[str, str]) -> Prepared:
+    query, analyst = asking.to_request(fields, request.console.compute), request.console.analyst
+    return Prepared(
+        asking.agreement(fields),
+        lambda: analyst.preview(query).warnings,
+        lambda: f"/queries/{analyst.submit(query, request.caller.name).id}",
+    )
 
 
 def _page(
@@ -79,6 +113,8 @@ def _page(
         attributes=sorted({*request.console.attributes, *known}),
         defaults=asking.defaults(),
         forms=asking.verb_forms(),
+        often=schedule_form.CHOICES,
+        once=schedule_form.ONCE,
         refused=refused,
         **{**_plan(request, fields), "anyway": anyway},
     )
@@ -88,6 +124,7 @@ def _plan(request: PageRequest, fields: dict[str, str]) -> dict[str, Any]:
     """What the plan's part of the page shows: a preview, or why there is none."""
     empty: dict[str, Any] = {
         "preview": None,
+        "series": None,
         "problem": None,
         "wrong": "",
         "chart": "",
@@ -100,12 +137,13 @@ def _plan(request: PageRequest, fields: dict[str, str]) -> dict[str, Any]:
         fields = {**fields, "attribute": "attribute"}
         empty["waiting"] = True
     try:
+        if schedule_form.repeats(fields):
+            return empty | ask_series.plan(request, fields, waiting=empty["waiting"])
         preview: PlanPreview = request.console.analyst.preview(asking.to_request(fields, request.console.compute))
     except ThresherError as error:
         problem = problem_of(asking.as_on_the_form(error, fields))
         return {**empty, "problem": problem, "wrong": asking.field_of(error, fields)}
-    # While there is no name, none is wrong.
-    against = [each for each in preview.warnings if not (empty["waiting"] and each.code == "unknown-attribute")]
+    against = cautions(preview, waiting=empty["waiting"])
     guarantees = preview.guarantees.values
     promise = guarantees.analyst.in_words()
     return {
@@ -118,9 +156,3 @@ def _plan(request: PageRequest, fields: dict[str, str]) -> dict[str, Any]:
         "chart": visibility_chart(preview.sampling_rate, preview.threshold, preview.smallest_visible),
         "ledger": request.console.analyst.ledger_view(),
     }
-
-
-def visibility_chart(rate: float, threshold: int, smallest_visible: int) -> Svg:
-    """What a plan will see, from buckets of half the threshold to twelve times the smallest visible bucket."""
-    sizes = np.unique(np.geomspace(max(threshold / 2, 1), 12 * smallest_visible, 120).round())
-    return charts.visibility(sizes.tolist(), reach(sizes, threshold, rate).tolist(), smallest_visible)

@@ -13,8 +13,8 @@ def page_number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
 
 
-def paged(rows: Sequence[Any], asked: str) -> dict[str, Any]:
+def paged(rows: Sequence[Any], asked: str, each: int = _ROWS) -> dict[str, Any]:
     """One page for a template: its `rows`, its `number` and the `last` number. `asked` is the number in the address."""
-    last = max(1, -(-len(rows) // _ROWS))
+    last = max(1, -(-len(rows) // each))
     number = min(max(page_number(asked), 1), last)
-    return {"rows": rows[(number - 1) * _ROWS : number * _ROWS], "number": number, "last": last}
+    return {"rows": rows[(number - 1) * each : number * each], "number": number, "last": last}
