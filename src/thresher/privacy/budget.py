@@ -215,8 +215,9 @@ class Budget:
         return self._after(charge).fits
 
     def takes(self, charge: Charge) -> float:
-        """The part of the whole budget that the charge takes, from 0 to 1."""
-        return max(self.left_share - self._after(charge).left_share, 0.0)
+        """The part of the whole budget that the charge takes, from 0 to 1; of a fresh one where it does not fit."""
+        after = self._after(charge)
+        return max(self.left_share - after.left_share, 0.0) if after.fits else self.share(charge, charge.rounds)
 
     def share(self, charge: Charge, rounds: int) -> float:
         """The part of a fresh budget that `rounds` rounds of a charge take, whatever else was charged."""

@@ -8,7 +8,7 @@ from decimal import ROUND_FLOOR, Decimal, localcontext
 
 from thresher.errors import InvalidSetting, Unreachable
 from thresher.privacy import guarantee
-from thresher.privacy.budget import Budget
+from thresher.privacy.budget import MOST_QUERIES, Budget
 from thresher.privacy.planner import descend, logit, plan
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import Adjacency, check_count, check_probability, check_rounds, dyadic
@@ -35,6 +35,8 @@ def lasting_plan(
     Raises: `Unreachable` where nothing that is left allows so many.
     """
     queries = check_count(queries, setting="queries", least=1, example=52)
+    if queries > MOST_QUERIES:
+        raise InvalidSetting("queries", f"must be at most {MOST_QUERIES:,}")
     rounds, probability = check_rounds(rounds), check_probability(probability)
     if not budget.fits:
         raise _none(queries)
@@ -53,7 +55,7 @@ def lasting_plan(
 
 def _none(queries: int) -> Unreachable:
     return Unreachable(
-        f"What is left of the budget does not allow {queries:,} more queries.",
+        f"What is left of the budget does not allow {queries:,} more {'query' if queries == 1 else 'queries'}.",
         hint="Ask for fewer queries, or let the budget be enlarged.",
     )
 
