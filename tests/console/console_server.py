@@ -26,6 +26,7 @@ from thresher.console.adapter import ServerDesk, ServerDoor, ServerOperations
 from thresher.device.policy import Policy
 from thresher.mechanism import Release, Response, thin, threshold
 from thresher.mechanism.response import RoundNumbers
+from thresher.privacy.budget import Composing
 from thresher.protocol.analyst_messages import RoundSettings
 from thresher.protocol.messages import RoundConfiguration
 from thresher.protocol.plaintext import fleet_bucket, to_columns
@@ -116,6 +117,7 @@ class ConsoleServer:
     rows: Rows
     console_clock: MovableClock
     aggregator: Aggregator
+    ledger: th.Ledger
 
 
 @contextlib.contextmanager
@@ -129,17 +131,20 @@ def console_server(
     attributes: tuple[str, ...] = (),
     operated: bool = True,
     policy: Policy | None = None,
+    composition: Composing | None = None,
+    period: str | None = None,
     moved: bool = False,
 ) -> Iterator[ConsoleServer]:
     """A server in a thread, on a free port. Not `operated` is one whose other roles run elsewhere.
 
-    `moved` has the coordinator and its ledger follow the clock that a test moves, too.
+    The ledger has the clock of the pages, which a test moves. `moved` has the coordinator follow it, too.
     """
     settings = Settings(data_dir=directory / "data", port=0)
     with DataDirectory(settings.data_dir, settings.roles) as data, assembled(settings, data) as services:
         ports = Rows(rows, pace)
         clock = MovableClock()
-        ledger = th.Ledger(directory / "ledger.db", epsilon=epsilon, delta=delta, clock=clock if moved else None)
+        budget = {"epsilon": epsilon, "delta": delta, "composition": composition, "period": period}
+        ledger = th.Ledger(directory / "ledger.db", **budget, clock=clock)
         defaults = RoundSettings(seconds=600, completions=max(1, int(len(rows) * 0.9)))
         services.coordinator = Coordinator(
             services.coordinator_store,
@@ -178,6 +183,7 @@ def console_server(
                 ports,
                 clock,
                 services.the_aggregator,
+                ledger,
             )
         finally:
             stopping.set()

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
-from alert_cases import ABOVE, CHANGED
+from alert_cases import ABOVE, NEVER
 from coordinator_cases import Roles
 from device_cases import StillClock
 from fleet_server import started
@@ -50,22 +50,22 @@ def running(tmp_path):
 def test_rules_and_alerts_from_python(running):
     series = running.series
     assert series.rules() == [] and series.alerts() == []
-    added = series.alert(th.verbs.Rule("above", 2_500, bucket="yes"), webhook="ops")
+    added = series.alert(th.verbs.Rule("above", 1_500, bucket="yes"), webhook="ops")
     assert (added.by, added.webhook, Rule.from_dict(added.rule)) == ("analyst", "ops", ABOVE)
     assert series.alert(ABOVE, webhook="ops") == added
-    changed = series.alert(CHANGED)
-    assert {rule.id for rule in series.rules()} == {added.id, changed.id}
+    never = series.alert(NEVER)
+    assert {rule.id for rule in series.rules()} == {added.id, never.id}
     assert series.rules_and_webhooks().webhooks == ["ops"]
     spent = running.fleet.ledger().charges
     follow(running, WEEK + DAY)
     assert [charge.epsilon for charge in running.fleet.ledger().charges] == [charge.epsilon for charge in spent]
     newest, first = series.alerts()
     assert (newest.index, first.index, newest.delivery) == (1, 0, "waiting")
-    assert newest.findings[0].bucket == "yes" and newest.text.startswith("yes is above 2,500")
+    assert newest.findings[0].bucket == "yes" and newest.text.startswith("yes is above 1,500")
     dates = [date.timestamp() for date, _ in series.answers()]
     assert [first.date, newest.date] == dates
-    assert [rule.id for rule in series.remove_rule(added.id)] == [changed.id]
-    assert [rule.id for rule in series.remove_rule(added.id)] == [changed.id]
+    assert [rule.id for rule in series.remove_rule(added.id)] == [never.id]
+    assert [rule.id for rule in series.remove_rule(added.id)] == [never.id]
     assert [alert.delivery for alert in series.alerts()] == ["given up", "given up"]
 
 
@@ -104,7 +104,7 @@ def test_routes_want_an_analysts_token(running):
 
 def test_metrics_show_alerts_to_analysts_only(running):
     rule = running.series.alert(ABOVE, webhook="ops")
-    never = running.series.alert(Rule("above", 1e9))
+    never = running.series.alert(NEVER)
     follow(running, WEEK + DAY)
     server = running.server
     for kind in ("analyst", "operator"):
@@ -151,8 +151,8 @@ def command(running, monkeypatch):
 
 def test_the_command_adds_shows_and_removes(running, command):
     assert "There is no rule." in command("rules") and "There is no alert yet." in command("alerts")
-    said = command("alert", "--above=2500", "--bucket=yes", "--webhook=ops")
-    assert "yes is above 2,500, by its 95 % interval, posts to ops" in said
+    said = command("alert", "--above=1500", "--bucket=yes", "--webhook=ops")
+    assert "yes is above 1,500, by its 95 % interval, posts to ops" in said
     added = json.loads(command("alert", "--below=10", "--judged-by=estimate", "--confidence=0.999", "--json"))
     assert added["rule"] == {
         "kind": "below", "bound": 10.0, "bucket": None, "judged_by": "estimate", "confidence": 0.999
@@ -160,7 +160,7 @@ def test_the_command_adds_shows_and_removes(running, command):
     command("alert", "--changed")
     follow(running, DAY)
     shown = command("alerts")
-    assert "2023-11-14 22:14 UTC yes is above 2,500" in shown and "ops: waiting" in shown
+    assert "2023-11-14 22:14 UTC yes is above 1,500" in shown and "ops: waiting" in shown
     [alert] = json.loads(command("alerts", "--json"))["alerts"]
     assert alert["index"] == 0 and alert["findings"][0]["bucket"] == "yes"
     listed = command("rules")

@@ -359,6 +359,17 @@ def test_a_ledger_that_was_restored_learns_which_rounds_opened_since(server, tmp
         server.start()
 
 
+def test_a_store_that_was_restored_draws_no_round_again(server, tmp_path):
+    """The ledger knows that the first round was drawn. The store, restored from before it was planned, does not."""
+    submitted = server.coordinator.submit(request(query=TRIE), "ada")
+    server.ledger.draw(submitted.id, 0)
+    server.run()
+    status = server.coordinator.status(submitted.id)
+    assert (status.state, status.rounds) == ("failed", [])
+    assert "drawn-before" in status.problem
+    assert not server.roles.drawn
+
+
 def test_a_cancelled_query_gives_back_what_never_opened(server):
     submitted = server.coordinator.submit(request(query=TRIE), "ada")
     reserved = server.ledger.left.share

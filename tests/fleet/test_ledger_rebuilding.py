@@ -59,7 +59,8 @@ def test_a_lost_ledger_is_rebuilt_with_every_charge(server, tmp_path):
     assert amounts(again.history()) == amounts(before)
     asked = {query.id: query.created for query in server.store.queries()}
     assert [entry.time.timestamp() for entry in again.history()] == [asked[entry.reference] for entry in before]
-    assert again.spent.renyi == pytest.approx(sum(entry.renyi * entry.rounds for entry in before))
+    assert float(again.budget.sums.renyi) == pytest.approx(sum(entry.renyi * entry.rounds for entry in before))
+    assert again.reserved() == {"q3"}  # which goes on
     assert (rebuild(server.store, again).entered, len(again.history())) == (0, 3)
     server.ledger = again
     server.start()
@@ -67,6 +68,23 @@ def test_a_lost_ledger_is_rebuilt_with_every_charge(server, tmp_path):
     assert [status.state for status in server.coordinator.queries()] == ["refused", "done", "cancelled", "done"]
     with pytest.raises(BudgetExceeded):
         server.coordinator.submit(request("more", HeavyHittersQuery("word", th.plan(20, 1e-4))), "ada")
+
+
+def test_what_goes_on_is_rebuilt_as_a_reservation(server, tmp_path):
+    """In a budget that renews it must count in each period in which it may still be drawn."""
+    submitted = server.coordinator.submit(request(query=TRIE), "ada")
+    server.coordinator.step()
+    again = Ledger(tmp_path / "again.db", 4.0, 1e-4, unit=DEVICE, period="30d", clock=server.clock)
+    rebuild(server.store, again)
+    assert (again.drawn(submitted.id), again.reserved()) == ({0}, {submitted.id})
+    server.clock.time += 31 * 86_400
+    assert 0 < again.left.share < 1
+    server.ledger = again
+    server.start()
+    server.run()
+    [entry] = again.history()
+    assert entry.drawn + entry.given_back == entry.rounds
+    assert again.periods.used == 2
 
 
 def test_an_old_ledger_gets_what_it_lacks(server, tmp_path):
@@ -84,7 +102,7 @@ def test_more_may_be_spent_than_the_budget_has(server, tmp_path):
     used(server)
     small = Ledger(tmp_path / "small.db", 1.0, 1e-4)
     assert rebuild(server.store, small).entered == 3
-    assert small.spent.epsilon > 1.0
+    assert small.budget.guaranteed[0] > 1.0
     assert (small.left.epsilon, small.left.share) == (0.0, 0.0)
     server.ledger = small
     with pytest.raises(BudgetExceeded):

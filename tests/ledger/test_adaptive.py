@@ -1,5 +1,6 @@
 """The adaptive ledger: what it lets through, what it gives back, what it promises."""
 
+import datetime as dt
 import multiprocessing
 import os
 import signal
@@ -13,7 +14,15 @@ from device_cases import StillClock
 from ledger_cases import charge_whole, total
 
 import thresher as th
-from thresher.errors import BudgetExceeded, Conflict, InvalidSetting, NotFound
+from thresher.errors import (
+    BudgetExceeded,
+    Conflict,
+    InvalidFormat,
+    InvalidSetting,
+    LedgerUnavailable,
+    NotFound,
+    VerificationFailed,
+)
 from thresher.ledger import Ledger
 from thresher.privacy.units import ROW
 
@@ -441,3 +450,81 @@ def test_the_file_keeps_the_cut_and_the_costs_of_each_charge(ledger):
         repr(ONE.sampling_rate), ONE.threshold, ledger.budget.cut(ONE), repr(price.renyi), repr(price.bad),
     )  # fmt: skip
     assert ONE.threshold <= ledger.budget.cut(ONE)
+
+
+def test_a_plan_that_does_not_keep_what_it_states_is_refused(ledger):
+    forged = th.Plan(0.5, 2, 0.01, 1e-9)
+    with pytest.raises(VerificationFailed):
+        ledger.reserve(forged, "histogram", unit=ROW)
+    assert ledger.history() == []
+
+
+# Found by attack.
+
+
+def test_a_reservation_that_is_made_again_marks_what_is_about_to_be_drawn(ledger):
+    ledger.reserve(TRIE, "heavy_hitters", unit=ROW, reference="q1")
+    ledger.reserve(TRIE, "heavy_hitters", unit=ROW, reference="q1", drawn=2)
+    assert ledger.drawn("q1") == {0, 1}
+    ledger.give_back("q1")
+    with pytest.raises(Conflict, match="given back"):
+        ledger.reserve(TRIE, "heavy_hitters", unit=ROW, reference="q1", drawn=3)
+    assert ledger.drawn("q1") == {0, 1}
+
+
+@pytest.mark.parametrize("drawn", [-1, 6, 1.5, True, "one", None])
+def test_as_many_rounds_are_drawn_as_a_query_has(ledger, drawn):
+    with pytest.raises(InvalidSetting, match="drawn"):
+        ledger.reserve(TRIE, "heavy_hitters", unit=ROW, drawn=drawn)
+    assert Ledger(ledger.path).history() == []
+
+
+def test_a_promise_that_does_not_cover_what_was_drawn_is_not_made(tmp_path):
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=1, delta=1e-6)
+    plan = th.plan(1, 1e-7)
+    for number in range(40):
+        ledger.restore(plan, "histogram", ROW, f"q{number}")
+    assert not ledger.budget.fits
+    for epsilon in (0.5, 1.5):
+        with pytest.raises(InvalidSetting, match="is spent already"):
+            ledger.enlarge(epsilon)
+    assert ledger.epsilon == 1
+
+
+def test_what_a_query_takes_that_does_not_fit_is_not_what_is_left(tmp_path):
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=1, delta=1e-6)
+    plan = ledger.plan(queries=3)
+    for _ in range(3):
+        charge_whole(ledger, plan, "histogram", ROW)
+    assert ledger.left.share < 0.01
+    assert ledger.takes(plan) == pytest.approx(1 / 3, rel=0.01)
+
+
+def test_restored_charges_count_in_the_periods_in_which_they_were_made(tmp_path):
+    clock = StillClock(1_800_000_000.0)
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-6, period="1d", clock=clock)
+    for day in range(1, 6):
+        made = dt.datetime.fromtimestamp(clock.time - day * 86_400, dt.UTC)
+        ledger.restore(ONE, "histogram", ROW, f"q{day}", made)
+    assert (ledger.periods.used, ledger.periods.epsilon) == (5, 15.0)
+    assert ledger.budget.spent_epsilon == 5.0  # all of it in the current period too: nobody knows where that began
+    ledger.restore(TRIE, "heavy_hitters", ROW, "running", drawn={1, 4})
+    assert (ledger.drawn("running"), ledger.reserved()) == ({1, 4}, {"running"})
+    clock.time += 86_400
+    assert ledger.budget.spent_epsilon == 1.0  # what may still be drawn counts in each period
+    ledger.draw("running", 0)
+    assert ledger.periods.used == 7
+    assert ledger.was_drawn("running", 0) and not ledger.was_drawn("running", 2)
+
+
+def test_a_ledger_where_nobody_may_look_says_so(tmp_path):
+    with pytest.raises(LedgerUnavailable, match=r"cannot be looked at|cannot be created"):
+        Ledger(tmp_path / ("a" * 300), epsilon=1, delta=1e-6)
+
+
+def test_a_charge_of_version_3_that_no_ledger_writes_is_the_files_fault(tmp_path):
+    from test_books import version_3
+
+    path = version_3(tmp_path / "privacy.db", "UPDATE charges SET epsilon = '-1.0'")
+    with pytest.raises(InvalidFormat, match="damaged"):
+        Ledger(path)

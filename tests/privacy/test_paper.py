@@ -1,4 +1,4 @@
-"""The paper's statements and numeric examples, and the verdicts of docs/privacy.md, section 10.
+"""The paper's statements and numeric examples, and the verdicts of docs/privacy.md, section 11.
 
 Witnesses are independent of the library: laws of the release from exact rationals or mpmath, by definition.
 """
@@ -155,7 +155,7 @@ def test_contact_example() -> None:
     assert paper.contact_failure_upper(10_000) == math.exp(-100 / 3) < 1e-14
 
 
-# Verdicts, in the order of docs/privacy.md, section 10 -----------------------------------------------------
+# Verdicts, in the order of docs/privacy.md, section 11 -----------------------------------------------------
 
 
 def test_ratio_lemma() -> None:

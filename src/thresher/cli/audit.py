@@ -27,8 +27,8 @@ def audit(
     path: Annotated[
         str,
         typer.Option(
-            help="What is attacked: counts, table, device, all of these; or fleet (over HTTP), or injected (a "
-            "collector that adds reports of its own to those of one person).",
+            help="What is attacked: counts, table, device, all of these; or fleet (over HTTP), injected (a collector "
+            "that adds reports of its own to those of one person), or ledger (many queries until it refuses).",
         ),
     ] = "all",
     trials: Annotated[int, typer.Option(help="Draws of either population for each measurement.")] = 2_000_000,

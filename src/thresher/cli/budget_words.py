@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from thresher.ledger.durations import in_words
+from thresher.ledger.entries import reserved_share
 from thresher.privacy.budget import percent
 
 if TYPE_CHECKING:
@@ -29,12 +30,13 @@ def spending(view: LedgerView) -> list[str]:
             found.append("More was drawn than any epsilon covers with this delta: nothing more can be asked.")
         elif view.spent_epsilon:
             found.append(f"What was drawn so far guarantees epsilon {view.spent_epsilon:.3g} with that delta.")
-        reserved = max(1 - view.spent_share - view.left_share, 0.0)
+        reserved = reserved_share(view.spent_share, view.left_share)
         kept = f"{percent(reserved)} is reserved, " if reserved else ""
         found.append(f"Of the budget, {percent(view.spent_share)} was drawn, {kept}{percent(view.left_share)} is left.")
     if len(view.promises) > 1:
         steps = [f"epsilon {epsilon:g} from {_time(time)} on" for time, epsilon in view.promises]
-        found.append(f"It promised {', '.join(steps)}. The highest holds for everything.")
+        holds = "" if view.spent_epsilon is None else " The highest holds for everything."
+        found.append(f"It promised {', '.join(steps)}.{holds}")
     if view.period is not None:
         found.append(_renewal(view.period))
     return found

@@ -38,7 +38,8 @@ def enlarge(
     if json:
         print_json({"before": before, "epsilon": ledger.epsilon, "delta": ledger.delta, "left": ledger.left.share})
         return
-    console.print(f"The promise is changed. {percent(ledger.left.share)} of the budget is left.")
+    changed = "changed" if ledger.epsilon != before else "as it was"
+    console.print(f"The promise is {changed}. {percent(ledger.left.share)} of the budget is left.")
 
 
 def _meaning(ledger: Ledger, before: float, after: float) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,6 @@ LedgerPath = Annotated[Path, typer.Argument(help="The ledger's file.", show_defa
 
 def opened(path: Path) -> Ledger:
     """A ledger that exists; a command other than `create` never makes one."""
-    if not path.exists():
+    if not os.access(path, os.F_OK):
         raise InvalidSetting("path", f"{str(path)!r} does not exist", hint="Create it: thresher ledger create.")
     return Ledger(path)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from thresher.ledger import Entry, Ledger, Left, Spent
+from thresher.ledger.entries import reserved_share
 from thresher.privacy.budget import Budget
 
 
@@ -42,7 +43,7 @@ def _charge(budget: Budget, entry: Entry) -> dict[str, Any]:
 
 def _reserved(spent: Spent, left: Left) -> float:
     """The part of the budget that is reserved for rounds that were not drawn."""
-    return max(1 - spent.share - left.share, 0.0)
+    return reserved_share(spent.share, left.share)
 
 
 def sentences(ledger: Ledger) -> list[str]:

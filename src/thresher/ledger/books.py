@@ -39,6 +39,10 @@ class Book:
     current: int
     """Which period it is, from 0."""
 
+    def period_of(self, time: float) -> int:
+        """The period of a time; before the ledger was made, a negative one."""
+        return 0 if self.period is None else int((time - self.created) // self.period)
+
     def without_reserved(self, connection: sqlite3.Connection, entry: Entry) -> Sums:
         """The sums without those rounds of an open charge that were not drawn.
 

@@ -33,14 +33,16 @@ class Order:
     plan: Plan | None = None
     cut: int | None = None
     data_set: str | None = None
-    drawn: int = 0
-    """How many of its rounds are about to be drawn."""
+    drawn: Collection[int] = ()
+    """Its rounds that are about to be drawn, or were drawn."""
     time: dt.datetime | None = None
     """When it was made, if not now."""
 
     def __post_init__(self) -> None:
         check_text("what", self.what, LONGEST_TEXT)
         check_text("reference", self.reference, LONGEST_NAME)
+        if not all(0 <= position < self.charge.rounds for position in self.drawn):
+            raise InvalidSetting("drawn", f"must be from 0 to {self.charge.rounds}: the query has no more rounds")
 
     @property
     def amount(self) -> tuple[str | int | None, ...]:
@@ -69,6 +71,8 @@ def enter(connection: sqlite3.Connection, order: Order, now: float, *, within_bu
                 f"The ledger has another charge under the reference {order.reference}.",
                 hint="Nothing was charged or drawn. Choose another reference.",
             )
+        for position in order.drawn:
+            draw(connection, order.reference, position, now)
         return int(found[0]), False
     bind_unit(connection, order.unit)
     if order.data_set is not None:
@@ -78,14 +82,15 @@ def enter(connection: sqlite3.Connection, order: Order, now: float, *, within_bu
     if within_budget:
         book.budget.charge(charge)
     made = written if order.time is None else books.written(order.time.timestamp())
-    ended = written if order.drawn == charge.rounds else None
+    ended = written if len(order.drawn) == charge.rounds else None
     number = connection.execute(
         f"INSERT INTO charges (reference, time, what, {_AMOUNT}, cut, renyi, bad, ended) "  # noqa: S608
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (order.reference, made, order.what, *order.amount, order.cut, repr(charge.renyi), repr(charge.bad), ended),
     ).lastrowid
     assert number is not None
-    _mark_drawn(connection, number, range(order.drawn), book.current, written)
+    period = book.current if order.time is None else min(book.period_of(order.time.timestamp()), book.current)
+    _mark_drawn(connection, number, order.drawn, period, made)
     books.write_sums(connection, book.budget.sums.plus(charge))
     return number, True
 
@@ -129,6 +134,12 @@ def found_entry(connection: sqlite3.Connection, reference: str) -> Entry:
     if entry is None:
         raise NotFound("The ledger has no charge under this reference.", hint="Nothing was drawn.")
     return entry
+
+
+def is_marked(connection: sqlite3.Connection, entry: Entry, position: int) -> bool:
+    """Whether a round of a charge was marked as drawn by itself."""
+    row = connection.execute("SELECT 1 FROM draws WHERE charge = ? AND position = ?", (entry.id, position)).fetchone()
+    return row is not None
 
 
 def drawn_positions(connection: sqlite3.Connection, entry: Entry) -> set[int]:

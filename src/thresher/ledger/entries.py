@@ -46,8 +46,9 @@ class Entry:
 class Spent:
     """What was spent: as a guarantee, as a part of the budget, and in the terms of the filter.
 
-    `epsilon` and `delta` are the smallest total that holds for everything drawn so far: the smallest epsilon with which
-    a ledger of the same order and split would have accepted it. Under "sum" they are the sums of all charges.
+    `epsilon` and `delta` are what a ledger of the same order and split would have needed to accept everything drawn so
+    far: the smallest total that is proved to hold for it, if queries had been chosen for such a ledger from the start.
+    What is promised, whatever the queries were chosen for, is the budget. Under "sum" they are the sums of all charges.
     """
 
     epsilon: float
@@ -110,3 +111,9 @@ class Periods:
     epsilon: float
     """What all used periods together come to."""
     delta: float
+
+
+def reserved_share(spent: float, left: float) -> float:
+    """The part of a budget that is reserved: neither drawn nor left, both of which are rounded."""
+    share = 1 - spent - left
+    return share if share > 1e-9 else 0.0

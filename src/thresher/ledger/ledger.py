@@ -15,6 +15,7 @@ A charge has a reference, which is unique: charging again under it changes nothi
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Collection
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -31,7 +32,14 @@ from thresher.mechanism.tabular import Tabular
 from thresher.privacy.budget import Budget, Composing, check_composition
 from thresher.privacy.lasting_plans import lasting_plan
 from thresher.privacy.plans import Plan
-from thresher.privacy.settings import Adjacency, check_adjacency, check_budget_epsilon, check_delta, check_rounds
+from thresher.privacy.settings import (
+    Adjacency,
+    check_adjacency,
+    check_budget_epsilon,
+    check_count,
+    check_delta,
+    check_rounds,
+)
 from thresher.privacy.units import Unit, check_unit
 
 if TYPE_CHECKING:
@@ -90,9 +98,13 @@ class Ledger(Tabular):
         wanted = None if unit is None else check_unit(unit)
         named = None if data_set is None else check_text("data_set", data_set, LONGEST_NAME)
         seconds = None if period is None else check_period(period)
-        if not self.path.exists():
+        try:
+            there, regular = self.path.exists(), self.path.is_file()
+        except OSError as error:
+            raise self._file.unavailable(f"cannot be looked at: {error.strerror}") from None
+        if not there:
             self._create(epsilon, delta, adjacency, wanted, composition, named, seconds)
-        elif not self.path.is_file():
+        elif not regular:
             raise self._file.unavailable("is not a regular file")
         self._file.upgrade()
         with self._file.snapshot() as connection:
@@ -243,11 +255,12 @@ class Ledger(Tabular):
         with self._file.transaction() as connection:
             book = books.read(connection, self._clock.now())
             after = Budget(epsilon, book.budget.delta, book.budget.filter, book.budget.sums)
-            if epsilon < book.budget.epsilon and not after.fits:
+            if not after.fits:
                 raise InvalidSetting(
                     "epsilon",
                     f"{epsilon:g} is spent already",
-                    hint=f"The ledger promises {book.budget.epsilon:g}; give more than what was spent.",
+                    hint=f"The ledger promises {book.budget.epsilon:g}. Give more than what was spent, if any epsilon "
+                    "covers it.",
                 )
             if epsilon != book.budget.epsilon:
                 connection.execute("UPDATE budget SET epsilon = ?", (repr(epsilon),))
@@ -264,6 +277,7 @@ class Ledger(Tabular):
         reference: str | None = None,
         data_set: str | None = None,
         drawn: int = 0,
+        verified: bool = False,
     ) -> str:
         """Reserve all rounds of a query, so that it can finish; returns the charge's reference.
 
@@ -274,13 +288,19 @@ class Ledger(Tabular):
             reference: A name for this charge, by default a random one.
             data_set: The name of the data, if it has one.
             drawn: How many rounds are about to be drawn: they are marked so at once.
+            verified: Whether the caller has verified that the plan keeps what it states, which may take seconds.
 
         Guarantee: when this returns, the reservation is on disk. A second one under a reference that is there already
         changes nothing.
         Raises: `BudgetExceeded` if it does not fit; `InvalidSetting` for another unit, data set or adjacency than the
-        ledger's; `Conflict` for another charge under a reference that is there already.
+        ledger's; `Conflict` for another charge under a reference that is there already; `VerificationFailed` for a plan
+        that does not keep what it states.
         """
-        order = self._order(plan, what, unit, reference, data_set=data_set, drawn=drawn)
+        if not verified:
+            _ = plan.guarantee
+        if check_count(drawn, setting="drawn") > plan.rounds:
+            raise InvalidSetting("drawn", f"must be a whole number from 0 to {plan.rounds}")
+        order = self._order(plan, what, unit, reference, data_set=data_set, drawn=range(int(drawn)))
         self._enter(order)
         return order.reference
 
@@ -340,7 +360,7 @@ class Ledger(Tabular):
         self._check_adjacency(adjacency)
         rounds = check_rounds(rounds)
         charge = self.budget.foreign(check_budget_epsilon(epsilon), check_delta(delta), rounds)
-        order = Order(_named(reference), what, check_unit(unit), self.adjacency, charge, drawn=rounds)
+        order = Order(_named(reference), what, check_unit(unit), self.adjacency, charge, drawn=range(rounds))
         return self._enter(order)[0]
 
     def check(self, plan: Plan, unit: Unit | str) -> None:
@@ -353,15 +373,28 @@ class Ledger(Tabular):
             binding.check_unit_of(connection, order.unit)
             books.read(connection, self._clock.now()).budget.charge(order.charge)
 
-    def restore(self, plan: Plan, what: str, unit: Unit | str, reference: str, time: dt.datetime | None = None) -> bool:
-        """Enter a charge that was made before and was lost with its ledger, whole, whether or not it fits the budget.
+    def restore(
+        self,
+        plan: Plan,
+        what: str,
+        unit: Unit | str,
+        reference: str,
+        time: dt.datetime | None = None,
+        *,
+        drawn: Collection[int] | None = None,
+    ) -> bool:
+        """Enter a charge that was made before and was lost with its ledger, whether or not it fits the budget.
 
-        `time` is when it was made; by default now.
+        Args:
+            plan, what, unit, reference: As for `reserve`.
+            time: When it was made; by default now. Its rounds count as drawn then, and in the current period.
+            drawn: The rounds that were drawn, of a query that goes on: the others are reserved. By default all.
 
         Returns: whether it was missing. What is spent may then exceed the budget, and nothing more can be charged.
         Raises: what `reserve` raises, but `BudgetExceeded`.
         """
-        order = self._order(plan, what, unit, reference, drawn=plan.rounds, time=time)
+        drawn = range(plan.rounds) if drawn is None else drawn
+        order = self._order(plan, what, unit, reference, drawn=drawn, time=time)
         return self._enter(order, within_budget=False)[1]
 
     def references(self) -> set[str]:
@@ -376,9 +409,14 @@ class Ledger(Tabular):
             return {reference for (reference,) in rows}
 
     def drawn(self, reference: str) -> set[int]:
-        """The positions of the rounds of a charge that were drawn."""
+        """Which rounds of a charge were drawn, from 0."""
         with self._file.snapshot() as connection:
             return charging.drawn_positions(connection, charging.found_entry(connection, reference))
+
+    def was_drawn(self, reference: str, position: int) -> bool:
+        """Whether this very round was marked as drawn. Charges that earlier versions made whole have no such marks."""
+        with self._file.snapshot() as connection:
+            return charging.is_marked(connection, charging.found_entry(connection, reference), position)
 
     def drawn_since(self, time: float) -> dict[str, int]:
         """How many rounds of each charge were drawn after a time, in seconds since 1970.

@@ -12,6 +12,7 @@ import re
 import secrets
 import sqlite3
 
+from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.privacy.budget import Charge, Sums
 
 APPLICATION = 0x54485253  # "THRS": marks the file as a ledger, beside SQLite's own mark
@@ -94,8 +95,11 @@ def _add_filter(connection: sqlite3.Connection) -> None:
             connection.execute(statement)
     connection.execute("UPDATE charges SET drawn = rounds, ended = time")
     sums = Sums()
-    for epsilon, delta, rounds in connection.execute("SELECT epsilon, delta, rounds FROM charges"):
-        sums = sums.plus(Charge(float(epsilon), float(delta), rounds))
+    try:
+        for epsilon, delta, rounds in connection.execute("SELECT epsilon, delta, rounds FROM charges"):
+            sums = sums.plus(Charge(float(epsilon), float(delta), rounds))
+    except InvalidSetting:
+        raise InvalidFormat("A charge of this ledger cannot be read.") from None
     connection.execute("UPDATE budget SET sum_epsilon = ?, sum_delta = ?", (str(sums.epsilon), str(sums.delta)))
     connection.execute("INSERT INTO promises (time, epsilon) SELECT created, epsilon FROM budget")
 

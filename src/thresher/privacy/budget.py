@@ -120,12 +120,11 @@ class Budget:
         """How queries compose."""
         return "sum" if self.filter is None else "adaptive"
 
-    def price(self, plan: Plan, *, sampling_rate: float | None = None) -> Charge:
-        """What a query with this plan costs; `sampling_rate` where another rate than the plan's is what protects."""
+    def price(self, plan: Plan) -> Charge:
+        """What a query with this plan costs."""
         if self.filter is None:
             return Charge(plan.epsilon, plan.delta, plan.rounds)
-        rate = plan.sampling_rate if sampling_rate is None else sampling_rate
-        cost = self.filter.round_cost(rate, plan.threshold, plan.adjacency, self.epsilon)
+        cost = self.filter.round_cost(plan.sampling_rate, plan.threshold, plan.adjacency, self.epsilon)
         return Charge(plan.epsilon, plan.delta, plan.rounds, cost.renyi, cost.bad)
 
     def cut(self, plan: Plan) -> int | None:
@@ -216,8 +215,9 @@ class Budget:
         return self._after(charge).fits
 
     def takes(self, charge: Charge) -> float:
-        """The part of the whole budget that the charge takes, from 0 to 1."""
-        return max(self.left_share - self._after(charge).left_share, 0.0)
+        """The part of the whole budget that the charge takes, from 0 to 1; of a fresh one where it does not fit."""
+        after = self._after(charge)
+        return max(self.left_share - after.left_share, 0.0) if after.fits else self.share(charge, charge.rounds)
 
     def share(self, charge: Charge, rounds: int) -> float:
         """The part of a fresh budget that `rounds` rounds of a charge take, whatever else was charged."""

@@ -4,7 +4,7 @@ Symbols: S(v) = Pr[X_k ≥ v], F(v) = Pr[X_k ≤ v]. Where k is far below τ/p, 
 is computed as that of two point probabilities times that of two continued fractions. Where k is near τ/p,
 Pr[τ ≤ X_k ≤ v] is a difference: it is taken between F(v) and F(τ−1), or between S(τ) and S(v+1), whichever are smaller.
 
-Reference: docs/privacy.md, section 8.
+Reference: docs/privacy.md, section 9.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from thresher.privacy.settings import Adjacency
 PLAIN, RENYI, ATOM = Decimal("0.1"), Decimal("0.8"), Decimal("0.1")
 """How delta is split: between the plain sum, the Rényi costs and the bad events."""
 
-_SMALLEST_DELTA = 1e-300
+_SMALLEST_EPSILON, _SMALLEST_DELTA = 1e-6, 1e-300
 _DENSE_LIMIT = 50_000
 _IMPRECISE = 1e-290
 _OUTWARD = 1e-9  # more than the error of a logarithm of a sum here, which is below 1e-10
@@ -64,8 +64,11 @@ class Filter:
         The Rényi cost of a round with small losses grows in proportion to the order, so the best order is where ρ/α is
         largest. That does not depend on the plans that will be asked, and the optimum is flat.
         """
-        if not delta >= _SMALLEST_DELTA:
-            raise InvalidSetting("delta", f"must be at least {_SMALLEST_DELTA:g} for a budget that is split")
+        for setting, value, least in (("epsilon", epsilon, _SMALLEST_EPSILON), ("delta", delta, _SMALLEST_DELTA)):
+            if not value >= least:
+                raise InvalidSetting(
+                    setting, f"must be at least {least:g} for an adaptive budget", hint="Give more, or add up: 'sum'."
+                )
         parts = tuple(_below(delta, part) for part in (PLAIN, RENYI, ATOM))
         return cls(_best_order(epsilon, parts[1]), *parts)
 
@@ -79,9 +82,13 @@ class Filter:
 
     @property
     def _conversion(self) -> float:
-        """ε − ρ: what turning a Rényi cost into an epsilon at `delta_renyi` adds."""
-        alpha = self.order
-        return math.log((alpha - 1) / alpha) - (math.log(self.delta_renyi) + math.log(alpha)) / (alpha - 1)
+        """ε − ρ: what turning a Rényi cost into an epsilon at `delta_renyi` adds, rounded up.
+
+        Its terms can nearly cancel, one another or epsilon, so the margin is a part of the terms and not of their sum.
+        """
+        excess = self.order - 1
+        terms = math.log(excess / self.order), -math.log(self.delta_renyi) / excess, -math.log(self.order) / excess
+        return math.fsum(terms) + 1e-12 * math.fsum(map(abs, terms))
 
     def round_cost(self, sampling_rate: float, threshold: int, adjacency: Adjacency, epsilon: float) -> Cost:
         """The cost of one round with the cut that is best for a total of `epsilon`.
@@ -169,7 +176,8 @@ def _addition(rate: float, threshold: int, order: float) -> float:
         first, last, mass, shifted = groups(rate, threshold)
         values, masses = at_ends(-loss_at(rate, threshold, last), -loss_at(rate, threshold, first), shifted, mass)
         terms = _log(masses) + (order - 1) * values
-    beyond = _log(miss(last[-1:] - 1, threshold, rate)) + (order - 1) * largest
+    # What is beyond may be too little for a float, and still count where the order is large.
+    beyond = _log(np.maximum(miss(last[-1:] - 1, threshold, rate), sys.float_info.min)) + (order - 1) * largest
     log_sum = float(np.logaddexp.reduce(np.concatenate([terms, beyond])))
     return min((log_sum + _OUTWARD) / (order - 1), largest * (1 + _OUTWARD))
 

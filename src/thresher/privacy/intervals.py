@@ -1,6 +1,6 @@
 """What a released count says: how many units may hold the bucket.
 
-Reference: docs/privacy.md, section 8.
+Reference: docs/privacy.md, section 9.
 """
 
 from __future__ import annotations

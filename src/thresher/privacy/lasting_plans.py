@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
+from decimal import ROUND_FLOOR, Decimal, localcontext
 
 from thresher.errors import InvalidSetting, Unreachable
 from thresher.privacy import guarantee
-from thresher.privacy.budget import Budget
+from thresher.privacy.budget import MOST_QUERIES, Budget
 from thresher.privacy.planner import descend, logit, plan
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import Adjacency, check_count, check_probability, check_rounds, dyadic
@@ -34,6 +35,8 @@ def lasting_plan(
     Raises: `Unreachable` where nothing that is left allows so many.
     """
     queries = check_count(queries, setting="queries", least=1, example=52)
+    if queries > MOST_QUERIES:
+        raise InvalidSetting("queries", f"must be at most {MOST_QUERIES:,}")
     rounds, probability = check_rounds(rounds), check_probability(probability)
     if not budget.fits:
         raise _none(queries)
@@ -52,7 +55,7 @@ def lasting_plan(
 
 def _none(queries: int) -> Unreachable:
     return Unreachable(
-        f"What is left of the budget does not allow {queries:,} more queries.",
+        f"What is left of the budget does not allow {queries:,} more {'query' if queries == 1 else 'queries'}.",
         hint="Ask for fewer queries, or let the budget be enlarged.",
     )
 
@@ -67,12 +70,10 @@ def _by_sum(budget: Budget, queries: int, rounds: int, adjacency: Adjacency) -> 
 
 
 def _part(left: float, queries: int) -> float:
-    """`left / queries`, rounded down to a short number, of which `queries` fit whatever is left."""
-    part = left / queries
-    if part <= 0:
-        return 0.0
-    digits = 15 - math.floor(math.log10(part)) - 1
-    return math.floor(part * 10.0**digits) / 10.0**digits if digits < 300 else part * (1 - 1e-12)
+    """`left / queries`, rounded down in decimal to 15 digits, of which `queries` fit whatever is left."""
+    with localcontext() as context:
+        context.prec, context.rounding = 15, ROUND_FLOOR
+        return float(Decimal(repr(left)) / queries)
 
 
 def _by_filter(budget: Budget, queries: int, rounds: int, adjacency: Adjacency, probability: float) -> Plan | None:

@@ -81,8 +81,10 @@ def _without_zeros(values: Floats, masses: Floats, infinite: float) -> Losses:
 
 
 def loss_at(rate: float, threshold: int, wait: Floats) -> Floats:
-    """ℓ_j, the loss of a removal where T = j > τ; it falls in j."""
-    return np.log1p((threshold - 1 - rate * (wait - 1)) / (wait - threshold))
+    """ℓ_j, the loss of a removal where T = j > τ; it falls in j. Precise near zero, and where the rate is near one."""
+    excess = (threshold - 1 - rate * (wait - 1)) / (wait - threshold)
+    low = math.log1p(-rate) + np.log((wait - 1) / (wait - threshold))
+    return np.where(excess < -0.5, low, np.log1p(np.maximum(excess, -0.5)))
 
 
 def groups(rate: float, threshold: int) -> tuple[Floats, Floats, Floats, Floats]:
@@ -117,11 +119,11 @@ def at_ends(high: Floats, low: Floats, mass: Floats, other: Floats) -> tuple[Flo
     high, low = np.maximum(high, low), np.minimum(high, low)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = -np.log(other / mass)  # the loss of the group taken as one atom
-    share = _upper_share(np.nan_to_num(mean, nan=0.0), low, high)
+    share = upper_share(np.nan_to_num(mean, nan=0.0), low, high)
     return np.concatenate([high, low]), np.concatenate([mass * share, mass * (1 - share)])
 
 
-def _upper_share(value: Floats, low: Floats, high: Floats) -> Floats:
+def upper_share(value: Floats, low: Floats, high: Floats) -> Floats:
     """The part of an atom at `value` that goes to `high` so that Σ mass and Σ mass·e^−loss are both kept."""
     width = np.where(high > low, high - low, 1.0)
     share = np.expm1(low - np.clip(value, low, high)) / np.expm1(-width)
@@ -303,7 +305,7 @@ def _on_grid(losses: Losses, tilt: float, step: float) -> tuple[int, Floats, flo
     lowest = int(position.min())
     index = (position - lowest).astype(np.int64)
     low = position * step
-    share = _upper_share(losses.values, low, low + step)
+    share = upper_share(losses.values, low, low + step)
     size = int(index.max()) + 2
     masses = np.bincount(index, losses.masses * (1 - share), size)
     masses += np.bincount(index + 1, losses.masses * share, size)

@@ -1,7 +1,7 @@
 """What will be seen: which buckets are released, and with what error.
 
 All exact, from the binomial law of a bucket's sampled count X_k ~ Bin(k, p) and the threshold τ.
-Reference: docs/privacy.md, section 8.
+Reference: docs/privacy.md, section 9.
 """
 
 from __future__ import annotations

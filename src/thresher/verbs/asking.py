@@ -116,7 +116,7 @@ class Target:
             return planner(self._epsilon, self._delta, rounds=rounds, adjacency=self._adjacency)
         if self._epsilon is not None or self._delta is not None:
             raise InvalidSetting("plan", "and epsilon or delta cannot both be given", hint="A plan states its own.")
-        self._plan.verify()
+        _ = self._plan.guarantee  # recomputed, or refused
         return self._plan
 
 

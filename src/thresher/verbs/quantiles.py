@@ -116,7 +116,7 @@ class QuantilesQuery(Query):
 
     Edge cases: a side of a split that was dropped counts as zero, and `error.threshold` says how much that can be.
     Where nothing was released at all the value is NaN.
-    Reference: paper, section 4.2; docs/privacy.md, sections 6 and 10.
+    Reference: paper, section 4.2; docs/privacy.md, sections 6 and 11.
     """
 
     column: str

@@ -87,7 +87,7 @@ class RangesQuery(Query):
     """Ranges with their plan: a hierarchy of `plan.rounds` levels of half-open cells between two public bounds.
 
     Edge cases: units without a number are not counted.
-    Reference: paper, section 4.2; docs/privacy.md, sections 6 and 10.
+    Reference: paper, section 4.2; docs/privacy.md, sections 6 and 11.
     """
 
     column: str

@@ -8,6 +8,7 @@ from thresher import charts
 from thresher.charts.svg import Svg
 from thresher.console.pages.paging import paged
 from thresher.console.requests import PageRequest
+from thresher.ledger.entries import reserved_share
 from thresher.protocol.analyst_messages import LedgerView
 
 
@@ -29,7 +30,7 @@ def show(request: PageRequest) -> Response:
 
 def reserved(ledger: LedgerView) -> float:
     """The part of the budget that is reserved for rounds that may still be drawn."""
-    return max(1 - ledger.spent_share - ledger.left_share, 0.0)
+    return reserved_share(ledger.spent_share, ledger.left_share)
 
 
 def taken(ledger: LedgerView, now: float) -> Svg:

@@ -7,9 +7,9 @@ event. So an event may be chosen in any way, as long as it is measured on draws 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import chain, permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,15 @@ _CAUTION = 0.02  # the risk of bounds that compare attacks: of two that look ali
 _CODE_BITS = 62  # what a draw shows is coded as one whole number of this many bits
 
 
+Happens = Callable[[Observed], NDArray[np.bool_]]
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that an analyst can see happen; `happens` tells it for every row of observations."""
 
     name: str
-    happens: Callable[[Observed], NDArray[np.bool_]]
+    happens: Happens
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +76,24 @@ def clopper_pearson(likely_hits: float, unlikely_hits: float, trials: int, risk:
 
 
 def attacks_on(
-    pair: Pair, first: Observed, second: Observed, plan: Plan, trials: int, risk: float
+    pair: Pair,
+    first: Observed,
+    second: Observed,
+    plan: Plan,
+    trials: int,
+    risk: float,
+    given: Sequence[Event] | None = None,
 ) -> Iterator[tuple[Bounds, Attack]]:
     """The attacks on a pair that draws of both populations suggest, with the bounds to expect of a measurement.
 
     One half of the draws suggests events, the other half judges them: an event that only fits the chance of the first
-    half has no advantage over a plain one.
+    half has no advantage over a plain one. With `given` events nothing is suggested.
     """
     half = len(first) // 2
     sides = (pair.first, first), (pair.second, second)
     for (likely_population, likely), (unlikely_population, unlikely) in permutations(sides):
-        events = [*_plain_events(pair.first, plan), *_telling_outcomes(likely[:half], unlikely[:half], pair, plan)]
-        for event in events:
+        suggested = (_plain_events(pair.first, plan), _telling_outcomes(likely[:half], unlikely[:half], pair, plan))
+        for event in chain(*suggested) if given is None else given:
             hits, other = (int(np.count_nonzero(event.happens(draws[half:]))) for draws in (likely, unlikely))
             attack = Attack(pair.name, event, likely_population, unlikely_population)
             yield _forecast(hits, other, len(first) - half, trials, risk), attack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,9 +12,10 @@ from thresher.errors import InvalidSetting
 from thresher.lab.audit.attacks import Attack, Bounds, attacks_on, clopper_pearson
 from thresher.lab.audit.fleet_path import FromFleet
 from thresher.lab.audit.injected_path import FromInjected
+from thresher.lab.audit.ledger_path import FromLedger, ledger_delta
 from thresher.lab.audit.lots import DrawnInLots
 from thresher.lab.audit.neighbours import Pair, Population, neighbouring_pairs, worst_removed
-from thresher.lab.audit.paths import FLEET, INJECTED, PATHS, Mechanism, Observed, shipped
+from thresher.lab.audit.paths import FLEET, INJECTED, LEDGER, PATHS, Mechanism, Observed, shipped
 from thresher.lab.audit.report import AuditReport, Finding, Measurement
 from thresher.privacy import binomial, guarantee
 from thresher.privacy.plans import Plan
@@ -60,7 +62,9 @@ def audit(
             counts) and "device" (a coin for each unit), by default all three. "fleet" is real devices and a real server
             over HTTP, one device for every unit of every trial. "injected" is a collector that forwards one person's
             report among its own: with aggregator coins, where the claim must hold, and with device coins, where nothing
-            is claimed against it (delta 1) and the finding says what it gains.
+            is claimed against it (delta 1) and the finding says what it gains. "ledger" is a ledger's whole life on a
+            table: queries chosen one after another until it refuses, then a guess; the claim is the ledger's, with this
+            epsilon and a delta that at least six queries with this plan fit.
         trials: How many draws of either population measure an attack.
         confidence: One minus the chance of a false alarm.
         mechanism: A mechanism to attack in place of all paths, against the same claim.
@@ -71,20 +75,21 @@ def audit(
     the two populations, and no draw that chose an attack also measures it.
     Edge cases: where the claimed delta is too small for so many trials, the report says so (`measurable`). A release
     that holds more than its rows raises `VerificationFailed`.
-    Reference: docs/privacy.md, sections 3 to 6.
+    Reference: docs/privacy.md, sections 3 to 7.
     """
     trials = check_count(trials, setting="trials", least=_LEAST_TRIALS)
     confidence = check_probability(confidence, setting="confidence")
     plan = _claim(sampling_rate, threshold, epsilon, adjacency, rounds)
     attacked = _attacked(paths, mechanism, plan, trials)
     risk = (1 - confidence) / len(attacked) / 4
-    needed = _trials_needed(plan, risk)
     steps = _Steps(progress, sum(len(_pairs(drawn, plan)) + 4 * _PARTS for _, drawn, _ in attacked))
-    findings = []
+    findings, needed, plain_needed = [], [], _trials_needed(plan, risk)
     for path, drawn, claimed in attacked:
-        attacks = _look_for_attacks(path, drawn, plan, trials, risk, steps)
-        measured = tuple(_measure(path, drawn, attack, plan, trials, risk, steps) for attack in attacks)
-        findings.append(Finding(path, trials, claimed, trials >= needed, measured))
+        stated = replace(plan, delta=claimed) if claimed < 1 else plan
+        attacks = _look_for_attacks(path, drawn, stated, trials, risk, steps)
+        measured = tuple(_measure(path, drawn, attack, stated, trials, risk, steps) for attack in attacks)
+        needed.append(_trials_needed_for_life(plan, claimed, risk) if isinstance(drawn, FromLedger) else plain_needed)
+        findings.append(Finding(path, trials, claimed, trials >= needed[-1], measured))
     return AuditReport(
         plan.sampling_rate,
         plan.threshold,
@@ -94,7 +99,7 @@ def audit(
         plan.rounds,
         confidence,
         trials,
-        needed,
+        max(needed),
         tuple(findings),
     )
 
@@ -130,7 +135,7 @@ def _attacked(
     """What is attacked, by name, and the delta that is claimed for it."""
     if mechanism is not None:
         return [("the given mechanism", mechanism, plan.delta)]
-    known = (*PATHS, FLEET, INJECTED)
+    known = (*PATHS, FLEET, INJECTED, LEDGER)
     if isinstance(paths, str) or not paths or not set(paths) <= set(known):
         raise InvalidSetting("paths", f"must be some of {', '.join(known)}", hint=f"By default: {', '.join(PATHS)}.")
     found: list[tuple[str, Mechanism, float]] = []
@@ -141,6 +146,9 @@ def _attacked(
         elif path == INJECTED:
             found.append(("injected, aggregator coins", FromInjected("aggregator"), plan.delta))
             found.append(("injected, device coins", FromInjected("device"), 1.0))
+        elif path == LEDGER:
+            delta = ledger_delta(plan)
+            found.append((f"ledger of ({plan.epsilon:g}, {delta:g})", FromLedger(delta), delta))
         else:
             found += [(name, drawn, plan.delta) for name, drawn in shipped(path, plan)]
     return found
@@ -164,6 +172,13 @@ def _trials_needed(plan: Plan, risk: float) -> float:
     return min(float(np.min(needed)), _UNTHINKABLE)
 
 
+def _trials_needed_for_life(plan: Plan, claimed: float, risk: float) -> float:
+    """How many trials show half of the claimed delta, if it is reached by an event twice as likely as that."""
+    from scipy.special import ndtri
+
+    return float(4 * ndtri(risk) ** 2 * (math.sqrt(2) + math.exp(plan.epsilon / 2)) ** 2 / claimed)
+
+
 def _look_for_attacks(
     path: str, mechanism: Mechanism, plan: Plan, trials: int, risk: float, steps: _Steps
 ) -> list[Attack]:
@@ -171,6 +186,8 @@ def _look_for_attacks(
     pairs = _pairs(mechanism, plan)
     units = sum(population.units for population in {population for pair in pairs for population in pair.populations})
     scouted = max(_LEAST_TRIALS, min(trials // 4, _UNITS_SCOUTED // units))
+    guesses = mechanism.events(plan) if isinstance(mechanism, DrawnInLots) else None
+    given = None if guesses is None else tuple(guesses)
     drawn: dict[Population, Observed] = {}
     found: list[tuple[Bounds, Attack]] = []
     for pair in pairs:
@@ -178,7 +195,7 @@ def _look_for_attacks(
             if population not in drawn:
                 parts = [mechanism(population, part, plan) for part in _batches(population, scouted)]
                 drawn[population] = np.concatenate(parts)
-        found += attacks_on(pair, drawn[pair.first], drawn[pair.second], plan, trials, risk)
+        found += attacks_on(pair, drawn[pair.first], drawn[pair.second], plan, trials, risk, given)
         steps.done(f"{path}: looking for the best attack")
     for_delta = max(found, key=lambda candidate: candidate[0].advantage(plan.epsilon))
     for_epsilon = max(found, key=lambda candidate: candidate[0].epsilon_lower(plan.delta))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
 from thresher.errors import InvalidSetting
+from thresher.lab.audit.attacks import Event
 from thresher.lab.audit.neighbours import Pair, Population
 from thresher.lab.audit.paths import Observed
 from thresher.privacy.plans import Plan
@@ -40,6 +42,10 @@ class DrawnInLots(ABC):
             kept = fresh if kept is None else np.concatenate([kept, fresh])
         self._left[population] = kept[trials:]
         return kept[:trials]
+
+    def events(self, plan: Plan) -> Iterator[Event] | None:
+        """The guesses to try, where what is observed is not released counts; None where it is."""
+        return None
 
     @abstractmethod
     def _pairs(self, plan: Plan) -> list[Pair]: ...

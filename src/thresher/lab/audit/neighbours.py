@@ -65,10 +65,10 @@ def neighbouring_pairs(plan: Plan) -> list[Pair]:
     if plan.adjacency == "replace":
         # The second bucket adds little. A second bucket that is surely seen matters only at a few sizes of the first.
         worst, seen = worst_removed(plan), _often_seen(plan)[-1]
-        pairs = [_replaced(size, other, plan.rounds) for size in _sizes(plan) for other in (1, min(worst + 2, LARGEST))]
-        pairs += [_replaced(size, seen, plan.rounds) for size in sorted({1, plan.threshold, worst}) if size <= LARGEST]
+        pairs = [replaced(size, other, plan.rounds) for size in _sizes(plan) for other in (1, min(worst + 2, LARGEST))]
+        pairs += [replaced(size, seen, plan.rounds) for size in sorted({1, plan.threshold, worst}) if size <= LARGEST]
     else:
-        pairs = [_removed(size, plan.rounds) for size in _sizes(plan)]
+        pairs = [removed(size, plan.rounds) for size in _sizes(plan)]
     if plan.rounds > 1:
         pairs += [_left_out_later(size, plan) for size in _often_seen(plan)]
     return pairs
@@ -77,7 +77,7 @@ def neighbouring_pairs(plan: Plan) -> list[Pair]:
 def worst_pair(plan: Plan) -> Pair:
     """The pair that theory names for a mechanism that is right, up to what a second bucket adds."""
     size = min(worst_removed(plan), LARGEST)
-    return _replaced(size, 1, plan.rounds) if plan.adjacency == "replace" else _removed(size, plan.rounds)
+    return replaced(size, 1, plan.rounds) if plan.adjacency == "replace" else removed(size, plan.rounds)
 
 
 def injected_pairs(plan: Plan) -> list[Pair]:
@@ -86,17 +86,17 @@ def injected_pairs(plan: Plan) -> list[Pair]:
     Just enough to reach the threshold is best where the last unit alone tosses a coin; otherwise the worst pair is.
     """
     sizes = sorted({plan.threshold, min(worst_removed(plan), LARGEST)})
-    return [_replaced(size, 1, plan.rounds) for size in sizes]
+    return [replaced(size, 1, plan.rounds) for size in sizes]
 
 
-def _removed(size: int, rounds: int) -> Pair:
+def removed(size: int, rounds: int) -> Pair:
     """A bucket of `size` units against one fewer."""
     with_unit, without = (Population(((0,) * units,) * rounds) for units in (size, size - 1))
     name = f"{size} units against {size - 1}" if size > 1 else "one unit against none"
     return Pair(name, with_unit, without)
 
 
-def _replaced(size: int, other: int, rounds: int) -> Pair:
+def replaced(size: int, other: int, rounds: int) -> Pair:
     """One unit moves from the first bucket, `size` with it, to the second, `other` with it."""
     rest = (0,) * (size - 1) + (1,) * (other - 1)
     before, after = (Population(((*rest, bucket),) * rounds, buckets=2) for bucket in (0, 1))

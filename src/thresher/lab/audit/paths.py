@@ -24,11 +24,13 @@ from thresher.tables.table import SAMPLING_RATE_LIMIT, Table
 Observed = NDArray[np.int64]
 
 PATHS = ("counts", "table", "device")
-"""The paths that are audited by default; they are quick. The other two are audited on request."""
+"""The paths that are audited by default; they are quick. The others are audited on request."""
 FLEET = "fleet"
 """Real devices and a real server, over HTTP."""
 INJECTED = "injected"
 """A collector that adds reports of its own to one person's."""
+LEDGER = "ledger"
+"""Many queries on a table, chosen one after another until the ledger refuses."""
 
 
 class Mechanism(Protocol):

@@ -107,7 +107,7 @@ class AuditReport:
     def verdict(self) -> str:
         """The result in a few words."""
         if self.violations:
-            return max(self.violations, key=lambda finding: finding.delta_lower).verdict
+            return max(self.violations, key=lambda finding: finding.ratio).verdict
         return "no violation found" if self.measurable else "too strong to measure"
 
     def in_words(self) -> str:
@@ -122,34 +122,35 @@ class AuditReport:
         return " ".join(sentences)
 
     def _of_promises(self, findings: list[Finding]) -> str:
-        worst = max(findings, key=lambda finding: finding.delta_lower)
-        attack = worst.best
+        worst = max(findings, key=lambda finding: finding.ratio)
+        attack, claimed = worst.best, worst.claimed_delta
         if self.violations:
             return (
                 f"VIOLATION on {', '.join(finding.path for finding in self.violations)}. An attacker who looks for "
                 f'"{attack.event}" tells {attack.populations} apart better than the claim allows: delta at epsilon = '
-                f"{self.epsilon:g} is at least {worst.delta_lower:.3g}, and {self.claimed_delta:.3g} is claimed. This "
+                f"{self.epsilon:g} is at least {worst.delta_lower:.3g}, and {claimed:.3g} is claimed. This "
                 f"conclusion is wrong with probability {1 - self.confidence:.2g} at most."
             )
         if not self.measurable:
             return (
-                f"This setting is too strong to measure: an attack that gains {self.claimed_delta:.2g} shows in about "
+                f"This setting is too strong to measure: an attack that gains {claimed:.2g} shows in about "
                 f"{self.trials_needed:.2g} trials, and {self.trials:,} were made. Only gross faults would have been "
                 "found, and none was. The claim rests on its proof; to measure the mechanism, take more trials or a "
                 "lower threshold."
             )
         return (
             f"No violation found. The best attack that was tried reaches at least {worst.ratio:.0%} of the claimed "
-            f"delta ({worst.delta_lower:.3g} of {self.claimed_delta:.3g}), and none goes beyond it. Had a finding been "
+            f"delta ({worst.delta_lower:.3g} of {claimed:.3g}), and none goes beyond it. Had a finding been "
             f"a violation, it would have been a false alarm with probability {1 - self.confidence:.2g} at most."
         )
 
     def verify(self) -> None:
         """Raise `VerificationFailed` if a violation was found."""
         if self.violations:
+            worst = max(self.violations, key=lambda finding: finding.ratio)
             raise VerificationFailed(
                 f"The audit found a violation: at epsilon = {self.epsilon:g}, delta is at least "
-                f"{max(finding.delta_lower for finding in self.violations):.3g}, not {self.claimed_delta:.3g}.",
+                f"{worst.delta_lower:.3g}, not {worst.claimed_delta:.3g}.",
                 hint="Do not release anything with this mechanism.",
             )
 

@@ -2,7 +2,7 @@
 
 The paper is Bharadwaj and Cormode, "Sample and Threshold Differential Privacy: Histograms and applications".
 Functions return the valid form of a statement; where the printed form differs and is worth comparing with, a
-function ending in `_as_printed` returns it. docs/privacy.md, section 10, lists every statement with its
+function ending in `_as_printed` returns it. docs/privacy.md, section 11, lists every statement with its
 verdict.
 
     symbol   name               symbol   name               symbol   name

@@ -1,6 +1,6 @@
 """The paper's accuracy statements: contacting devices (section 3.2), omission and estimation (section 3.3).
 
-Bounds, kept for comparison: the exact probabilities are binomial tails (docs/privacy.md, section 8).
+Bounds, kept for comparison: the exact probabilities are binomial tails (docs/privacy.md, section 9).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def estimation_failure_upper(relative_error: float, frequency: float, sample_siz
     Guarantee: valid for Poisson sampling with an expected sample of m, before the threshold. The threshold
     adds nothing when (1 − γ)φm ≥ τ.
     Edge cases: at most 1.0; the relative error must be below 1.
-    Reference: paper, Lemma 5 (section 3.3); docs/privacy.md, section 10.
+    Reference: paper, Lemma 5 (section 3.3); docs/privacy.md, section 11.
     """
     g = check_probability(relative_error, setting="relative_error")
     phi = check_probability(frequency, setting="frequency")
@@ -54,7 +54,7 @@ def estimable_frequency(relative_error: float, sample_size: float, failure: floa
     bound 2·exp(−γ²φm/3) = β.
 
     Edge cases: a result above 1 means that the sample is too small for any frequency.
-    Reference: paper, proof of Lemma 5 (section 3.3); docs/privacy.md, section 10.
+    Reference: paper, proof of Lemma 5 (section 3.3); docs/privacy.md, section 11.
     """
     g = check_probability(relative_error, setting="relative_error")
     beta = check_probability(failure, setting="failure")
@@ -118,7 +118,7 @@ def contact_size(sample_size: float, spread: float = 10.0) -> int:
     m/n), and devices are no longer independent. Exact, and as cheap: contact every device by its own coin of
     rate r and let the device toss p/r.
 
-    Reference: paper, Lemma 3 (section 3.2); docs/privacy.md, sections 3 and 10.
+    Reference: paper, Lemma 3 (section 3.2); docs/privacy.md, sections 3 and 11.
     """
     m = _positive("sample_size", sample_size)
     return math.ceil(m + _positive("spread", spread) * math.sqrt(m))
@@ -130,7 +130,7 @@ def contact_failure_upper(sample_size: float, spread: float = 10.0) -> float:
     The paper prints exp(−c²/3), which needs c ≤ √m: with its c = 10, a sample of at least 100. Beyond that
     this returns the general Chernoff bound exp(−c²/(2 + c/√m)).
 
-    Reference: paper, proof of Lemma 3 (section 3.2); docs/privacy.md, section 10.
+    Reference: paper, proof of Lemma 3 (section 3.2); docs/privacy.md, section 11.
     """
     m, c = _positive("sample_size", sample_size), _positive("spread", spread)
     return math.exp(-(c**2) / max(3.0, 2 + c / math.sqrt(m)))

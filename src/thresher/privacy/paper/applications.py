@@ -39,7 +39,7 @@ def advanced_composition_as_printed(epsilon: float, delta: float, levels: int) -
     mechanisms that exceed it. The theorem is `thresher.privacy.composition.advanced`.
 
     Edge cases: the paper asks for epsilon < 1; L·δ must be below 1.
-    Reference: paper, proof of Lemma 6; docs/privacy.md, section 10.
+    Reference: paper, proof of Lemma 6; docs/privacy.md, section 11.
     """
     each, number = check_epsilon(epsilon), check_rounds(levels, setting="levels")
     total_delta = number * check_delta(delta)
@@ -94,7 +94,7 @@ def hierarchy_resolution(levels: int, branching: int) -> float:
 
     The paper's Lemma 8 says 2^−L, which is the case β = 2.
 
-    Reference: paper, Lemma 8 (section 4.2); docs/privacy.md, section 10.
+    Reference: paper, Lemma 8 (section 4.2); docs/privacy.md, section 11.
     """
     number = check_rounds(levels, setting="levels")
     return float(check_count(branching, setting="branching", least=2)) ** -number
@@ -112,7 +112,7 @@ def hierarchy_error(
 
     Guarantee: the first is a bound in every release, for the sampled ranks; the second is a standard
     deviation.
-    Reference: paper, section 4.2, before Lemma 8; docs/privacy.md, section 10.
+    Reference: paper, section 4.2, before Lemma 8; docs/privacy.md, section 11.
     """
     n = check_count(population, setting="population", least=1)
     expected = check_rate(sampling_rate) * n
@@ -123,7 +123,7 @@ def hierarchy_error(
 def hierarchy_error_as_printed(levels: int, branching: int, threshold: int, epsilon: float, population: int) -> float:
     """(β − 1)(Lτ)²/(εn), as in the paper. For comparison only: use `hierarchy_error`.
 
-    Reference: paper, section 4.2 and Lemma 8; docs/privacy.md, section 10.
+    Reference: paper, section 4.2 and Lemma 8; docs/privacy.md, section 11.
     """
     n = check_count(population, setting="population", least=1)
     probes = hierarchy_probes(levels, branching)

@@ -65,7 +65,7 @@ def theorem_1_delta(sampling_rate: float, threshold: int, epsilon: float, adjace
     Guarantee: never below the exact delta of the stated adjacency.
     Edge cases: e^−ε > 1 − p is outside the theorem and refused. A bound too small for a float is rounded up
     to the smallest one, never to 0.
-    Reference: paper, Theorem 1 (section 3.1); docs/privacy.md, sections 4, 5 and 10.
+    Reference: paper, Theorem 1 (section 3.1); docs/privacy.md, sections 4, 5 and 11.
     """
     p, tau = check_rate(sampling_rate), check_threshold(threshold)
     q = _theorem_1_q(p, epsilon, adjacency)
@@ -83,7 +83,7 @@ def theorem_1_binomial_delta(
 
     Guarantee: never below the exact delta, because the worst count ⌊(τ − 1)/q⌋ + 1 is at most ⌊τ/q⌋.
     Edge cases: as `theorem_1_delta`; τ/q is rounded up by a relative 2^-50 before the floor.
-    Reference: paper, after Theorem 1 (section 3.1); docs/privacy.md, sections 4 and 10.
+    Reference: paper, after Theorem 1 (section 3.1); docs/privacy.md, sections 4 and 11.
     """
     p, tau = check_rate(sampling_rate), check_threshold(threshold)
     return max(_SMALLEST, _tail(_theorem_1_count(p, tau, epsilon, adjacency), p, tau))
@@ -95,7 +95,7 @@ def theorem_1_binomial_delta_as_printed(sampling_rate: float, threshold: int, ep
     Not a guarantee: it leaves out the count τ, which is released, and can be below the true delta. Use
     `theorem_1_binomial_delta`.
 
-    Reference: paper, proof of Theorem 1, case 1 (section 3.1); docs/privacy.md, section 10.
+    Reference: paper, proof of Theorem 1, case 1 (section 3.1); docs/privacy.md, section 11.
     """
     p, tau = check_rate(sampling_rate), check_threshold(threshold)
     return _tail(_theorem_1_count(p, tau, epsilon, "add-remove"), p, tau + 1)
@@ -108,7 +108,7 @@ def c_alpha(alpha: float) -> float:
     adjacencies (`c_alpha_replace` shows why).
 
     Edge cases: not above 0 for α ≥ 0.5173…, where the lemma says nothing. The paper also admits α = 1.
-    Reference: paper, Lemma 2 (section 3.1); docs/privacy.md, section 10.
+    Reference: paper, Lemma 2 (section 3.1); docs/privacy.md, section 11.
     """
     a = check_probability(alpha, setting="alpha")
     return -math.log(a) - 1 / (1 + a)
@@ -119,7 +119,7 @@ def c_alpha_replace(alpha: float) -> float:
 
     Guarantee: with p = α(1 − e^−ε), exp(−C'τ) is never below the exact delta. It is Theorem 1 with q = 1 −
     e^−ε and ln x ≥ 1 − 1/x; and C' ≥ C_α because (1 − α)(1 + α) ≤ 1. Above 0 for every α < 1.
-    Reference: docs/privacy.md, section 10 (not in the paper).
+    Reference: docs/privacy.md, section 11 (not in the paper).
     """
     a = check_probability(alpha, setting="alpha")
     return -math.log(a) - (1 - a)

@@ -81,7 +81,7 @@ def best_rule(epsilon: float, delta: float, rounds: int = 1, probability: float 
 
     Edge cases: thresholds outside [ln(1/δ)/20, 4·ln(1/δ) + 10] are not tried: at the lower end α is below
     e^−20, and past the upper one, where C_α ≤ 1/4, α grows too slowly with τ to pay for it.
-    Reference: paper, Lemma 2 (section 3.1) leaves α free; docs/privacy.md, section 9.
+    Reference: paper, Lemma 2 (section 3.1) leaves α free; docs/privacy.md, section 10.
     """
     wanted = check_probability(probability)
     each_epsilon, each_delta = _share(epsilon, delta, rounds)

@@ -25,12 +25,14 @@ from thresher.verbs.alert_rules import Alert, Finding, Rule
 from thresher.verbs.answer import Answer
 from thresher.verbs.drivers import run
 from thresher.verbs.over_time import OverTime
-from thresher.verbs.query import query_from_dict
+from thresher.verbs.query import Query, query_from_dict
 
 MOST_FINDINGS = 10
 """How many findings an alert keeps."""
 MOST_NUMBERS = 10_000
 """A rule for any number judges releases of at most so many numbers: judging more would hold up the rounds."""
+MOST_ROWS = 50_000
+"""A rule for one bucket judges releases of at most so many numbers."""
 _LONGEST_RULE = 4_000
 _LISTED = 16
 
@@ -59,7 +61,7 @@ def check_rule(request: RuleRequest | bytes, query: str) -> CheckedRule:
         raise InvalidFormat("This rule has a bucket that cannot be stored.") from None
     if len(content) > _LONGEST_RULE:
         raise InvalidSetting("rule", f"must have at most {_LONGEST_RULE:,} characters")
-    nothing: Answer = run(query_from_dict(json.loads(query)), _Nobody())
+    nothing: Answer = run(_read(query), _Nobody())
     over_time = _over_time(rule, [(dt.datetime(2000, 1, day, tzinfo=dt.UTC), nothing) for day in (1, 2)])
     readings = over_time.read(nothing, CONFIDENCE)
     if rule.bucket is not None and readings.fixed and not any(row.is_of(rule.bucket) for row in readings.rows):
@@ -84,6 +86,8 @@ def judged(rule: Rule, points: Sequence[tuple[dt.datetime, Answer]]) -> Alert | 
             f"is needed where releases have more than {MOST_NUMBERS:,} numbers",
             hint="Make a rule for each bucket that matters.",
         )
+    if len(over_time.buckets) > MOST_ROWS:
+        raise InvalidSetting("rule", f"cannot be judged where releases have more than {MOST_ROWS:,} numbers")
     return rule.judge(over_time)
 
 
@@ -99,6 +103,13 @@ def stated(findings: Sequence[Finding]) -> list[FindingStated]:
         )
         for each in findings[:MOST_FINDINGS]
     ]
+
+
+def _read(query: str) -> Query:
+    try:
+        return query_from_dict(json.loads(query))
+    except (json.JSONDecodeError, RecursionError):
+        raise InvalidFormat("This stored series cannot be read.") from None
 
 
 def _over_time(rule: Rule, points: Sequence[tuple[dt.datetime, Answer]]) -> OverTime:

@@ -23,18 +23,25 @@ def date_of(schedule: Schedule, number: int) -> dt.datetime:
     return dt.datetime.fromtimestamp(schedule.due(number), zone_of(schedule.time_zone))
 
 
+def rule_of(rule: StoredRule) -> Rule:
+    """The rule itself; `InvalidFormat` or `InvalidSetting` if it cannot be read."""
+    try:
+        return Rule.from_dict(json.loads(rule.rule))
+    except ValueError:
+        raise InvalidFormat("This stored rule cannot be read.") from None
+
+
 def rule_status(rule: StoredRule, standing: Collection[str]) -> RuleStatus:
     """A rule; `standing` are the ids of those whose last release gave an alert."""
-    content = json.loads(rule.rule)
     try:
-        words = Rule.from_dict(content).describe()
+        read = rule_of(rule)
     except (InvalidFormat, InvalidSetting):
-        words = "This rule cannot be read."
+        read = None
     return RuleStatus(
         id=rule.id,
         series=rule.series,
-        rule=content,
-        words=words,
+        rule={} if read is None else read.to_dict(),
+        words="This rule cannot be read." if read is None else read.describe(),
         webhook=rule.webhook,
         by=rule.by,
         created=rule.created,
@@ -83,7 +90,10 @@ def posted(alert: StoredAlert, series: StoredSeries, public_url: str | None) -> 
 
 
 def _findings(alert: StoredAlert) -> list[FindingStated]:
-    return msgspec.json.decode(alert.findings, type=list[FindingStated])
+    try:
+        return msgspec.json.decode(alert.findings, type=list[FindingStated])
+    except msgspec.MsgspecError:
+        raise InvalidFormat("This stored alert cannot be read.") from None
 
 
 def _text(findings: list[FindingStated], more: int) -> str:

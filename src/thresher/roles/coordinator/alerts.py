@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +31,6 @@ from thresher.roles.coordinator.series import found_series
 from thresher.roles.coordinator.series_store import StoredRelease, StoredSeries
 from thresher.roles.coordinator.series_views import schedule_of
 from thresher.roles.coordinator.store import CoordinatorStore
-from thresher.verbs.alert_rules import Rule
 
 _log = logging.getLogger("thresher.coordinator")
 
@@ -38,6 +38,8 @@ MOST_RULES = 20
 """How many rules a series may have."""
 SHOWN = 200
 """How many alerts of a series are shown, the newest."""
+SLICE_SECONDS = 0.25
+"""For how long a step judges. What is left is judged in the next step, after the rounds."""
 MOST_WAITING = 10_000
 """How many messages may wait to be sent."""
 PAUSES = (10.0, 60.0, 300.0, 1_800.0, 7_200.0, 21_600.0)
@@ -74,6 +76,7 @@ class AlertKeeper:
         webhooks: Collection[str] = (),
         public_url: str | None = None,
         most_rules: int = MOST_RULES,
+        timer: Callable[[], float] = time.monotonic,
     ) -> None:
         """`answer` gives the answer of a query that is done; `webhooks` are the names of those that are allowed."""
         self._store = store
@@ -83,6 +86,7 @@ class AlertKeeper:
         self._webhooks = sorted(webhooks)
         self._public_url = public_url
         self._most_rules = most_rules
+        self._timer = timer
         self._to_judge: set[str] = set()
         self._to_look = True  # whether there may be others in the store
 
@@ -130,14 +134,18 @@ class AlertKeeper:
 
     def alerts(self, series: str, most: int = SHOWN) -> list[AlertStatus]:
         """The newest alerts of a series, newest first; `NotFound` if there is no such series."""
-        schedule = schedule_of(self._find(series))
-        return [alert_views.alert_status(alert, schedule) for alert in self._store.alerts(series, most)]
+        self._find(series)
+        return self._shown(self._store.alerts(series, most))
 
     def standing(self, most: int = SHOWN) -> list[AlertStatus]:
         """The alerts that the last release of any series gave, newest first."""
+        return self._shown(self._store.standing_alerts(most))
+
+    def _shown(self, alerts: Sequence[StoredAlert]) -> list[AlertStatus]:
+        """Alerts as messages, without those that cannot be read."""
         schedules: dict[str, Schedule] = {}
         found = []
-        for alert in self._store.standing_alerts(most):
+        for alert in alerts:
             try:
                 if alert.series not in schedules:
                     schedules[alert.series] = schedule_of(self._find(alert.series))
@@ -159,9 +167,10 @@ class AlertKeeper:
         self._to_look = True
 
     def judge_due(self) -> float | None:
-        """Judge one release of one series; seconds until there is more to judge, None if there is not.
+        """Judge for a quarter of a second; seconds until there is more to judge, None if there is not.
 
-        Guarantee: a bounded piece of work. A release or a rule that cannot be judged does not hold up others.
+        Guarantee: begins no judgement after that time, so that rounds go on. A release or a rule that cannot be judged
+        does not hold up others.
         """
         if self._to_look:
             self._to_look = False
@@ -170,33 +179,33 @@ class AlertKeeper:
             except UNAVAILABLE:
                 self._to_look = True
                 return RETRY_SECONDS
-        if not self._to_judge:
-            return None
-        series = min(self._to_judge)
-        try:
-            more = self._judge_next(series)
-        except UNAVAILABLE:
-            return RETRY_SECONDS
-        except Exception as error:
-            # Only the class of the error is logged, since its message could quote a value.
-            _log.warning("series %s could not be judged: %s", series, type(error).__name__)
-            more = False
-        if not more:
-            self._to_judge.discard(series)
+        end = self._timer() + SLICE_SECONDS
+        while self._to_judge:
+            series = min(self._to_judge)
+            try:
+                more = self._judge_next(series)
+            except UNAVAILABLE:
+                return RETRY_SECONDS
+            except Exception as error:
+                # Only the class of the error is logged, since its message could quote a value.
+                _log.warning("series %s could not be judged: %s", series, type(error).__name__)
+                more = False
+            if not more:
+                self._to_judge.discard(series)
+            if self._timer() >= end:
+                break
         return 0.0 if self._to_judge else None
 
     def _judge_next(self, series: str) -> bool:
-        """Judge the next release of a series by all its rules; whether there may be another."""
+        """Judge the next release of a series by the first rule that has not judged it; whether there was one."""
         rules = self._store.rules(series)
-        done = _judgeable(self._store.releases_of(series))
         before: StoredRelease | None = None
-        for release in done:
-            due = [rule for rule in rules if rule.judged < release.number]
-            if due:
+        for release in _judgeable(self._store.releases_of(series)):
+            rule = next((rule for rule in rules if rule.judged < release.number), None)
+            if rule is not None:
                 points = self._points(series, [release] if before is None else [before, release])
-                for rule in due:
-                    self._judge(rule, release.number, points)
-                return release is not done[-1]
+                self._judge(rule, release.number, points)
+                return True
             before = release
         return False
 
@@ -215,7 +224,7 @@ class AlertKeeper:
         try:
             if isinstance(points, ThresherError):
                 raise points
-            read = Rule.from_dict(msgspec.json.decode(rule.rule))
+            read = alert_views.rule_of(rule)
             found = judged(read, points)
         except InvalidSetting as error:
             problem = error.message

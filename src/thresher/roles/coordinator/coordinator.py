@@ -146,7 +146,7 @@ class Coordinator:
         self._most_open = most_open
         self._new_id = new_id
         self._compute = compute
-        self._runner = RoundRunner(store, clock, collector, aggregator, fleet, self._draw)
+        self._runner = RoundRunner(store, clock, collector, aggregator, fleet, self._draw, self._was_drawn)
         self._fleet = check_name("fleet", fleet)
         # Held while a query is stored and charged, so that no other charge comes between the check and the entry.
         self._charging = threading.RLock()
@@ -389,6 +389,9 @@ class Coordinator:
         """Charge a round of a query, before it opens; that of a series' query to the series."""
         self._ledger.draw(*views.paid_by(query, index))
 
+    def _was_drawn(self, query: StoredQuery, index: int) -> bool:
+        return self._ledger.was_drawn(*views.paid_by(query, index))
+
     def _settle(self) -> None:
         """Give back the rounds of ended queries that never opened. Runs within a step, which alone opens rounds."""
         if not self._to_settle:
@@ -447,7 +450,7 @@ class Coordinator:
         except (InvalidFormat, InvalidSetting):
             raise CannotGoOn("unreadable") from None
         try:
-            self._ledger.reserve(plan, query.what, unit=DEVICE, reference=query.id, data_set=self._fleet)
+            self._ledger.reserve(plan, query.what, unit=DEVICE, reference=query.id, data_set=self._fleet, verified=True)
         except BudgetExceeded as error:
             self._end(query.id, QueryState.REFUSED, error.message)
             self._store.delete_refused(_REFUSED)

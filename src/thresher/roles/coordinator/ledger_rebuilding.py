@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.ledger import Ledger
 from thresher.privacy.plans import Plan
 from thresher.privacy.units import DEVICE
-from thresher.protocol.states import QueryState
+from thresher.protocol.states import ACTIVE_QUERY, QueryState
+from thresher.roles.coordinator import views
 from thresher.roles.coordinator.series_views import reserved_for, total_of
 from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
 
@@ -33,8 +35,9 @@ class Rebuilt:
 def rebuild(store: CoordinatorStore, ledger: Ledger) -> Rebuilt:
     """Enter every charge of the store's queries and series that the ledger lacks.
 
-    Each query, and each series, is charged its whole plan under its own reference, whatever became of it. The sum may
-    exceed the budget; the ledger then accepts nothing more. Charges for queries that the store does not have, because
+    Each query and each series that has ended is charged its whole plan under its own reference, whatever became of it;
+    of one that goes on, the rounds that the store has are drawn, and the others are reserved. The sum may exceed the
+    budget; the ledger then accepts nothing more. Charges for queries that the store does not have, because
     it was restored from a backup, stay in the ledger.
 
     Guarantee: nothing is removed. A second call, also after a crash, enters only what is missing.
@@ -47,6 +50,7 @@ def rebuild(store: CoordinatorStore, ledger: Ledger) -> Rebuilt:
     forgotten = ledger.references() - queries.keys() - series.keys() - charged
     ordered = [*(id for id in (*queries, *series) if id in charged), *sorted(charged - queries.keys() - series.keys())]
     plans = {id: total_of(series[id]) if id in series else _plan(store, id, queries.get(id)) for id in ordered}
+    drawn = _drawn(store)
     entered = 0
     for id, plan in plans.items():
         found = queries.get(id) or series.get(id)
@@ -54,8 +58,22 @@ def rebuild(store: CoordinatorStore, ledger: Ledger) -> Rebuilt:
         if id in series:
             what = reserved_for(series[id])
         made = None if found is None else dt.datetime.fromtimestamp(found.created, dt.UTC)
-        entered += ledger.restore(plan, what, DEVICE, id, made)
+        entered += ledger.restore(plan, what, DEVICE, id, made, drawn=drawn.get(id))
     return Rebuilt(entered, len(plans) - entered, len(forgotten))
+
+
+def _drawn(store: CoordinatorStore) -> dict[str, set[int]]:
+    """For each query and series that goes on, the rounds that the store has: each was planned before it was drawn."""
+    drawn: dict[str, set[int]] = {each.id: set() for each in store.unsettled_series()}
+    rounds = store.all_shown_rounds()
+    for query in store.queries():
+        if query.series is None and query.state in ACTIVE_QUERY:
+            drawn[query.id] = set()
+        for round in rounds.get(query.id, ()):
+            with contextlib.suppress(InvalidFormat, InvalidSetting):
+                reference, position = views.paid_by(query, round.index)
+                drawn.get(reference, set()).add(position)
+    return drawn
 
 
 def _plan(store: CoordinatorStore, id: str, query: StoredQuery | None) -> Plan:

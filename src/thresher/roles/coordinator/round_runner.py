@@ -53,7 +53,8 @@ class RoundRunner:
     """Runs rounds. `live` has the newest numbers of open rounds, which the store gets only when they are final.
 
     `draw` charges a round of a query, durably. It is called before the round opens: nobody is contacted for a round
-    that was not charged.
+    that was not charged. `was_drawn` says whether a round was charged before. A round that is planned now cannot have
+    been, unless the store is older than the ledger: then it was drawn once, and is not drawn again.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class RoundRunner:
         aggregator: AggregatorPort,
         fleet: str,
         draw: Callable[[StoredQuery, int], None],
+        was_drawn: Callable[[StoredQuery, int], bool],
     ) -> None:
         self._store = store
         self._clock = clock
@@ -71,6 +73,7 @@ class RoundRunner:
         self._aggregator = aggregator
         self._fleet = fleet
         self._draw = draw
+        self._was_drawn = was_drawn
         self.live: dict[str, RoundNumbers] = {}
 
     def advance(self, query: StoredQuery) -> float | None:
@@ -139,6 +142,8 @@ class RoundRunner:
 
     def _plan(self, query: StoredQuery, index: int, question: Question) -> None:
         """Fix the next round's configuration."""
+        if self._was_drawn(query, index):
+            raise CannotGoOn("drawn-before")
         key = self._aggregator.public_key()
         self._collector.overview()  # a collector that is down would let the round's time run out before it opens
         try:

@@ -278,7 +278,7 @@ class SeriesKeeper:
             return
         what, total = series_views.reserved_for(series), series_views.total_of(series)
         try:
-            self._ledger.reserve(total, what, unit=DEVICE, reference=series.id, data_set=self._fleet)
+            self._ledger.reserve(total, what, unit=DEVICE, reference=series.id, data_set=self._fleet, verified=True)
         except BudgetExceeded:
             self._store.delete_received_series(series.id)
             raise
