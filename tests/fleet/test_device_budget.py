@@ -149,7 +149,12 @@ PLANS = (PLAN, replace(PLAN, rounds=2), Plan(1 / 8, 16, 1.0, 1e-5, "replace", 3)
 @given(
     st.lists(
         st.tuples(
-            st.integers(0, 6), st.integers(0, 2), st.floats(0, 40), st.booleans(), st.floats(0, 90), st.booleans()
+            st.integers(0, 6),
+            st.integers(0, 2),
+            st.floats(0, 40) | st.sampled_from([0, 29, 30, 31]),
+            st.booleans(),
+            st.sampled_from([0, 20, 90]),
+            st.booleans(),
         ),
         max_size=30,
     ),

@@ -17,7 +17,7 @@ import numpy as np
 
 from thresher.clock import Clock, SystemClock
 from thresher.device import held_values as reading
-from thresher.device.effort import Effort
+from thresher.device.effort import REPORTS, Effort
 from thresher.device.held_values import Attributes, Visit
 from thresher.device.policy import Policy
 from thresher.device.spending import Charged, Spend, sent_until
@@ -157,7 +157,8 @@ class DeviceCore:
 
         They include rounds of earlier visits that were never acknowledged: sending them again is safe.
         Edge cases: while `MOST_ROUNDS` are remembered, new rounds are skipped. Work that exceeds one visit's limits
-        (`thresher.device.effort`) waits for the next visit.
+        (`thresher.device.effort`) waits for the next visit. If more reports wait than a visit sends, they are chosen at
+        random, so that none waits for ever.
         """
         effort, held = Effort(), self._reader.visit()
         message = _checked_in(answer) if isinstance(answer, bytes) else answer
@@ -193,7 +194,8 @@ class DeviceCore:
         # That spends wait with their answers needs no saving: each visit sees it from the answers.
         if rounds != self._kept.rounds or spends != counting or spends.keys() != self._kept.spends.keys():
             self._save(rounds=rounds, spends=spends)
-        return [name for name, record in rounds.items() if record.status == "sealed"]
+        to_send = [name for name, record in rounds.items() if record.status == "sealed"]
+        return to_send if len(to_send) <= REPORTS else _jitter.sample(to_send, REPORTS)
 
     def report_request(self, round: str) -> Request:
         """Hand in the sealed bytes of a round; `NotFound` where nothing waits to be sent."""
