@@ -84,6 +84,15 @@ def checked_in(*rounds: RoundConfiguration) -> CheckedIn:
     return CheckedIn(rounds=list(rounds), come_back=60.0)
 
 
+def answered(core: DeviceCore, *rounds: RoundConfiguration) -> list[str]:
+    """A visit in which the server takes every report at once; the rounds that were reported."""
+    reported = core.take(checked_in(*rounds))
+    for name in reported:
+        core.report_request(name)
+        assert core.report_answered(name, 200) is None
+    return reported
+
+
 def opened(sealed: bytes, of: RoundConfiguration, key: PrivateKey = KEY) -> Any:
     """What a report says: a bucket, or DECOY."""
     return decode_payload(payload(open_sealed(sealed, key, of.hash)), of.asked)

@@ -7,7 +7,7 @@ wire that may lose the request, process it and lose the answer, or kill the call
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from device_cases import StillClock
 
 from thresher.device.core import DeviceCore
 from thresher.device.policy import Policy
-from thresher.device.spending import Spend
+from thresher.device.spending import Charged
 from thresher.device.state import FileState
 from thresher.device.terms import Terms
 from thresher.errors import ServerUnavailable
@@ -52,10 +52,10 @@ class Heads:
 class Anything(Policy):
     """A device that agrees to all, since the plan above protects nobody."""
 
-    def refusal(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
+    def refusal(self, terms: Terms, charged: Charged, now: float) -> str | None:
         return None
 
-    def overspending(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
+    def overspending(self, terms: Terms, charged: Charged) -> str | None:
         return None
 
 

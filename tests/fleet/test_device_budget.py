@@ -12,6 +12,7 @@ from device_cases import (
     PLAN,
     TWICE,
     StillClock,
+    answered,
     checked_in,
     configuration,
     device,
@@ -135,7 +136,7 @@ def test_the_budget_comes_back_as_charges_leave_the_period():
     taken = []
     for number in range(12):
         [of] = queries(1, number, deadline=clock.time + 3600)
-        taken.append(of.round in core.take(checked_in(of)))
+        taken.append(of.round in answered(core, of))
         clock.time += 10 * DAY
     assert taken == [True, True, False] * 4
 
@@ -146,26 +147,45 @@ PLANS = (PLAN, replace(PLAN, rounds=2), Plan(1 / 8, 16, 1.0, 1e-5, "replace", 3)
 @pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(
-    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2), st.floats(0, 40), st.booleans()), max_size=30),
+    st.lists(
+        st.tuples(
+            st.integers(0, 6),
+            st.integers(0, 2),
+            st.floats(0, 40) | st.sampled_from([0, 29, 30, 31]),
+            st.booleans(),
+            st.sampled_from([0, 20, 90]),
+            st.booleans(),
+        ),
+        max_size=30,
+    ),
     st.sampled_from([ONCE, TWICE, Policy(period_epsilon=0.5), Policy(period_epsilon=1.0, period_delta=1e-8)]),
 )
 def test_the_queries_answered_in_any_period_satisfy_the_filter(history, under):
-    """Rounds in any order, queries resumed after any time, restarts: all rounds answered in 30 days fit together."""
+    """Rounds in any order, queries resumed after any time, restarts, reports that are taken only after months: all
+    queries of which a report is sent in the same 30 days fit together."""
     clock, state = StillClock(), MemoryState()
     core = device(policy=under, clock=clock, state=state)
-    answers: list[tuple[float, int]] = []
-    for step, (query, index, days, restart) in enumerate(history):
+    sent: list[tuple[float, int]] = []
+    asked: dict[str, int] = {}
+    for step, (query, index, days, restart, open_days, takes) in enumerate(history):
         clock.time += days * DAY
         if restart:
             core = device(policy=under, clock=clock, state=state)
         plan = PLANS[query % 3]
         of = configuration(
-            f"{step}", query=f"query-{query}", index=index % plan.rounds, plan=plan, deadline=clock.time + 1
+            f"{step}",
+            query=f"query-{query}",
+            index=index % plan.rounds,
+            plan=plan,
+            deadline=clock.time + open_days * DAY + 1,
         )
-        if of.round in core.take(checked_in(of)):
-            answers.append((clock.time, query))
-    for end, _ in answers:
-        in_period = {query for time, query in answers if end - 30 * DAY < time <= end}
+        asked[of.round] = query
+        for name in core.take(checked_in(of)):
+            core.report_request(name)
+            sent.append((clock.time, asked[name]))
+            core.report_answered(name, 200 if takes else 503)
+    for end, _ in sent:
+        in_period = {query for time, query in sent if end - 30 * DAY < time <= end}
         assert fit(under.budget, [price(under.budget, PLANS[query % 3]) for query in in_period])
 
 
@@ -173,17 +193,17 @@ def test_rounds_in_a_hostile_order_open_nothing():
     """The last round first, one round under many names, another query in between, a clock that goes back."""
     clock = StillClock()
     core = device(policy=ONCE, clock=clock)
-    assert core.take(checked_in(configuration("last", index=2), *queries(1, 1))) == ["last"]
+    assert answered(core, configuration("last", index=2), *queries(1, 1)) == ["last"]
     again = [configuration(f"again-{number}", index=2) for number in range(5)]
-    assert core.take(checked_in(*again)) == ["last"]
+    assert answered(core, *again) == []
     clock.time -= 60 * DAY
-    assert "round-2" not in core.take(checked_in(*queries(1, 2)))
+    assert answered(core, *queries(1, 2)) == []
     clock.time += 89 * DAY
-    assert "first" in core.take(checked_in(configuration("first", index=0, deadline=clock.time + 1)))
+    assert answered(core, configuration("first", index=0, deadline=clock.time + 1)) == ["first"]
     clock.time += 29 * DAY  # 58 days after the first answer, 29 after the latest
-    assert core.take(checked_in(*queries(1, 3, deadline=clock.time + 1))) == []
+    assert answered(core, *queries(1, 3, deadline=clock.time + 1)) == []
     clock.time += DAY
-    assert core.take(checked_in(*queries(1, 4, deadline=clock.time + 1))) == ["round-4"]
+    assert answered(core, *queries(1, 4, deadline=clock.time + 1)) == ["round-4"]
 
 
 @pytest.mark.parametrize("holds", [{"word": "hello"}, {"word": "x" * 500}, {}, {"word": 3.5}, {"word": []}])

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
-from device_cases import KEY, START, checked_in, configuration, device
+from device_cases import KEY, PLAN, START, answered, checked_in, configuration, device, queries, spends_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from thresher.device import core as device_core
 from thresher.device.device import TRAFFIC, WORK
-from thresher.device.effort import PLANS, ROUNDS, SECONDS, Allowance, Effort
+from thresher.device.effort import PLANS, REPORTS, ROUNDS, SECONDS, Allowance, Effort
 from thresher.device.policy import Policy
+from thresher.device.spending import Charged, FilterCost, Spend, fit, price
+from thresher.device.state import DeviceState, MemoryState
+from thresher.privacy.budget import Charge, Sums
 from thresher.privacy.plans import Plan
 from thresher.protocol import recomputation
 from thresher.protocol.messages import GuaranteesStated, GuaranteeStated, RoundConfiguration
@@ -103,6 +107,69 @@ def test_only_so_many_rounds_are_looked_at_in_a_visit(monkeypatch):
     assert len(looked) == len(core.outcomes()) == ROUNDS
     core.take(visit)
     assert len(looked) == len(set(looked)) == 2 * ROUNDS
+
+
+def test_only_so_many_reports_are_sent_in_a_visit_and_none_is_left_out_for_ever(monkeypatch):
+    assert REPORTS >= ROUNDS  # what a visit seals, it sends, unless reports of earlier visits wait
+    monkeypatch.setattr(device_core, "REPORTS", 8)
+    rounds, core = queries(10), device()
+    sent = core.take(checked_in(*rounds))
+    assert len(sent) == len(set(sent)) == 8 < len(core.outcomes()) == 10
+    for _ in range(30):  # some report is left out of all these visits with a probability below 10 × 0.2^30 < 1e-19
+        sent += core.take(checked_in(*rounds))
+    assert len(set(sent)) == 10
+    assert len(answered(core, *rounds)) == 8
+    assert len(answered(core, *rounds)) == 2
+
+
+@pytest.fixture
+def additions(monkeypatch):
+    """One element for each time that a charge is added to sums, or taken away."""
+    made: list[Charge] = []
+    real = Sums.plus
+    monkeypatch.setattr(Sums, "plus", lambda sums, charge, **how: made.append(charge) or real(sums, charge, **how))
+    return made
+
+
+@pytest.mark.parametrize("under", [Policy(), Policy(period_epsilon=0.5)], ids=["answers", "refuses"])
+def test_charges_are_added_up_once_a_visit(additions, under):
+    """Whether the rounds are answered or refused, of new queries or of those that are charged."""
+    first = device(policy=under)
+    first.take(checked_in(*queries(1)))
+    [spend] = spends_of(first).values()
+    many = {
+        f"fleet/old-{number}": msgspec.structs.replace(
+            spend, cost=msgspec.structs.replace(spend.cost, renyi=spend.cost.renyi * (1 + number * 1e-6))
+        )
+        for number in range(300)
+    }
+    state = MemoryState()
+    state.save(DeviceState(token="thresher-device-1", spends=many))
+    core = device(policy=under, state=state)
+    again = [configuration(f"next-{number}", query=f"old-{number}", index=1) for number in range(20)]
+    del additions[:]
+    core.take(checked_in(*queries(20), *again))
+    assert len(core.outcomes()) == 40
+    assert len({outcome.status for outcome in core.outcomes()}) == 1
+    assert 300 <= len(additions) <= 300 + 6 * 40
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.sampled_from([PLAN, replace(PLAN, rounds=1)])), max_size=12),
+    st.sampled_from([0.05, 0.25, 0.3, 0.5, 1.0]),
+)
+def test_sums_that_are_kept_through_a_visit_say_what_adding_up_says(history, period_epsilon):
+    """Also for queries that are charged in place of an earlier charge, and for one that is alone."""
+    under = Policy(period_epsilon=period_epsilon)
+    charged, expected = Charged(under.budget, {}), {}
+    for number, plan in history:
+        query, charge = f"query-{number}", price(under.budget, plan)
+        others = [each for name, each in expected.items() if name != query]
+        assert charged.covers(query, charge) == fit(under.budget, [*others, charge])
+        cost = FilterCost(under.budget.filter.order, plan.sampling_rate, charge.renyi, charge.bad)
+        charged.record(query, Spend(1.0, 1e-8, (plan.sampling_rate, 12, plan.rounds, 1, 1, 1), (0,), START, cost))
+        expected[query] = charge
+    assert {name: spend.charge for name, spend in charged.spends.items()} == expected
 
 
 def test_refused_rounds_are_forgotten_whatever_their_deadline():

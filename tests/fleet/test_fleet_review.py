@@ -113,7 +113,8 @@ def test_a_device_that_the_server_forgot_enrols_again_and_keeps_what_it_sealed()
         reports.append(request.content)
         return said(refused, 401) if len(reports) == 1 else said(Accepted())
 
-    with Device("http://server", "key", {"word": "x"}, transport=httpx.MockTransport(answer)) as device:
+    network = httpx.MockTransport(answer)
+    with Device("http://server", "key", {"word": "x"}, transport=network, clock=StillClock()) as device:
         assert [outcome.status for outcome in device.check_in()] == ["sealed"]
         with pytest.raises(Unauthorised, match="again=True"):
             device.check_in()

@@ -9,7 +9,7 @@ import pytest
 from device_cases import KEY, ONCE, PLAN, START, configuration, terms_of
 
 from thresher.device.policy import Policy
-from thresher.device.spending import Spend
+from thresher.device.spending import Charged, Spend
 from thresher.device.terms import query_key, read_terms
 from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.privacy.budget import Charge
@@ -23,14 +23,15 @@ DAY = 86_400.0
 
 
 def refusal(under: Policy, of: messages.RoundConfiguration, spends: dict[str, Spend] | None = None, now: float = START):
-    terms = terms_of(of)
-    return under.refusal(terms, spends or {}, now) or under.overspending(terms, spends or {}, now)
+    terms, charged = terms_of(of), Charged(under.budget, under.counting(spends or {}, set(), now))
+    return under.refusal(terms, charged, now) or under.overspending(terms, charged)
 
 
 def answered(under: Policy, spends: dict[str, Spend], of: messages.RoundConfiguration, now: float = START) -> None:
     """Answer a round, if the policy allows it."""
     if refusal(under, of, spends, now) is None:
-        spends[query_key(of)] = under.spend(terms_of(of), spends, now)
+        known = under.counting(spends, set(), now).get(query_key(of))
+        spends[query_key(of)] = under.spend(terms_of(of), known, now)
 
 
 def test_the_defaults_answer_an_ordinary_round_and_are_finite():

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import secrets
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,10 +17,10 @@ import numpy as np
 
 from thresher.clock import Clock, SystemClock
 from thresher.device import held_values as reading
-from thresher.device.effort import Effort
+from thresher.device.effort import REPORTS, Effort
 from thresher.device.held_values import Attributes, Visit
 from thresher.device.policy import Policy
-from thresher.device.spending import Spend
+from thresher.device.spending import Charged, Spend, sent_until
 from thresher.device.state import DeviceState, MemoryState, Record, State, Status
 from thresher.device.terms import Terms, is_cheap, query_key, read_terms, verified
 from thresher.errors import NotFound, ThresherError, Unauthorised
@@ -158,7 +157,8 @@ class DeviceCore:
 
         They include rounds of earlier visits that were never acknowledged: sending them again is safe.
         Edge cases: while `MOST_ROUNDS` are remembered, new rounds are skipped. Work that exceeds one visit's limits
-        (`thresher.device.effort`) waits for the next visit.
+        (`thresher.device.effort`) waits for the next visit. If more reports wait than a visit sends, they are chosen at
+        random, so that none waits for ever.
         """
         effort, held = Effort(), self._reader.visit()
         message = _checked_in(answer) if isinstance(answer, bytes) else answer
@@ -170,25 +170,32 @@ class DeviceCore:
             for name, record in self._kept.rounds.items()
             if now < max(record.deadline, record.time + self.policy.period) or name in listed
         }
-        spends = {query: spend for query, spend in self._kept.spends.items() if now - spend.time < self.policy.period}
+        waiting = {record.query for record in self._kept.rounds.values() if record.status == "sealed"}
+        counting = self.policy.counting(self._kept.spends, waiting, now)
+        spends = counting.copy()
         new = [configuration for configuration in message.rounds if configuration.round not in rounds]
         if new and not self._reprice(spends, effort):
             new = []  # what was charged before must be known first; the next visit goes on where this one stopped
+        charged = Charged(self.policy.budget, spends)
         for configuration in new:
             if configuration.round in rounds:
                 continue
             if len(rounds) >= MOST_ROUNDS or not effort.looks():
                 break
-            decided = self._decided(configuration, spends, now, effort)
+            decided = self._decided(configuration, charged, now, effort)
             if isinstance(decided, Terms):
-                rounds[configuration.round] = Record("sealed", configuration.deadline, now, self._seal(decided, held))
-                spends[query_key(configuration)] = self.policy.spend(decided, spends, now)
+                query, sealed = query_key(configuration), self._seal(decided, held)
+                rounds[configuration.round] = Record("sealed", configuration.deadline, now, sealed, query=query)
+                charged.record(query, self.policy.spend(decided, charged.get(query), now))
             elif decided is not None:
                 # Nothing was sealed that would have to be kept until the deadline, which may be any number.
                 rounds[configuration.round] = Record("refused", now, now, None, decided)
-        if rounds != self._kept.rounds or spends != self._kept.spends:
+        spends = charged.spends
+        # That spends wait with their answers needs no saving: each visit sees it from the answers.
+        if rounds != self._kept.rounds or spends != counting or spends.keys() != self._kept.spends.keys():
             self._save(rounds=rounds, spends=spends)
-        return [name for name, record in rounds.items() if record.status == "sealed"]
+        to_send = [name for name, record in rounds.items() if record.status == "sealed"]
+        return to_send if len(to_send) <= REPORTS else _jitter.sample(to_send, REPORTS)
 
     def report_request(self, round: str) -> Request:
         """Hand in the sealed bytes of a round; `NotFound` where nothing waits to be sent."""
@@ -208,7 +215,10 @@ class DeviceCore:
         if record.status != "sealed":
             return None
         if ended := _ENDINGS.get(status):
-            self._save(rounds={**self._kept.rounds, round: Record(ended, record.deadline, record.time)})
+            self._save(
+                rounds={**self._kept.rounds, round: Record(ended, record.deadline, record.time)},
+                spends=sent_until(self._kept.spends, {record.query}, self._clock.now()),
+            )
             (self._attempts or {}).pop(round, None)
             return None
         self._attempts = self._attempts or {}
@@ -218,7 +228,7 @@ class DeviceCore:
     # Answering
 
     def _decided(
-        self, configuration: RoundConfiguration, spends: Mapping[str, Spend], now: float, effort: Effort
+        self, configuration: RoundConfiguration, charged: Charged, now: float, effort: Effort
     ) -> Terms | str | None:
         """The terms on which a round is answered, or why it is not; None to decide at another visit.
 
@@ -228,16 +238,16 @@ class DeviceCore:
         terms = read_terms(configuration)
         if terms is None:
             return _INCONSISTENT
-        if reason := self.policy.refusal(terms, spends, now):
+        if reason := self.policy.refusal(terms, charged, now):
             return reason
         if is_cheap(terms) and self.policy.is_priced(terms):
-            return self._computed(terms, spends, now)
-        return effort.recomputes(lambda: self._computed(terms, spends, now))
+            return self._computed(terms, charged)
+        return effort.recomputes(lambda: self._computed(terms, charged))
 
-    def _computed(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> Terms | str:
+    def _computed(self, terms: Terms, charged: Charged) -> Terms | str:
         """The same, by what has to be computed: what the query costs, and then whether what it states is true."""
         try:
-            overspending = self.policy.overspending(terms, spends, now)
+            overspending = self.policy.overspending(terms, charged)
         except (ThresherError, TypeError, ValueError, ArithmeticError):  # the plan has not been verified yet
             return _INCONSISTENT
         return overspending or (terms if verified(terms) else _INCONSISTENT)
@@ -269,11 +279,14 @@ class DeviceCore:
     def _aged(self, name: str, record: Record, listed: set[str], now: float) -> Record:
         """A record as of now: the sealed bytes of a round that is over are dropped.
 
-        A round that the server lists is open, also if its deadline has passed on this device's clock.
+        A round that the server lists is open, also if its deadline has passed on this device's clock. Bytes that 0.1.0
+        sealed a period ago or more are dropped too: the charge that they belong to may have been forgotten.
         """
-        if record.status == "sealed" and name not in listed and not now < record.deadline:
-            return Record("closed", record.deadline, record.time)
-        return record
+        if record.status != "sealed":
+            return record
+        is_open = name in listed or now < record.deadline
+        is_charged = record.query is not None or now - record.time < self.policy.period
+        return record if is_open and is_charged else Record("closed", record.deadline, record.time)
 
     def _save(self, **changes: Any) -> None:
         changed = msgspec.structs.replace(self._kept, **changes)

@@ -3,20 +3,31 @@
     policy = Policy(max_epsilon=2, min_threshold=20, attributes=frozenset({"app_version"}))
 
 A query is charged with all its rounds when its first round is answered; each of its rounds is answered at most once.
-All queries answered in any `period_days` are together (period_epsilon, period_delta)-differentially private, however
-they were chosen: their charges satisfy the filter of `thresher.privacy.filter`, as those of a ledger do.
+Everything that a device sends in any `period_days` is together (period_epsilon, period_delta)-differentially private,
+however the queries were chosen: their charges satisfy the filter of `thresher.privacy.filter`, as those of a ledger do.
+A charge stays until a period after the last answer to its query was sealed, and taken or dropped.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import msgspec
 
-from thresher.device.spending import FilterCost, Spend, delta_at, fit, is_priced, period_budget, price
+from thresher.device.spending import (
+    Charged,
+    FilterCost,
+    Spend,
+    delta_at,
+    fit,
+    is_priced,
+    period_budget,
+    price,
+    sent_until,
+)
 from thresher.device.terms import Terms, query_key, terms_key
 from thresher.errors import InvalidSetting
 from thresher.privacy.budget import Budget, Charge
@@ -152,7 +163,7 @@ class Policy:
     def _spent(self) -> str:
         return f"the budget of {self.period_days:g} days has too little left"
 
-    def refusal(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
+    def refusal(self, terms: Terms, charged: Charged, now: float) -> str | None:
         """Why this round is not answered, as far as that can be said without computing a cost; None if it may be.
 
         Guarantee: depends on the configuration and on what was answered before, never on what the device holds. Costs
@@ -167,48 +178,52 @@ class Policy:
         if limit := self._limit(terms.question.columns, terms.plan, terms.rates, terms.guarantees):
             return limit
         epsilon, delta = self.cost(terms.guarantees)
-        if (known := spends.get(query_key(configuration))) and self._is_recent(known, now):
+        if known := charged.get(query_key(configuration)):
             if known.terms != terms_key(terms) or (known.epsilon, known.delta) != (epsilon, delta):
                 return "its query was on other terms before"
             if configuration.index in known.indexes:
                 return "this round of its query was answered before"
         if self.is_priced(terms):
-            return self.overspending(terms, spends, now)
+            return self.overspending(terms, charged)
         # The query costs this at least. Where even that is too much, nothing needs to be computed.
         least = Charge(epsilon, delta, terms.plan.rounds)
-        return None if self._covers(least, terms, spends, now) else self._spent
+        return None if charged.covers(query_key(configuration), least) else self._spent
 
-    def overspending(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> str | None:
+    def overspending(self, terms: Terms, charged: Charged) -> str | None:
         """Why the period's budget does not cover this round, or None if it does.
 
-        Guarantee: all queries with an answer in the last period, and this one, are charged as this policy charges them.
+        Guarantee: all queries that count, and this one, are charged as this policy charges them.
         Edge cases: computes what the query costs, unless `is_priced`. Every spend must be `is_current`.
         """
         charge = self.charge(terms.plan, terms.rates, terms.guarantees)
-        return None if self._covers(charge, terms, spends, now) else self._spent
+        return None if charged.covers(query_key(terms.configuration), charge) else self._spent
 
     def is_priced(self, terms: Terms) -> bool:
         """Whether `overspending` and `spend` need not compute what the query costs."""
         return is_priced(self.budget, self._protecting(terms.plan, terms.rates, terms.guarantees))
 
-    def _covers(self, charge: Charge, terms: Terms, spends: Mapping[str, Spend], now: float) -> bool:
-        this = query_key(terms.configuration)
-        others = (each.charge for query, each in spends.items() if query != this and self._is_recent(each, now))
-        return self.affords([charge, *others])
-
-    def _is_recent(self, spend: Spend, now: float) -> bool:
-        return now - spend.time < self.period
-
     # What is remembered
 
-    def spend(self, terms: Terms, spends: Mapping[str, Spend], now: float) -> Spend:
-        """The query's spend once this round is answered. The first round is charged; every round is recorded."""
+    def counting(self, spends: Mapping[str, Spend], waiting: Set[str | None], now: float) -> dict[str, Spend]:
+        """The spends that count now: those of the last period, and those of queries whose answers wait to be sent.
+
+        The device sends what waits as often and as late as a server makes it. So a spend ends a period after the last
+        of its answers was taken or dropped. `sent_until` says what None in `waiting` is.
+        """
+        moved = sent_until(spends, waiting, now)
+        return {query: spend for query, spend in moved.items() if now - spend.time < self.period}
+
+    def spend(self, terms: Terms, known: Spend | None, now: float) -> Spend:
+        """The query's spend once this round is answered; `known` is its spend before, if it counts.
+
+        The first round is charged; every round is recorded.
+        """
         epsilon, delta = self.cost(terms.guarantees)
-        known = spends.get(query_key(terms.configuration))
-        answered = known.indexes if known and self._is_recent(known, now) else ()
         charge = self.charge(terms.plan, terms.rates, terms.guarantees)
         cost = self._recorded(charge, terms.rates.against(self._against))
-        return Spend(epsilon, delta, terms_key(terms), (*answered, terms.configuration.index), now, cost)
+        answered = () if known is None else known.indexes
+        made = Spend(epsilon, delta, terms_key(terms), (*answered, terms.configuration.index), now, cost)
+        return made if known is None else made.until(known.time)
 
     def _recorded(self, charge: Charge, sampling_rate: float) -> FilterCost:
         return FilterCost(self._order, sampling_rate, charge.renyi, charge.bad)

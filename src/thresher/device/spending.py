@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
 import msgspec
@@ -43,7 +43,7 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Sampling rate, threshold, rounds, and the three rates: the same in all rounds of a query."""
     indexes: tuple[int, ...]
     time: float
-    """Of the latest answer."""
+    """When the latest answer was sealed, or when the last one was no longer waiting to be sent, if that was later."""
     cost: FilterCost | None = None
     """None in a state that 0.1.0 wrote, which only added up."""
 
@@ -53,6 +53,10 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         cost = self.cost
         assert cost is not None, "a spend without a cost is priced first"
         return _charge(self.epsilon, self.delta, self.terms[2], cost.renyi, cost.bad)
+
+    def until(self, now: float) -> Spend:
+        """The same, with an answer that may have been sent as late as now. Its time never goes back."""
+        return msgspec.structs.replace(self, time=max(self.time, now))
 
 
 @functools.lru_cache(maxsize=_KEPT)
@@ -107,6 +111,60 @@ def delta_at(sampling_rate: float, threshold: int, rounds: int, epsilon: float, 
     return delta_of(sampling_rate=rate, threshold=threshold, epsilon=epsilon, adjacency="replace", rounds=rounds)
 
 
+# Which queries count
+
+
+def sent_until(spends: Mapping[str, Spend], queries: Set[str | None], now: float) -> dict[str, Spend]:
+    """All spends; those of these queries as of now, since answers to them may have been sent until now.
+
+    Edge cases: None is an answer of which nobody knows to which query it belongs. It may be any of them.
+    """
+    anything = None in queries
+    return {query: spend.until(now) if anything or query in queries else spend for query, spend in spends.items()}
+
+
+class Charged:
+    """What counts against the budget of a period during one visit: each query's spend, and the sums of their charges.
+
+    Guarantee: all charges are added once, when the first round is looked at. From then on, a round adds one charge and
+    takes away one at most, however many there are. Sums are exact: of a charge that is taken away nothing is left.
+    Edge cases: every spend that is added has a cost.
+    """
+
+    __slots__ = ("_budget", "_spends", "_spent")
+
+    def __init__(self, budget: Budget, spends: Mapping[str, Spend]) -> None:
+        self._budget = budget
+        self._spends = dict(spends)
+        self._spent: Budget | None = None
+
+    @property
+    def spends(self) -> dict[str, Spend]:
+        """The spend of every query."""
+        return dict(self._spends)
+
+    def get(self, query: str) -> Spend | None:
+        """What a query was charged, if it was."""
+        return self._spends.get(query)
+
+    def covers(self, query: str, charge: Charge) -> bool:
+        """Whether the budget covers this charge of a query, in place of what it was charged before, and all others."""
+        alone = charge if self._spends.keys() <= {query} else None
+        return _fits(_plus(self._others(query), charge), alone)
+
+    def record(self, query: str, spend: Spend) -> None:
+        """Charge a query with this spend, in place of what it was charged before."""
+        self._spent = _plus(self._others(query), spend.charge)
+        self._spends[query] = spend
+
+    def _others(self, query: str) -> Budget:
+        """The budget with the sums of all other queries."""
+        if self._spent is None:
+            self._spent = _after(self._budget, Counter(spend.charge for spend in self._spends.values()))
+        known = self._spends.get(query)
+        return self._spent if known is None else _plus(self._spent, known.charge, -1)
+
+
 # What queries cost together
 
 
@@ -117,17 +175,33 @@ def fit(budget: Budget, charges: Iterable[Charge]) -> bool:
     no other query fits beside it, so nobody chooses a query after seeing its release.
     """
     counted = Counter(charges)
-    if counted.total() == 1:
-        [alone] = counted
-        if alone.epsilon <= budget.epsilon and alone.delta <= budget.delta:
-            return True
-    return _fit(budget, frozenset(counted.items()))
+    return _fits(_after(budget, counted), next(iter(counted)) if counted.total() == 1 else None)
+
+
+def _after(budget: Budget, counted: Mapping[Charge, int]) -> Budget:
+    """The budget after all of these charges, whether they fit or not."""
+    return _summed(budget, frozenset(counted.items())) if counted else budget
+
+
+# Many devices of one process have been charged the same, and are asked the same.
 
 
 @functools.lru_cache(maxsize=64)
-def _fit(budget: Budget, counted: frozenset[tuple[Charge, int]]) -> bool:
-    """Many devices of one process have been charged the same."""
+def _summed(budget: Budget, counted: frozenset[tuple[Charge, int]]) -> Budget:
     sums = budget.sums
     for charge, times in counted:
         sums = sums.plus(charge, whole=times)
-    return replace(budget, sums=sums).fits
+    return replace(budget, sums=sums)
+
+
+@functools.lru_cache(maxsize=64)
+def _plus(budget: Budget, charge: Charge, times: int = 1) -> Budget:
+    return replace(budget, sums=budget.sums.plus(charge, whole=times))
+
+
+@functools.lru_cache(maxsize=64)
+def _fits(spent: Budget, alone: Charge | None) -> bool:
+    """Whether what was spent is within the budget. `alone` is the charge that it consists of, if it is a single one."""
+    if alone is not None and alone.epsilon <= spent.epsilon and alone.delta <= spent.delta:
+        return True
+    return spent.fits

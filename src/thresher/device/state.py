@@ -37,6 +37,8 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sealed: bytes | None = None
     """What is sent, the same however often; dropped when the round is over."""
     reason: str | None = None
+    query: str | None = None
+    """Under which name the query was charged, while the bytes are kept. States of 0.1.0 do not say it."""
 
 
 class DeviceState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
