@@ -406,7 +406,7 @@ def test_series_leave_room_for_other_queries(server):
     assert sorted(states(series.status(each)) for each in made) == [["received"]] * 3 + [["running"]] * 3
     assert server.coordinator.submit(request("small", SMALL), "ada").state == "running"
     with pytest.raises(Conflict, match="at most 4 queries at a time"):
-        server.coordinator.submit(request("one more", SMALL), "ada")
+        server.coordinator.submit(request("another", SMALL), "ada")
     follow(server, DAY)
     assert [states(series.status(each)) for each in made] == [["done"]] * 6
 
