@@ -6,17 +6,19 @@ import datetime as dt
 import math
 from itertools import pairwise
 from xml.etree import ElementTree
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from thresher import charts
-from thresher.charts.calendar import date_ticks, day
-from thresher.charts.trend_layout import spread
+from thresher.charts.calendar import date_ticks, day, instant, minute
+from thresher.charts.trend_layout import period_of, spread
 
 DAY = dt.timedelta(days=1)
 START = dt.datetime(2026, 1, 5, 9, tzinfo=dt.UTC)
+PARIS = ZoneInfo("Europe/Paris")
 
 
 @given(st.lists(st.floats(-50, 400), max_size=8))
@@ -53,18 +55,57 @@ def test_dates_are_round_and_say_what_changes(length, labels):
 
 @pytest.mark.slow
 @given(
-    st.datetimes(dt.datetime(1990, 1, 1), dt.datetime(2100, 1, 1)), st.timedeltas(dt.timedelta(minutes=1), 9000 * DAY)
+    st.datetimes(dt.datetime(1990, 1, 1), dt.datetime(2100, 1, 1), timezones=st.sampled_from([dt.UTC, PARIS])),
+    st.timedeltas(dt.timedelta(minutes=1), 9000 * DAY),
 )
 def test_any_period_has_a_few_dates(start, length):
-    found = date_ticks(start, start + length, 6)
+    stop = instant(start) + length
+    found = date_ticks(start, stop.astimezone(start.tzinfo), 6)
     assert 1 <= len(found) <= 6
-    assert all(start <= moment <= start + length for moment, _ in found)
+    assert all(instant(start) <= instant(moment) <= stop for moment, _ in found)
     assert all(before != after for (_, before), (_, after) in pairwise(found))
 
 
 def test_a_day_in_words():
     assert day(START) == "5 Jan 2026, 09:00"
     assert day(START.replace(hour=0)) == "5 Jan 2026"
+
+
+def hours(first: dt.datetime, number: int) -> list[dt.datetime]:
+    """Dates an hour apart, as time passes, on the clocks of Paris."""
+    return [(first + hour * dt.timedelta(hours=1)).astimezone(PARIS) for hour in range(number)]
+
+
+AUTUMN = hours(dt.datetime(2026, 10, 24, 22, 30, tzinfo=dt.UTC), 5)
+SPRING = hours(dt.datetime(2026, 3, 28, 23, 0, tzinfo=dt.UTC), 5)
+
+
+def test_the_hour_that_comes_twice_in_words():
+    assert [day(moment) for moment in AUTUMN[1:4]] == [
+        "25 Oct 2026, 01:30",
+        "25 Oct 2026, 02:30 CEST",
+        "25 Oct 2026, 02:30 CET",
+    ]
+    assert minute(AUTUMN[3]) == "2026-10-25 02:30 CET" and minute(AUTUMN[4]) == "2026-10-25 03:30"
+
+
+@pytest.mark.parametrize("dates", [AUTUMN, SPRING])
+def test_hours_are_equally_far_apart_when_clocks_change(dates):
+    line = [charts.Trend("a", [(5.0, 4, 6)] * 5)]
+    root = ElementTree.fromstring(str(charts.trends_svg(dates, line, title="t")))
+    places = [float(circle.get("cx").removesuffix("%")) for circle in root.iter("circle")]
+    steps = [after - before for before, after in pairwise(places)]
+    assert len(steps) == 4 and steps == pytest.approx([steps[0]] * 4, rel=0.01) and steps[0] > 0
+    layers = charts.trends(dates, line, title="t", subtitle="s").to_dict()["layer"]
+    rows = next(rows for layer in layers if "run" in (rows := layer.get("data", {}).get("values", [{}]))[0])
+    assert [after["date"] - before["date"] for before, after in pairwise(rows)] == [3_600_000] * 4
+    assert [row["when"] for row in rows] == [day(moment) for moment in dates]
+
+
+def test_a_time_that_clocks_skip_is_no_tick():
+    start, stop = period_of(SPRING)
+    assert [text for _, text in date_ticks(start, stop, 6)] == ["29 Mar", "01:00", "03:00", "04:00", "05:00"]
+    assert instant(start) < instant(SPRING[0]) and instant(stop) > instant(SPRING[-1])
 
 
 DATES = [START + week * 7 * DAY for week in range(5)]

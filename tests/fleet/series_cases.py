@@ -26,15 +26,17 @@ def series_request(
     rounds: int = 1,
     query: Any = None,
     seconds: float = HOUR,
+    epsilon: float = TOTAL["epsilon"],
     **schedule: Any,
 ) -> SeriesRequest:
-    """A series of (1, 1e-6), every week unless another interval is given."""
-    plans = plan_series(**TOTAL, releases=releases, rounds=rounds)
+    """A series of (1, 1e-6), every week, unless something else is given."""
+    total = TOTAL | {"epsilon": epsilon}
+    plans = plan_series(**total, releases=releases, rounds=rounds)
     query = HistogramQuery(Values(("word",)), plans.release) if query is None else query.with_plan(plans.release)
     return SeriesRequest(
         name=name,
         query=query.to_dict(),
-        **TOTAL,
+        **total,
         schedule=ScheduleRequest(**{"every": "week", "releases": releases} | schedule),
         settings=RoundSettings(seconds=seconds),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 
@@ -14,7 +15,7 @@ from thresher.errors import Conflict, InvalidFormat, InvalidSetting, NotFound, S
 from thresher.privacy import plan
 from thresher.protocol.alert_messages import RuleRequest
 from thresher.roles.coordinator import alert_judging, alerts
-from thresher.verbs import QuantilesQuery, RangesQuery, Rule
+from thresher.verbs import QuantilesQuery, RangesQuery, Rule, histogram
 from thresher.verbs.asking import Target, functions, make
 
 
@@ -242,18 +243,30 @@ def test_rows_that_cannot_be_read_hide_no_others(server, caplog):
     assert "canary" not in caplog.text and "cannot be read" in caplog.text
 
 
-def test_too_many_numbers_want_a_bucket(server, monkeypatch):
-    monkeypatch.setattr(alert_judging, "MOST_NUMBERS", 1)
+def test_too_many_numbers_are_not_judged(server, monkeypatch):
+    limits = dict(alert_judging.MOST_NUMBERS)
+    assert max(limits.values()) <= 20_000 and limits["changed"] <= 5_000  # about half a second
+    monkeypatch.setattr(alert_judging, "MOST_NUMBERS", limits | {"changed": 1})
     server.watch(CHANGED)
     server.watch(ABOVE)
     follow(server, WEEK + DAY)
     problems = [rule.problem for rule in server.coordinator.alerts.rules(server.series).rules]
-    assert sorted(map(str, problems)) == ["None", "bucket is needed where releases have more than 1 numbers."]
+    said = "rule of the kind changed cannot be judged where releases have more than 1 numbers."
+    assert sorted(map(str, problems)) == ["None", said]
     assert len(server.found()) == 2
-    monkeypatch.setattr(alert_judging, "MOST_ROWS", 1)
+    monkeypatch.setattr(alert_judging, "MOST_NUMBERS", dict.fromkeys(limits, 1))
     follow(server, WEEK)
     assert {rule.problem is None for rule in server.coordinator.alerts.rules(server.series).rules} == {False}
     assert len(server.found()) == 2
+
+
+def test_the_numbers_of_a_release_that_has_too_many_are_not_read(monkeypatch):
+    monkeypatch.setattr(alert_judging, "MOST_NUMBERS", dict.fromkeys(alert_judging.MOST_NUMBERS, 1))
+    answer = histogram(["yes"] * 3_000 + ["no"] * 3_000, "value", plan=plan(1, 1e-6))
+    monkeypatch.setattr(type(answer), "readings", lambda *_: pytest.fail("they were read"))
+    date = dt.datetime(2026, 1, 5, tzinfo=dt.UTC)
+    with pytest.raises(InvalidSetting, match="more than 1 numbers"):
+        alert_judging.judged(Rule("above", 5, bucket="yes"), [(date, answer)])
 
 
 def test_only_the_first_findings_are_kept(tmp_path):

@@ -392,7 +392,7 @@ def test_a_ledger_for_anything_but_devices_is_refused(server, tmp_path):
 def test_as_many_queries_as_are_allowed(server):
     coordinator = server.start(most_open=1)
     first = coordinator.submit(request(), "ada")
-    with pytest.raises(Conflict, match="as many"):
+    with pytest.raises(Conflict, match="runs at most 1 query at a time, and has no place left"):
         coordinator.submit(request("second"), "ada")
     assert coordinator.submit(request(), "ada").id == first.id
     server.run()

@@ -152,6 +152,9 @@ def test_a_start_that_clocks_skip_is_refused():
     [
         ("time_zone", {"time_zone": "Mars/Olympus"}),
         ("time_zone", {"time_zone": "../../etc/passwd"}),
+        ("time_zone", {"time_zone": "localtime"}),
+        ("start", {"start": 7.2e9}),
+        ("start", {"start": -1.0}),
         ("missed", {"missed": "never"}),
         ("releases", {"releases": 0}),
         ("releases", {"releases": 10_001}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sqlite3
 import threading
 
 import msgspec
@@ -23,6 +24,7 @@ from thresher.roles.coordinator.ledger_rebuilding import rebuild
 from thresher.verbs import HeavyHittersQuery, HistogramQuery
 
 TRIE = HeavyHittersQuery("word", th.plan(epsilon=1.0, delta=1e-6, rounds=2), "trie")
+SMALL = HistogramQuery(Values(("word",)), th.plan(0.1, 1e-8))
 
 
 @pytest.fixture
@@ -107,6 +109,44 @@ def test_what_was_never_drawn_is_given_back_once_the_series_has_ended(server, en
     assert series.status(created.id).state == ending
     assert server.ledger.left.share > before
     assert server.ledger.reserved() == set()
+
+
+def test_the_rest_is_given_back_at_once_where_no_release_runs(server):
+    series, whole = server.coordinator.series, server.ledger.left.share
+    created = series.create(series_request(start="2023-12-04"), "ada")
+    assert server.ledger.left.share < whole
+    series.end(created.id, "ada")  # without a step after it
+    assert server.ledger.left.share == whole and server.ledger.reserved() == set()
+    one = series.create(series_request("one", releases=1), "ada")
+    two = series.create(series_request("two", query=TRIE, rounds=2, releases=1), "ada")
+    server.coordinator.step()
+    for each in (one, two):
+        [release] = series.status(each.id).releases
+        server.coordinator.cancel(release.query, "ada")
+        assert series.status(each.id).state == "done"
+    assert server.ledger.reserved() == set()
+
+
+def test_a_store_from_before_the_end_of_a_series_does_not_ask_for_it(server, tmp_path, caplog):
+    running, paused, untouched = (
+        server.coordinator.series.create(series_request(name, epsilon=0.1), "ada").id for name in ("a", "b", "c")
+    )
+    server.coordinator.series.pause(paused, "ada")
+    follow(server, DAY)
+    kept = tmp_path / "yesterday"
+    with sqlite3.connect(tmp_path / "coordinator.db") as now, sqlite3.connect(kept) as backup:
+        now.backup(backup)
+    for each in (running, paused):
+        server.coordinator.series.end(each, "ada")
+    with sqlite3.connect(kept) as backup, sqlite3.connect(tmp_path / "coordinator.db") as now:
+        backup.backup(now)
+    server.start()
+    follow(server, 2 * WEEK)
+    series = server.coordinator.series
+    assert [series.status(each).state for each in (running, paused, untouched)] == ["ended", "ended", "running"]
+    assert states(series.status(running)) == ["done"] and states(series.status(untouched)) == ["done"] * 3
+    assert sum("was ended: the ledger" in record.message for record in caplog.records) == 2
+    assert server.ledger.reserved() == {untouched}
 
 
 def test_other_queries_that_end_do_not_give_the_series_back(server):
@@ -351,11 +391,24 @@ def test_a_release_waits_for_room_and_is_not_lost(server):
     follow(server, 2 * DAY)
     series = server.coordinator.series
     assert states(series.status(created.id)) == ["received"]
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict, match="no place left"):
         server.coordinator.submit(request("another"), "ada")
     follow(server, 2 * DAY)
     assert states(series.status(created.id)) == ["done"]
     assert server.coordinator.status(blocking.id).state == "done"
+
+
+def test_series_leave_room_for_other_queries(server):
+    server.start(most_open=4)
+    series = server.coordinator.series
+    made = [series.create(series_request(f"s{number}", releases=1, epsilon=0.1), "eve").id for number in range(6)]
+    server.coordinator.step()
+    assert sorted(states(series.status(each)) for each in made) == [["received"]] * 3 + [["running"]] * 3
+    assert server.coordinator.submit(request("small", SMALL), "ada").state == "running"
+    with pytest.raises(Conflict, match="at most 4 queries at a time"):
+        server.coordinator.submit(request("another", SMALL), "ada")
+    follow(server, DAY)
+    assert [states(series.status(each)) for each in made] == [["done"]] * 6
 
 
 @pytest.mark.slow

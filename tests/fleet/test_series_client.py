@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import thresher as th
 from thresher.cli import fleet as commands
 from thresher.cli import fleet_options
+from thresher.client import series_requests
 from thresher.client.fleet import Fleet
 from thresher.client.series import SeriesHandle
 from thresher.client.series_requests import SeriesSettings, series_request
@@ -141,7 +142,34 @@ def test_until_and_dates_of_python(running):
 def test_until_without_a_start_counts_from_now():
     chosen = SeriesSettings(every="day", until="2023-11-20", **TOTAL)
     request = series_request("histogram", {"column": "word"}, chosen, name="a", clock=StillClock(NOW + 7))
-    assert (request.schedule.releases, request.schedule.start) == (7, "2023-11-14T22:14:00+00:00")
+    assert (request.schedule.releases, request.schedule.start) == (7, None)
+
+
+def test_until_without_a_start_is_the_same_request_a_minute_later(running, monkeypatch):
+    monkeypatch.setattr(series_requests, "SystemClock", lambda: running.clock)
+    first = weekly(running.fleet, releases=None, until="2023-12-14", name="versions")
+    running.clock.time += 61
+    assert weekly(running.fleet, releases=None, until="2023-12-14", name="versions").id == first.id
+    assert first.status().schedule.releases == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "setting", "said"),
+    [
+        ({"start": 5}, "start", "must be a date, or a date and time"),
+        ({"start": "soon"}, "start", "must be a date, or a date and time"),
+        ({"start": "2199-01-01"}, "start", "between 1970 and 2070"),
+        ({"start": "2024-03-31 02:30", "time_zone": "Europe/Paris"}, "start", "does not exist"),
+        ({"releases": None, "until": 5}, "until", "must be a date, or a date and time"),
+        ({"every": "999 months"}, "releases", "within a hundred years"),
+        ({"time_zone": "localtime"}, "time_zone", "must be the name of a time zone"),
+    ],
+)
+def test_the_setting_that_is_wrong_is_named(given, setting, said):
+    chosen = SeriesSettings(**{"every": "week", "releases": 52, **TOTAL} | given)
+    with pytest.raises(InvalidSetting, match=said) as refused:
+        chosen.schedule(StillClock(NOW))
+    assert refused.value.setting == setting
 
 
 def test_names_conflicts_budgets_and_warnings(running):
@@ -199,7 +227,9 @@ def test_the_command_creates_shows_and_lists(running, command):
     made = json.loads(command(*CREATE, "--name=versions", "--json"))
     assert made["state"] == "running" and made["schedule"]["releases"] == 4
     assert json.loads(command(*CREATE, "--name=versions", "--json"))["id"] == made["id"]
-    follow(running, WEEK + DAY)
+    follow(running, DAY)
+    assert "every week, 1 answer, 1 of 4 dates" in command("list")
+    follow(running, WEEK)
     shown = command("show", made["id"])
     assert "histogram of word: running" in shown and f"{made['id']}-1" in shown and "2 of 4 dates" in shown
     assert "2023-11-14 22:14 UTC" in shown

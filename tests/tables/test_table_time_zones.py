@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import duckdb
 import pandas as pd
@@ -21,7 +21,7 @@ import thresher as th
 from thresher.errors import InvalidSetting
 from thresher.questions import Dates, Values
 from thresher.questions.spelling import read_time
-from thresher.tables import Table
+from thresher.tables import Table, time_zones
 
 PLAN = th.Plan(0.5, 20, 1.0, 1e-3)
 NEW_YORK, TOKYO, PARIS = "America/New_York", "Asia/Tokyo", "Europe/Paris"
@@ -159,6 +159,17 @@ def test_instants_that_are_units_stay_apart_where_a_clock_goes_back() -> None:
     for data in (table, pl.from_arrow(table), pl.from_arrow(table).lazy(), duckdb.connect().from_arrow(table)):
         with Table(data, unit="at", time_zone=NEW_YORK) as population:
             assert counted(population, Values(("x",))) == {1: 2}
+
+
+@pytest.mark.parametrize("name", ["localtime", "posixrules", "Factory", "/etc/localtime"])
+def test_zones_of_the_machine_are_refused(name, monkeypatch):
+    every = available_timezones() | {"localtime", "posixrules", "Factory"}  # some machines have them
+    monkeypatch.setattr("thresher.tables.time_zones.available_timezones", lambda: every)
+    monkeypatch.setattr(time_zones, "_zones", time_zones._zones.__wrapped__)
+    assert time_zones.check_zone(PARIS) == PARIS
+    for check in (time_zones.check_zone, time_zones.check_time_zone):
+        with pytest.raises(InvalidSetting, match="must be the name of a time zone"):
+            check(name)
 
 
 @pytest.mark.parametrize("wrong", ["Mars/Olympus", "", "utc", "../etc/passwd", "Europe", None, 5, "Europe/Paris'"])

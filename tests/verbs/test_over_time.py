@@ -13,6 +13,7 @@ from in_memory_people import CountsPopulation, NumbersPopulation
 import thresher as th
 from thresher.charts.numbers import count
 from thresher.errors import InvalidSetting, NotReleased
+from thresher.protocol.schedules import Interval, Schedule, instant
 from thresher.questions import Dates, Values
 from thresher.verbs import HistogramQuery, OverTime, heavy_hitters, histogram, quantiles, ranges
 from thresher.verbs.changes import signed
@@ -48,6 +49,34 @@ def test_rows(countries):
     assert countries.to_polars().shape == (len(frame), 5)
     assert countries.missed == (countries.dates[1],)
     assert "3 releases, 1 missed" in repr(countries)
+
+
+PARIS = ZoneInfo("Europe/Paris")
+
+
+def test_hours_are_followed_when_clocks_go_back():
+    first = dt.datetime(2026, 10, 24, 22, 30, tzinfo=dt.UTC)
+    dates = [(first + dt.timedelta(hours=hour)).astimezone(PARIS) for hour in range(5)]
+    over_time = OverTime([(date, counted(fr=5000 + hour)) for hour, date in enumerate(dates)])
+    found = over_time.to_arrow()["date"].to_pylist()
+    assert [date.timestamp() for date in found] == [date.timestamp() for date in dates]
+    assert dates[2] == dates[3]  # 02:30 comes twice; Python does not tell the two apart
+    assert over_time.changes(since=dates[3]).earlier.fold == 1
+    assert over_time.changes(since=dates[2]).earlier.fold == 0
+    assert "from 2026-10-25 02:30 CEST to" in repr(over_time.changes(since=dates[2]))
+    assert over_time.plot() is not None and "02:30 CET" in over_time.svg()
+    with pytest.raises(InvalidSetting, match="rising"):
+        OverTime([(dates[3], counted(fr=5000)), (dates[2], counted(fr=5000))])
+
+
+def test_a_date_that_coincides_with_the_next_is_a_gap():
+    schedule = Schedule(Interval.read("day"), instant("2011-12-29 09:00", "Pacific/Apia"), "Pacific/Apia", 3)
+    dates = [dt.datetime.fromtimestamp(due, ZoneInfo("Pacific/Apia")) for due in schedule.dates()]
+    assert dates[1] == dates[2]  # there was no 30 December 2011 in Samoa
+    over_time = OverTime(list(zip(dates, [counted(fr=5000), None, counted(fr=5000)], strict=True)))
+    assert len(over_time.released) == 2 and len(over_time.missed) == 1
+    with pytest.raises(InvalidSetting, match="each only once"):
+        OverTime([(date, counted(fr=5000)) for date in dates])
 
 
 def test_a_line_has_gaps(countries):

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from thresher.charts.calendar import instant
 from thresher.charts.ticks import nice_ticks
 
 Number = tuple[float, float | None, float | None]
@@ -52,13 +53,14 @@ def heights_of(lines: Sequence[Trend], *, from_zero: bool) -> list[float]:
 
 
 def period_of(moments: Sequence[dt.datetime]) -> tuple[dt.datetime, dt.datetime]:
-    """From the first date to the last; around a single date half a day on either side."""
+    """From just before the first date to just after the last; around a single date half a day on either side."""
     if not moments:
         now = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
         return now, now + dt.timedelta(days=1)
-    start, stop = min(moments), max(moments)
+    first, last = min(moments, key=instant), max(moments, key=instant)
+    start, stop = instant(first), instant(last)
     pad = dt.timedelta(hours=12) if start == stop else (stop - start) / 60
-    return start - pad, stop + pad
+    return (start - pad).astimezone(first.tzinfo), (stop + pad).astimezone(last.tzinfo)
 
 
 def spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from thresher.charts import svg
-from thresher.charts.calendar import date_ticks, day
+from thresher.charts.calendar import date_ticks, day, instant
 from thresher.charts.numbers import amount, count, short, shortened
 from thresher.charts.rendering import (
     BLACK,
@@ -93,7 +93,13 @@ def trends(
         return alt.Y(f"{field}:Q", title=heading, scale=limits, axis=alt.Axis(values=heights))
 
     rows = [
-        {"date": _milliseconds(moment), "line": name, "run": f"{name}/{index}", "alone": len(run) == 1}
+        {
+            "date": _milliseconds(moment),
+            "when": day(moment),
+            "line": name,
+            "run": f"{name}/{index}",
+            "alone": len(run) == 1,
+        }
         | dict(zip(("estimate", "lower", "upper"), number, strict=True))
         for name, runs in shown
         for index, run in enumerate(runs)
@@ -111,7 +117,7 @@ def trends(
         .mark_rule(strokeWidth=2 if many else 5, opacity=0.3)
         .encode(y=up("lower"), y2="upper:Q"),
         base.mark_line(strokeWidth=1.5 if many else 2.2).encode(y=up(), detail="run:N"),
-        points.encode(y=up(), tooltip=[alt.Tooltip("line:N"), alt.Tooltip("date:T", format="%-d %b %Y %H:%M"), *tips]),
+        points.encode(y=up(), tooltip=[alt.Tooltip("line:N"), alt.Tooltip("when:N", title="date"), *tips]),
         *_names(shown, stop, low, high, scale, limits, colour),
     ]
     if missed:
@@ -176,7 +182,7 @@ def trends_svg(
     start, stop = period_of([*dates, *missed])
 
     def x(moment: dt.datetime) -> float:
-        return (moment - start) / (stop - start)
+        return (instant(moment) - instant(start)) / (instant(stop) - instant(start))
 
     def y(value: float) -> float:
         return (value - low) / (high - low)
@@ -256,8 +262,8 @@ def _page_run(run: Run, x: Callable[[dt.datetime], float], y: Callable[[float], 
 
 
 def _milliseconds(moment: dt.datetime) -> float:
-    """The wall clock of a moment, as the picture's axis counts it: in a series' own time zone."""
-    return moment.replace(tzinfo=dt.UTC).timestamp() * 1000
+    """A moment as the picture's axis counts it. Labels name it on the wall clock of its own time zone."""
+    return moment.timestamp() * 1000
 
 
 def _choice(ticks: Sequence[tuple[dt.datetime, str]]) -> str:

@@ -207,8 +207,9 @@ def _progress(status: SeriesStatus) -> str:
     following = "" if status.next is None else f", next {_time(status, status.next)}"
     if following and status.state == SeriesState.PAUSED:
         following += " if it is resumed"
+    answers = f"{status.released} answer{'' if status.released == 1 else 's'}"
     return (
-        f"every {schedule.every}, {status.released} answers, {status.passed} of {schedule.releases} dates{following}, "
+        f"every {schedule.every}, {answers}, {status.passed} of {schedule.releases} dates{following}, "
         f"epsilon {status.total.analyst.epsilon:g} in all, asked by {status.by}"
     )
 

@@ -68,6 +68,9 @@ class SeriesHandle(Tabular):
 
         A gap is a date that was missed or passed while the series was paused, or whose query was cancelled or failed.
         Dates are on the wall clock of the series' time zone. An answer is fetched once and kept.
+
+        Edge cases: Python compares dates of one zone by their wall clocks, so that the two hours of the night when
+        clocks go back are equal. Compare `date.timestamp()` there.
         """
         status = self.status()
         zone, query = zone_of(status.schedule.time_zone), query_from_dict(status.query)

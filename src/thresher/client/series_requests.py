@@ -13,7 +13,7 @@ from thresher.privacy.plans import Plan
 from thresher.privacy.series import SeriesPlan, plan_series, repeat_plan
 from thresher.privacy.settings import check_rounds
 from thresher.protocol.analyst_messages import RoundSettings
-from thresher.protocol.schedules import Interval, Missed, instant, releases_until
+from thresher.protocol.schedules import Interval, Missed, Schedule, instant, releases_until, wrong_date
 from thresher.protocol.series_messages import ScheduleRequest, SeriesRequest
 from thresher.tables.time_zones import check_zone
 from thresher.verbs.asking import Target, function_of, functions, make
@@ -39,9 +39,14 @@ class SeriesSettings:
     plan: Plan | None = None
 
     def schedule(self, clock: Clock) -> ScheduleRequest:
-        """The schedule as it is sent; `until` becomes a number of releases."""
+        """The schedule as it is sent; `until` becomes a number of releases.
+
+        Edge cases: a start that was not given is not sent, so that the same settings give the same request a minute
+        later. `until` is then counted from the minute that this machine's clock shows.
+        """
         every, zone = Interval.read(self.every), check_zone(self.time_zone)
-        start = None if self.start is None else written(self.start)
+        start = None if self.start is None else written(self.start, "start")
+        first = clock.now() // 60 * 60 if start is None else instant(start, zone)
         if (self.releases is None) == (self.until is None):
             raise InvalidSetting(
                 "releases",
@@ -51,10 +56,8 @@ class SeriesSettings:
         if self.until is None:
             releases = check_rounds(self.releases, setting="releases")
         else:
-            if start is None:  # the server's own start could be on the other side of a date
-                now = dt.datetime.fromtimestamp(clock.now() // 60 * 60, dt.UTC)
-                start = now.isoformat()
-            releases = releases_until(every, instant(start, zone), zone, written(self.until))
+            releases = releases_until(every, first, zone, written(self.until, "until"))
+        Schedule(every, first, zone, releases, self.missed)  # refused here, and not after a plan was made
         return ScheduleRequest(every=str(every), releases=releases, start=start, time_zone=zone, missed=self.missed)
 
     def query(self, verb: str, settings: Mapping[str, Any], releases: int) -> tuple[Query, Plan]:
@@ -129,6 +132,8 @@ def verb_settings(
     return name, given | dict(settings)
 
 
-def written(date: Date) -> str:
+def written(date: Date, setting: str) -> str:
     """A date as it is sent."""
+    if not isinstance(date, str | dt.date):
+        raise wrong_date(setting)
     return date.isoformat() if isinstance(date, dt.date) else date

@@ -30,7 +30,7 @@ _SHORTEST = {"hour": _HOUR, "day": 24 * _HOUR, "week": 7 * 24 * _HOUR, "month": 
 _WINDOW = 0.1
 """The part of an interval in which a release may start, if a missed date is skipped."""
 _LONGEST = 100 * 366 * 24 * _HOUR
-"""A schedule ends at most so many seconds after its start."""
+"""A schedule ends at most so many seconds after its start, and starts at most so many seconds after 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,9 @@ class Schedule:
             raise InvalidSetting("missed", "must be 'skip' or 'late'")
         if not 1 <= self.releases <= MAX_ROUNDS:
             raise InvalidSetting("releases", f"must be a whole number from 1 to {MAX_ROUNDS:,}")
-        if not self.releases * self.every.seconds <= _LONGEST or not 0 <= self.start <= _LONGEST:
+        if not 0 <= self.start <= _LONGEST:
+            raise InvalidSetting("start", "must lie between 1970 and 2070", hint="Leave it out to start at once.")
+        if not self.releases * self.every.seconds <= _LONGEST:
             raise InvalidSetting("releases", "must all lie within a hundred years", hint="Ask for fewer releases.")
 
     def due(self, index: int) -> float:
@@ -126,7 +128,8 @@ def instant(text: str, time_zone: str, *, setting: str = "start") -> float:
 
     It is on the wall clock of the time zone, unless it has an offset itself ("2026-03-02T09:00+01:00").
 
-    Raises: `InvalidSetting` for a wall clock time that clocks skip on that day.
+    Raises: `InvalidSetting` for a wall clock time that clocks skip on that day. Later dates of a schedule would have
+    the time that it becomes, and not the time that was asked for.
     """
     zone = zone_of(check_zone(time_zone))
     found = _read(text, setting)
@@ -170,8 +173,13 @@ def _read(text: str, setting: str) -> dt.datetime:
     except (ValueError, TypeError, AttributeError):
         found = None
     if found is None or not 1971 <= found.year <= 2200:
-        raise InvalidSetting(setting, "must be a date, or a date and time", hint='For example "2026-03-02 09:00".')
+        raise wrong_date(setting)
     return found.replace(microsecond=0)
+
+
+def wrong_date(setting: str) -> InvalidSetting:
+    """The error for what is no date."""
+    return InvalidSetting(setting, "must be a date, or a date and time", hint='For example "2026-03-02 09:00".')
 
 
 def _months_later(first: dt.datetime, months: int) -> dt.datetime:

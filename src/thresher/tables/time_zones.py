@@ -37,17 +37,24 @@ def check_time_zone(name: Any) -> str:
 
 
 def check_zone(name: Any) -> str:
-    """The name of a time zone that Python knows.
+    """The name of a time zone that Python knows, and that means the same on every machine.
 
     Edge cases: names are those of the IANA's database, case included. Where the machine has no such database, Python
-    takes that of the package `tzdata`, which is installed with Thresher.
+    takes that of the package `tzdata`, which is installed with Thresher. "localtime" and the like are refused: they
+    stand for the zone of the machine.
     """
     if not (name == UTC or (isinstance(name, str) and name in _zones())):
         raise _unknown()
     return str(name)
 
 
-_zones = functools.cache(available_timezones)  # which looks through a directory
+_MACHINE = {"localtime", "posixrules", "Factory"}
+"""Names of the database that stand for the zone of the machine, or for none."""
+
+
+@functools.cache  # it looks through a directory
+def _zones() -> set[str]:
+    return available_timezones() - _MACHINE
 
 
 def _unknown() -> InvalidSetting:

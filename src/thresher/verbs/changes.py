@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from thresher.charts.calendar import minute
 from thresher.charts.numbers import amount, count, percent, printable
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.differences import paired_levels
@@ -201,7 +202,7 @@ class Changes(Tabular):
 
     def __repr__(self) -> str:
         return (
-            f"<Changes from {self.earlier:%Y-%m-%d %H:%M} to {self.later:%Y-%m-%d %H:%M}: {len(self.changed)} of "
+            f"<Changes from {minute(self.earlier)} to {minute(self.later)}: {len(self.changed)} of "
             f"{len(self.rows):,} beyond their interval, {len(self.appeared)} appeared, {len(self.vanished)} vanished>"
         )
 

@@ -7,11 +7,11 @@ import functools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+from thresher.charts.calendar import instant
 from thresher.errors import InvalidSetting, NotReleased
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.settings import check_count
@@ -39,7 +39,8 @@ class OverTime(Tabular):
 
     Args:
         points: pairs of a date with a time zone and an answer, the oldest first; None in place of an answer is a gap:
-            a release that was missed. All answers are of the same query: one verb, the same settings and plan.
+            a release that was missed. Each date has one answer at most. All answers are of the same query: one verb,
+            the same settings and plan.
         ranges: for answers of `thresher.ranges`, the ranges to follow, such as [(0, 18), (18, 65)]; by default some
             sixteen of equal width.
 
@@ -295,7 +296,10 @@ def _checked(points: Sequence[Point]) -> tuple[Point, ...]:
             raise InvalidSetting("points", "must have dates with a time zone", hint="For example datetime.now(UTC).")
         if not isinstance(answer, Answer | None):
             raise InvalidSetting("points", f"must have answers or None, not {type(answer).__name__}")
-    if not all(before < after for (before, _), (after, _) in pairwise(found)):
+    moments = [instant(date) for date, _ in found]
+    answered = [moment for moment, (_, answer) in zip(moments, found, strict=True) if answer is not None]
+    # Two dates of a schedule coincide where a country skips a day. One of them is a gap then.
+    if moments != sorted(moments) or len(answered) != len(set(answered)):
         raise InvalidSetting("points", "must have rising dates, each only once", hint="Sort them by date.")
     queries = [answer.query for _, answer in found if answer is not None]
     if any(query != queries[0] for query in queries):
@@ -322,5 +326,5 @@ def _not_after(moment: dt.datetime, since: dt.datetime | dt.date) -> bool:
     if isinstance(since, dt.datetime):
         if since.tzinfo is None:
             raise InvalidSetting("since", "must have a time zone", hint="Give a date without a time, or add a zone.")
-        return moment <= since
+        return instant(moment) <= instant(since)
     return moment.date() <= since

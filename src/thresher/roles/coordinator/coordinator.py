@@ -163,6 +163,7 @@ class Coordinator:
             defaults=self._defaults,
             compute=compute,
             charging=self._charging,
+            stepping=self._stepping,
             check_ledger=lambda: _check_ledger(ledger, store),
             public=self._public,
         )
@@ -229,6 +230,7 @@ class Coordinator:
             if self._stepping.acquire(blocking=False):
                 try:
                     self._forget_stopped()
+                    self.series.finish()
                     self._settle()
                 finally:
                     self._stepping.release()
@@ -348,7 +350,8 @@ class Coordinator:
         A query of a series is paid for. It starts as soon as there is room for it.
         """
         if query.series is not None:
-            if self._store.count([QueryState.RUNNING]) >= self._most_open:
+            of_series = self._store.count([QueryState.RUNNING], of_series=True)
+            if of_series >= self._series_places or self._open_now() >= self._most_open:
                 return RETRY_SECONDS
             self._store.set_state(query.id, QueryState.RUNNING, expected=[QueryState.RECEIVED])
             return self._advance(query)
@@ -412,11 +415,21 @@ class Coordinator:
     def _find(self, query: str) -> StoredQuery:
         return _found(self._store.query(query))
 
+    def _open_now(self) -> int:
+        """How many queries have a place. Those of series that wait for one do not."""
+        running = self._store.count([QueryState.RUNNING], of_series=True)
+        return running + self._store.count(ACTIVE_QUERY, of_series=False)
+
+    @property
+    def _series_places(self) -> int:
+        """How many queries of series run at a time: three quarters of all places, so that others find room."""
+        return max(1, 3 * self._most_open // 4)
+
     def _check_room(self) -> None:
-        open_now = self._store.count(ACTIVE_QUERY)
-        if open_now >= self._most_open:
+        if self._open_now() >= self._most_open:
+            most = "1 query" if self._most_open == 1 else f"{self._most_open} queries"
             raise Conflict(
-                f"{open_now} queries are running, which is as many as this server takes.",
+                f"This server runs at most {most} at a time, and has no place left.",
                 hint="Wait for one to end, or cancel one.",
             )
 

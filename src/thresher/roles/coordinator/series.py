@@ -69,12 +69,16 @@ class SeriesKeeper:
         defaults: RoundSettings,
         compute: Compute,
         charging: threading.RLock,
+        stepping: threading.Lock,
         check_ledger: Callable[[], None],
         public: Callable[[float], Public],
         most: int = MOST_SERIES,
         new_id: Callable[[], str] = _new_id,
     ) -> None:
-        """`charging` is held while something is charged; `check_ledger` refuses a ledger that lacks a charge."""
+        """`charging` is held while something is charged, `stepping` during a step.
+
+        `check_ledger` refuses a ledger that lacks a charge.
+        """
         self._store = store
         self._ledger = ledger
         self._clock = clock
@@ -82,10 +86,12 @@ class SeriesKeeper:
         self._defaults = defaults
         self._compute = compute
         self._charging = charging
+        self._stepping = stepping
         self._check_ledger = check_ledger
         self._public = public
         self._most = most
         self._new_id = new_id
+        self._compared = False  # whether the ledger was looked at for series that it has ended
 
     # What an analyst may do.
 
@@ -141,7 +147,14 @@ class SeriesKeeper:
         """
         with self._charging:  # not between a reservation and the mark that it was made
             self._reserve(found_series(self._store.series_outline(series)))
-            return self._change(series, SeriesState.ENDED, _GOING, by)
+            self._change(series, SeriesState.ENDED, _GOING, by)
+        # A step that is at work gives the rest back; otherwise it is done here and now.
+        if self._stepping.acquire(blocking=False):
+            try:
+                self._guarded(found_series(self._store.series_outline(series)), self._settle)
+            finally:
+                self._stepping.release()
+        return self.status(series)
 
     def status(self, series: str) -> SeriesStatus:
         """Where a series stands, with every date that has come; `NotFound` if there is none."""
@@ -175,8 +188,28 @@ class SeriesKeeper:
 
         Guarantee: one series that cannot go on does not hold up the others.
         """
+        self._end_given_back()
         waits = [self._guarded(series, self._advance) for series in self._store.unsettled_series()]
         return min((wait for wait in waits if wait is not None), default=None)
+
+    def _end_given_back(self) -> None:
+        """End the open series whose charge the ledger has ended. The first step after a start looks for them.
+
+        A store that was restored from a backup has forgotten that somebody ended them since. None of their rounds could
+        be drawn any more.
+        """
+        if self._compared:
+            return
+        over = {
+            each.reference for each in self._ledger.history() if each.ended is not None and each.drawn < each.rounds
+        }
+        for series in self._store.unsettled_series() if over else ():
+            if series.state in _GOING and series.id in over:
+                self._store.set_series_state(
+                    series.id, SeriesState.ENDED, expected=_GOING, now=self._clock.now(), ended=True
+                )
+                _log.warning("series %s was ended: the ledger has given back what it did not draw", series.id)
+        self._compared = True
 
     def finish(self) -> float | None:
         """End the series whose dates have all come, and give back what series did not draw."""

@@ -157,9 +157,13 @@ class CoordinatorStore(SeriesTables, AlertTables):
         rows = self._fetch(f"SELECT {_QUERY} FROM queries WHERE asked_by = ? AND name = ?", by, name)  # noqa: S608
         return StoredQuery(*rows[0]) if rows else None
 
-    def count(self, states: Collection[QueryState]) -> int:
-        """How many queries are in some states."""
-        [(number,)] = self._fetch(f"SELECT COUNT(*) FROM queries WHERE state IN ({marks(states)})", *states)  # noqa: S608
+    def count(self, states: Collection[QueryState], *, of_series: bool) -> int:
+        """How many queries of series are in some states; or how many that somebody asked once."""
+        whose = "series IS NOT NULL" if of_series else "series IS NULL"
+        [(number,)] = self._fetch(
+            f"SELECT COUNT(*) FROM queries WHERE {whose} AND state IN ({marks(states)})",  # noqa: S608
+            *states,
+        )
         return int(number)
 
     def asked_by(self) -> dict[str, str]:
