@@ -127,6 +127,7 @@ def test_the_rest_is_given_back_at_once_where_no_release_runs(server):
     assert server.ledger.reserved() == set()
 
 
+@pytest.mark.slow
 def test_a_store_from_before_the_end_of_a_series_does_not_ask_for_it(server, tmp_path, caplog):
     running, paused, untouched = (
         server.coordinator.series.create(series_request(name, epsilon=0.1), "ada").id for name in ("a", "b", "c")

@@ -124,6 +124,49 @@ def test_a_window_for_many_rounds_changes_nothing(monkeypatch):
     assert windowed == pytest.approx(log_delta_of_rounds(parts, 1.0, REPLACE), abs=1e-6)
 
 
+def without_tilt(rate: float, threshold: int, rounds: int, log_e: float, step: float) -> float:
+    """Delta for replace-one from plain masses on one long grid; precise to about 1e-14, and not more."""
+    size, offset, infinite, spectrum = 1 << 22, 0, 0.0, 1.0
+    for atoms in (losses.losses_remove(rate, threshold), losses.losses_add(rate, threshold)):
+        order = np.argsort(atoms.values)
+        values, masses = atoms.values[order], atoms.masses[order]
+        kept = np.cumsum(masses[::-1])[::-1] > 1e-17  # the others count as infinite
+        infinite += rounds * (atoms.infinite + float(masses[~kept].sum()))
+        values, masses = values[kept], masses[kept]
+        values = np.maximum(values, values[np.argmax(np.cumsum(masses) > 1e-17)])
+        place = np.floor(values / step)
+        lowest = int(place.min())
+        share, index = values / step - place, (place - lowest).astype(int)
+        once = np.bincount(index, masses * (1 - share), size) + np.bincount(index + 1, masses * share, size)
+        spectrum = spectrum * np.fft.rfft(once) ** rounds
+        offset += lowest * rounds
+    places = np.arange(-size // 2, size // 2)
+    composed, grid = np.fft.irfft(spectrum, size)[(places - offset) % size], places * step
+    above = grid > log_e
+    return infinite + float((composed[above] * -np.expm1(log_e - grid[above])).sum())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rate", "threshold", "rounds", "log_e", "step"),
+    [(3.866e-4, 10, 100, 0.01, 2e-7), (5.39e-4, 17, 100, 0.01, 2e-7), (2.066e-3, 10, 365, 0.1, 2e-6)],
+)
+def test_rare_large_losses_do_not_make_the_grid_too_coarse(rate, threshold, rounds, log_e, step):
+    truth = math.log(without_tilt(rate, threshold, rounds, log_e, step))
+    fine, coarse = (
+        log_delta_of_rounds([Rounds(rate, threshold, rounds)], log_e, REPLACE, tolerance=tolerance)
+        for tolerance in (losses.FINE, losses.COARSE)
+    )
+    assert truth - 1e-4 <= fine <= truth + 0.01  # 1e-4: the witness' own grid and noise
+    assert truth - 1e-4 <= coarse <= truth + 0.2
+
+
+@pytest.mark.slow
+def test_delta_falls_with_the_rate_also_far_below_any_target():
+    found = [log_delta_of_rounds([Rounds(rate, 12, 100)], 0.01, REPLACE) for rate in (5e-4, 2.8e-4, 1e-4, 1e-6, 1e-9)]
+    assert found == sorted(found, reverse=True) and found[0] < -19 and found[1] < -35 and found[2] < -45
+
+
 # Properties.
 
 

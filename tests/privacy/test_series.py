@@ -35,6 +35,15 @@ def test_a_year_of_weeks_sees_small_buckets():
     assert plan(3 / 52, 1e-6 / 52).smallest_visible() > 1_000
 
 
+@pytest.mark.slow
+def test_a_small_epsilon_over_many_releases():
+    """No threshold nearby sees smaller buckets."""
+    total = plan_series(0.01, 1e-10, releases=100).total
+    assert total.smallest_visible() <= 41_000
+    assert plan(0.01, 1e-10, rounds=100, threshold=17).smallest_visible() > 44_000
+    assert total.guarantee.delta <= 1e-10
+
+
 def test_a_plan_for_one_release_repeated():
     release = plan(0.5, 1e-8)
     found = repeat_plan(release, 52)

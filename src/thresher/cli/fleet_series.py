@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import secrets
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -116,7 +117,9 @@ def _create_command(verb: str) -> Callable[..., None]:
             delta=delta,
         )
         name = name or f"command-{secrets.token_hex(8)}"
-        request = series_request(verb, typed(verb, settings), chosen, name=name, rounds=fleet.rounds)
+        shown = console.is_terminal and not json
+        with console.status("planning all releases") if shown else nullcontext():  # it may take some seconds
+            request = series_request(verb, typed(verb, settings), chosen, name=name, rounds=fleet.rounds)
         preview = fleet.plan_series(request)
         if plan:
             _show_preview(preview, json)

@@ -16,6 +16,7 @@ Reference: docs/privacy.md, section 6.
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Callable, Sequence
@@ -32,6 +33,8 @@ _LONGEST_TRANSFORM = 1 << 22
 _LONGEST_DIRECT = 1 << 14
 _MANY_ROUNDS = 32
 _NEGLIGIBLE = 1e-12
+_LARGEST_EXPONENT = 1_500.0
+"""More than ln of any mass that a float holds, twice."""
 _OUTWARD = math.log1p(1e-9)
 
 FINE = 1e-4
@@ -87,8 +90,19 @@ def loss_at(rate: float, threshold: int, wait: Floats) -> Floats:
     return np.where(excess < -0.5, low, np.log1p(np.maximum(excess, -0.5)))
 
 
+@functools.lru_cache(maxsize=4)  # removal and addition ask for the same ones
 def groups(rate: float, threshold: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """Values j = τ+1 … of T in groups (of one where that is few): first, last, Pr[T in group], Pr[T+1 in group]."""
+    """Values j = τ+1 … of T in groups (of one where that is few): first, last, Pr[T in group], Pr[T+1 in group].
+
+    The arrays are shared and cannot be written to.
+    """
+    found = _groups(rate, threshold)
+    for array in found:
+        array.flags.writeable = False
+    return found
+
+
+def _groups(rate: float, threshold: int) -> tuple[Floats, Floats, Floats, Floats]:
     longest = longest_wait(rate, threshold)
     if longest - threshold <= _DENSE_ATOMS:
         wait = np.arange(threshold + 1, longest + 1, dtype=np.float64)
@@ -131,24 +145,32 @@ def upper_share(value: Floats, low: Floats, high: Floats) -> Floats:
 
 
 def log_delta_composed(parts: Sequence[Repeated], epsilon: float, *, tolerance: float = FINE) -> float:
-    """ln of an upper bound of delta at `epsilon` for all parts together, about `tolerance` above it."""
+    """ln of an upper bound of delta at `epsilon` for all parts together, about `tolerance` above it.
+
+    Edge cases: where large losses are so rare that no grid has both them and the usual ones, it is a looser bound.
+    """
     log_infinite = _log_infinite(parts)
     log_guess, less = max(_tilt(parts, epsilon)[1], log_infinite), 10.0
+    log_best = math.inf
     while True:
         trimmed, log_moved = _trim_high(parts, log_guess)
         log_finite = _log_delta_finite(trimmed, epsilon, tolerance)
         log_kept = float(np.logaddexp(log_finite, log_infinite))
+        log_total = float(np.logaddexp(log_kept, log_moved))
+        log_best = min(log_best, log_total)  # each is an upper bound
         if not log_moved > log_kept + math.log(tolerance / 10):
-            return float(np.logaddexp(log_kept, log_moved)) + _OUTWARD
-        log_guess, less = min(log_kept, log_guess - less), 2 * less  # too high: what was moved must weigh less
+            return log_best + _OUTWARD
+        log_guess, less = min(log_total, log_guess - less), 2 * less  # too high: what was moved must weigh less
 
 
 def _log_delta_finite(parts: Sequence[Repeated], epsilon: float, tolerance: float) -> float:
+    """The smaller of Chernoff's bound and what losses on a grid give; a grid may be too coarse, or have much noise."""
     if not all(part.losses.values.size for part in parts):  # every loss of some round is infinite
         return -math.inf
-    tilt, _ = _tilt(parts, epsilon)
+    tilt, log_chernoff = _tilt(parts, epsilon)
     if tilt == 0.0:
         return -math.inf
+    log_best = log_chernoff + _moment_error(parts, tilt, epsilon)
     raised = [Repeated(_raise_low(part.losses, tilt, tolerance), part.times) for part in parts]
     for longest, convolve in ((_LONGEST_TRANSFORM, _fourier), (_LONGEST_DIRECT, _direct)):
         step = max(_step(raised, tilt, tolerance), _reach(raised) / longest)
@@ -158,9 +180,12 @@ def _log_delta_finite(parts: Sequence[Repeated], epsilon: float, tolerance: floa
         kernel = np.exp(-tilt * distance) * -np.expm1(-distance)
         total = float((composed.weights[above] * kernel).sum())
         margin = composed.noise * float(kernel.sum()) + composed.lost
-        if margin <= tolerance * total:  # else the transform's rounding noise drowns it: convolve directly
+        if margin <= COARSE * total:  # else the transform's rounding noise drowns it
+            log_total = log_scale - tilt * epsilon + math.log(total + margin) if total > 0 else -math.inf
+            log_best = min(log_best, log_total)
+        if margin <= tolerance * total:  # else convolve directly: precise in every entry, but on a shorter grid
             break
-    return log_scale - tilt * epsilon + math.log(total + margin) if total > 0 else -math.inf
+    return log_best
 
 
 def _log_infinite(parts: Sequence[Repeated]) -> float:
@@ -194,13 +219,22 @@ def _tilt(parts: Sequence[Repeated], epsilon: float) -> tuple[float, float]:
     tilt, low, high = 1.0, 0.0, math.inf
     for _ in range(100):
         log_moment, mean, variance = _moments(parts, tilt)
+        log_chernoff = log_moment - tilt * epsilon
         if abs(mean - epsilon) < 0.02 * math.sqrt(variance) or tilt > 1e9 or high < 1e-6:
             break
         low, high = (tilt, high) if mean < epsilon else (low, tilt)
         newton = tilt + (epsilon - mean) / max(variance, 1e-300)
         middle = 0.5 * (low + high) if high < math.inf else 4 * tilt
         tilt = newton if low < newton < min(high, 4 * tilt) else middle
-    return tilt, log_moment - tilt * epsilon
+    return tilt, log_chernoff
+
+
+def _moment_error(parts: Sequence[Repeated], tilt: float, epsilon: float) -> float:
+    """More than rounding can change the logarithm of a composed moment: 1e-12 of all exponents that go into it."""
+    exponents = sum(
+        part.times * (_LARGEST_EXPONENT + tilt * float(np.abs(part.losses.values).max(initial=0.0))) for part in parts
+    )
+    return 1e-12 * (exponents + tilt * epsilon)
 
 
 def _trim_high(parts: Sequence[Repeated], log_guess: float) -> tuple[list[Repeated], float]:
