@@ -371,7 +371,7 @@ def test_a_message_has_released_numbers_only(server):
     server.roles.values = [*WORDS, "canary"]
     server.start(public_url="https://fleet.example")
     server.watch(Rule("above", 1_000), "ops")
-    server.watch(Rule("below", 5_000, bucket="rare"), "ops")
+    server.watch(Rule("below", 5_000, bucket="rare"), "chat")
     follow(server, WEEK + DAY)
     bodies = [delivery.body for delivery in server.coordinator.alerts.due_deliveries(10)]
     assert len(bodies) == 4

@@ -117,6 +117,8 @@ class Settings:
         check_name("fleet", self.fleet)
         if self.public_url is not None:
             checked_address("public-url", self.public_url)
+            if any(sign in self.public_url for sign in "@?#"):
+                raise InvalidSetting("public-url", "must be an address without a user, a query or a #")
         if (self.webhooks or self.webhook_secret) and "coordinator" not in self.roles:
             raise InvalidSetting("alert-webhook", "is for the coordinator, whose role must run here")
         if not 0 <= self.port <= 65535:

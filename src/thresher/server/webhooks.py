@@ -28,7 +28,15 @@ class Webhook:
 
     def __post_init__(self) -> None:
         check_name(_SETTING, self.name)
-        checked_address(_SETTING, self.url)
+        try:
+            checked_address(_SETTING, self.url)
+        except InvalidSetting:
+            raise InvalidSetting(
+                _SETTING,
+                f"{self.name} must have an address that starts with https://, without spaces, with a port up to 65535 "
+                "if it has one",
+                hint=_EXAMPLE,
+            ) from None
         parts = urlsplit(self.url)
         if len(self.url) > _LONGEST or parts.fragment:
             raise InvalidSetting(_SETTING, f"must have an address of at most {_LONGEST:,} characters, without #")

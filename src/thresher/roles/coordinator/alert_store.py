@@ -132,7 +132,7 @@ class AlertTables(Store):
     ) -> bool:
         """Note that a rule judged the release of a date, with the alert that it gave; False if it had done so before.
 
-        An alert is not sent while `most_waiting` others wait to be sent.
+        An alert is not sent while `most_waiting` others wait to be sent to the same webhook.
         """
         with self._database.transaction() as transaction:
             first = transaction.execute(
@@ -142,7 +142,9 @@ class AlertTables(Store):
                 return first == 1
             delivery = alert.delivery
             if delivery == DeliveryState.WAITING:
-                [(waiting,)] = transaction.fetch("SELECT COUNT(*) FROM alerts WHERE delivery = ?", (delivery,))
+                [(waiting,)] = transaction.fetch(
+                    "SELECT COUNT(*) FROM alerts WHERE delivery = ? AND webhook = ?", (delivery, alert.webhook)
+                )
                 delivery = DeliveryState.GIVEN_UP if waiting >= most_waiting else delivery
             values = (*astuple(alert)[:-3], delivery, *astuple(alert)[-2:])
             transaction.execute(
@@ -169,12 +171,18 @@ class AlertTables(Store):
         )
         return _alerts(rows)
 
-    def due_deliveries(self, now: float, most: int) -> list[StoredAlert]:
-        """The alerts that are to be sent now, the one that has waited longest first."""
+    def due_deliveries(self, now: float, most: int, each: int) -> list[StoredAlert]:
+        """The alerts that are to be sent now, the one that has waited longest first; at most `each` of a webhook.
+
+        A webhook that takes nothing has its own place in the queue, and not that of others.
+        """
         rows = self._fetch(
-            f"SELECT {_ALERT} FROM alerts WHERE delivery = ? AND next_try <= ? ORDER BY next_try, id LIMIT ?",  # noqa: S608
+            f"SELECT {_ALERT} FROM (SELECT {_ALERT}, ROW_NUMBER() OVER (PARTITION BY webhook ORDER BY next_try, id) "  # noqa: S608
+            "AS place FROM alerts WHERE delivery = ? AND next_try <= ?) AS due WHERE place <= ? "
+            "ORDER BY next_try, id LIMIT ?",
             DeliveryState.WAITING,
             now,
+            each,
             most,
         )
         return _alerts(rows)

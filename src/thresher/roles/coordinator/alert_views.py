@@ -31,7 +31,7 @@ def rule_of(rule: StoredRule) -> Rule:
         raise InvalidFormat("This stored rule cannot be read.") from None
 
 
-def rule_status(rule: StoredRule, standing: Collection[str]) -> RuleStatus:
+def rule_status(rule: StoredRule, standing: Collection[str], webhooks: Collection[str]) -> RuleStatus:
     """A rule; `standing` are the ids of those whose last release gave an alert."""
     try:
         read = rule_of(rule)
@@ -46,7 +46,9 @@ def rule_status(rule: StoredRule, standing: Collection[str]) -> RuleStatus:
         by=rule.by,
         created=rule.created,
         standing=rule.id in standing,
-        problem=rule.problem,
+        problem=rule.problem
+        if rule.webhook is None or rule.webhook in webhooks
+        else "The operator does not allow its webhook any more.",
     )
 
 

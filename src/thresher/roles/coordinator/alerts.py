@@ -41,7 +41,9 @@ SHOWN = 200
 SLICE_SECONDS = 0.25
 """For how long a step judges. What is left is judged in the next step, after the rounds."""
 MOST_WAITING = 10_000
-"""How many messages may wait to be sent."""
+"""How many messages may wait to be sent to one webhook."""
+EACH = 2
+"""How many messages to one webhook are sent at a time."""
 PAUSES = (10.0, 60.0, 300.0, 1_800.0, 7_200.0, 21_600.0)
 """Seconds after each failed try to send an alert. After the last of them there is one more try."""
 
@@ -112,7 +114,7 @@ class AlertKeeper:
             raise Conflict("This series has ended, so there is nothing left to judge.")
         rule = StoredRule(_rule_id(series, checked), series, checked.content, checked.webhook, by, self._clock.now())
         stored = self._store.add_rule(rule, self._most_rules)
-        return alert_views.rule_status(stored, self._standing(series))
+        return alert_views.rule_status(stored, self._standing(series), self._webhooks)
 
     def remove(self, series: str, rule: str) -> RuleList:
         """Remove a rule of a series; returns those that are left. Alerts that it gave stay.
@@ -128,7 +130,7 @@ class AlertKeeper:
         self._find(series)
         standing = self._standing(series)
         return RuleList(
-            rules=[alert_views.rule_status(rule, standing) for rule in self._store.rules(series)],
+            rules=[alert_views.rule_status(rule, standing, self._webhooks) for rule in self._store.rules(series)],
             webhooks=self._webhooks,
         )
 
@@ -258,9 +260,9 @@ class AlertKeeper:
     # What the sender does.
 
     def due_deliveries(self, most: int) -> list[Delivery]:
-        """The messages that are to be sent now, the one that has waited longest first."""
+        """The messages that are to be sent now, the one that has waited longest first, few to each webhook."""
         found = []
-        for alert in self._store.due_deliveries(self._clock.now(), most):
+        for alert in self._store.due_deliveries(self._clock.now(), most, EACH):
             assert alert.webhook is not None
             try:
                 body = encode(alert_views.posted(alert, self._find(alert.series), self._public_url))
