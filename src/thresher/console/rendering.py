@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -43,7 +44,7 @@ def environment() -> Environment:
         day=lambda time: _utc(time).strftime("%-d %b %Y"),
         machine_time=machine_time,
         verb=lambda verb: verb.replace("_", " ").capitalize(),
-        what=lambda what: printable(what).replace("heavy_hitters", "heavy hitters"),
+        what=what,
         state=lambda state: _STATES.get(state, state.capitalize()),
         role_state=lambda state: _ROLE_STATES.get(state, state.replace("-", " ")),
         printable=printable,
@@ -72,8 +73,16 @@ def share_left(part: float) -> str:
     return percent(math.floor(nudged * 1e3) / 1e3 if nudged >= 0.1 else max(math.floor(nudged * 1e4) / 1e4, 0.0))
 
 
+def what(text: str) -> str:
+    """What a query asks, with its verb in plain words. Names of attributes stay as they are."""
+    return re.sub("^heavy_hitters", "heavy hitters", printable(text))
+
+
 def sentence(text: str) -> str:
-    """The text with a capital at its start; the rest stays as it is, since names of attributes do."""
+    """The text with a capital at its start; the rest stays as it is, since names of attributes do.
+
+    It is for texts that begin with words of ours. A text that begins with a bucket would show another bucket.
+    """
     return text[:1].upper() + text[1:]
 
 
