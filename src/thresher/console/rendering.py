@@ -11,9 +11,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from thresher._version import __version__
 from thresher.charts import meter
-from thresher.charts.numbers import amount, count, percent, printable
+from thresher.charts.numbers import amount, count, percent, printable, shortened
 from thresher.console import assets
 from thresher.ledger.durations import in_words
+from thresher.protocol.alert_messages import FindingStated
 from thresher.tables.time_zones import zone_of
 
 _STATES = {"forwarded": "Counting"}
@@ -23,6 +24,9 @@ _ROLE_STATES = {
     "store-unavailable": "cannot reach its store",
     "unauthorised": "does not take this server's key",
 }
+
+_LONGEST_BUCKET = 80
+"""How many characters of a bucket a sentence shows."""
 
 
 def environment() -> Environment:
@@ -48,6 +52,7 @@ def environment() -> Environment:
         state=lambda state: _STATES.get(state, state.capitalize()),
         role_state=lambda state: _ROLE_STATES.get(state, state.replace("-", " ")),
         printable=printable,
+        brief=brief,
         sentence=sentence,
         left=left,
         share_left=share_left,
@@ -76,6 +81,12 @@ def share_left(part: float) -> str:
 def what(text: str) -> str:
     """What a query asks, with its verb in plain words. Names of attributes stay as they are."""
     return re.sub("^heavy_hitters", "heavy hitters", printable(text))
+
+
+def brief(finding: FindingStated) -> str:
+    """What an alert says of one number, with the beginning of a long bucket in place of the whole."""
+    text, bucket = printable(finding.text), printable(finding.bucket)
+    return shortened(bucket, _LONGEST_BUCKET) + text.removeprefix(bucket) if text.startswith(bucket) else text
 
 
 def sentence(text: str) -> str:
