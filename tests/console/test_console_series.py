@@ -248,7 +248,10 @@ def test_what_does_not_fit_is_said_and_not_kept(weekly, http):
     form = {**FORM, "epsilon": "40", "delta": "1e-5", "name": "dear"}
     page = http.get("/ask", params=form)
     assert "This does not fit into the budget." in text_of(page.text)
-    refused = http.post(f"/ask?agreed={agreed_in(page.text)}", data={**form, "csrf": csrf})
+    assert "Start the series" not in page.text  # there is nothing to press
+    fields = asking.filled(form)
+    agreed = series_form.series_agreement(fields, series_form.to_series(fields, server.console_clock))
+    refused = http.post(f"/ask?agreed={agreed}", data={**form, "csrf": csrf})
     assert refused.status_code == 402
     assert "The budget does not allow this." in refused.text
     assert reserved(server) == before
