@@ -108,7 +108,9 @@ def test_what_is_left_out_of_an_alert_is_said_once():
 
 def test_a_long_bucket_does_not_hide_the_number():
     long = "w" * 500
-    page = alerts_part([], alerts=shown_alerts([alert_status("r1", 0, long)], ()))
+    rules = [rule_status(Rule("below", 7, long)), rule_status(Rule("below", 8, (long, "b")))]
+    page = alerts_part(rules, alerts=shown_alerts([alert_status("r1", 0, long)], ()))
+    assert "w… is below 7, by" in text_of(page) and "w… is below 8, by" in text_of(page)
     assert "w… is above 5: 9." in text_of(page) and long not in text_of(page)
     assert f'title="{long} is above 5: 9."' in page
 

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -14,8 +15,8 @@ from thresher.charts import meter
 from thresher.charts.numbers import amount, count, percent, printable, shortened
 from thresher.console import assets
 from thresher.ledger.durations import in_words
-from thresher.protocol.alert_messages import FindingStated
 from thresher.tables.time_zones import zone_of
+from thresher.verbs.alert_rules import written
 
 _STATES = {"forwarded": "Counting"}
 """States of queries and rounds whose names people would not understand; the others are shown by their names."""
@@ -83,10 +84,10 @@ def what(text: str) -> str:
     return re.sub("^heavy_hitters", "heavy hitters", printable(text))
 
 
-def brief(finding: FindingStated) -> str:
-    """What an alert says of one number, with the beginning of a long bucket in place of the whole."""
-    text, bucket = printable(finding.text), printable(finding.bucket)
-    return shortened(bucket, _LONGEST_BUCKET) + text.removeprefix(bucket) if text.startswith(bucket) else text
+def brief(text: str, bucket: Any) -> str:
+    """A text that begins with a bucket, with the beginning of a long bucket in place of the whole."""
+    shown, whole = printable(text), written(bucket)
+    return shortened(whole, _LONGEST_BUCKET) + shown.removeprefix(whole) if shown.startswith(whole) else shown
 
 
 def sentence(text: str) -> str:
