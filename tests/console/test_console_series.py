@@ -281,6 +281,7 @@ def test_what_may_give_no_answer_is_started_after_a_second_confirmation(tmp_path
         ({"start": "soon"}, "Start must be a date"),
         ({"start": "2020-01-01"}, "lies in the past"),
         ({"until": "2059-01-01", "releases": ""}, "lies before the start"),
+        ({"until": "9999-12-31", "releases": ""}, "Until must lie within a hundred years"),
         ({"apart": "0"}, "must be a whole number from 1 to 999"),
         ({"every": "year"}, "Every must be one of"),
         ({"missed": "never"}, "Missed must be one of"),
