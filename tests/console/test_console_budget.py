@@ -85,6 +85,7 @@ def test_a_query_that_does_not_fit_says_what_does(start):
     server = start(people(300), epsilon=1.0, delta=1e-6)
     (plan,) = texts(server, "/ask?attribute=country&epsilon=4&delta=1e-5")
     assert "This does not fit into the budget." in plan
+    assert "Ask, spending" not in plan  # there is nothing to press
     assert "It does not even fit on its own: one query alone may use epsilon = 1 with delta = 1e-07." in plan
 
 

@@ -248,7 +248,10 @@ def test_what_does_not_fit_is_said_and_not_kept(weekly, http):
     form = {**FORM, "epsilon": "40", "delta": "1e-5", "name": "dear"}
     page = http.get("/ask", params=form)
     assert "This does not fit into the budget." in text_of(page.text)
-    refused = http.post(f"/ask?agreed={agreed_in(page.text)}", data={**form, "csrf": csrf})
+    assert "Start the series" not in page.text  # there is nothing to press
+    fields = asking.filled(form)
+    agreed = series_form.series_agreement(fields, series_form.to_series(fields, server.console_clock))
+    refused = http.post(f"/ask?agreed={agreed}", data={**form, "csrf": csrf})
     assert refused.status_code == 402
     assert "The budget does not allow this." in refused.text
     assert reserved(server) == before
@@ -278,6 +281,7 @@ def test_what_may_give_no_answer_is_started_after_a_second_confirmation(tmp_path
         ({"start": "soon"}, "Start must be a date"),
         ({"start": "2020-01-01"}, "lies in the past"),
         ({"until": "2059-01-01", "releases": ""}, "lies before the start"),
+        ({"until": "9999-12-31", "releases": ""}, "Until must lie within a hundred years"),
         ({"apart": "0"}, "must be a whole number from 1 to 999"),
         ({"every": "year"}, "Every must be one of"),
         ({"missed": "never"}, "Missed must be one of"),

@@ -13,6 +13,8 @@ from playwright.sync_api import expect
 from scipy.stats import binomtest
 
 import thresher as th
+from thresher.protocol.analyst_messages import QueryRequest
+from thresher.verbs.asking import Target, make
 
 pytestmark = pytest.mark.slow  # processes and browsers take their time
 
@@ -137,14 +139,16 @@ def test_budget_refusal(visit, start):
     visitor = visit(server)
     visitor.allowed = {402}
     visitor.sign_in(server.analyst)
-    page = visitor.ask("histogram", "country")
-    page.wait_for_url("**/queries/**")
+    page = visitor.page
     visitor.go("/ask")
     visitor.fill_ask("histogram", "country")
-    expect(page.locator("#plan")).to_contain_text("This does not fit into the budget.")
+    query = make("histogram", Target(1.0, 1e-8), {"column": "country"})
+    server.coordinator.submit(QueryRequest(name="first", query=query.to_dict()), "maria")  # while the plan is read
     page.locator("#plan button.primary").click()
     page.get_by_role("button", name="Ask and spend").click()
     expect(page.locator("#refused")).to_contain_text("The budget does not allow this.")
+    expect(page.locator("#plan")).to_contain_text("This does not fit into the budget.")
+    expect(page.locator("#plan button.primary")).to_have_count(0)
     assert [charge.epsilon for charge in server.coordinator.ledger_view().charges] == [1.0]
     expect(page).to_have_url(server.url + "/ask?attribute=country")
     page.reload()  # asks nothing again, and keeps what was filled in

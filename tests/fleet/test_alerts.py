@@ -13,7 +13,7 @@ from series_cases import DAY, HOUR, WEEK, WORDS, follow, series_request
 
 from thresher.errors import Conflict, InvalidFormat, InvalidSetting, NotFound, StoreUnavailable
 from thresher.privacy import plan
-from thresher.protocol.alert_messages import RuleRequest
+from thresher.protocol.alert_messages import RuleRequest, StandingList
 from thresher.roles.coordinator import alert_judging, alerts
 from thresher.verbs import QuantilesQuery, RangesQuery, Rule, histogram
 from thresher.verbs.asking import Target, functions, make
@@ -42,16 +42,17 @@ def test_each_release_is_judged_once_by_each_rule(server):
     assert shown[0].date == server.coordinator.series.status(server.series).releases[1].due
     rules = server.coordinator.alerts.rules(server.series).rules
     assert {rule.id: rule.standing for rule in rules} == {above.id: True, never.id: False}
-    assert [each.id for each in server.coordinator.alerts.standing()] == [shown[0].id]
+    assert [each.alert.id for each in server.coordinator.alerts.standing().series] == [shown[0].id]
+    assert server.coordinator.alerts.alert_number(server.series) == 2
 
 
 def test_an_alert_stands_until_a_release_does_not_give_it(server):
     server.watch(ABOVE)
     follow(server, DAY)
-    assert len(server.coordinator.alerts.standing()) == 1
+    assert len(server.coordinator.alerts.standing().series) == 1
     server.roles.values = ["yes"] * 500 + ["no"] * 2_000
     follow(server, WEEK)
-    assert server.coordinator.alerts.standing() == []
+    assert server.coordinator.alerts.standing() == StandingList(series=[], more=0)
     assert [index for index, _ in server.found()] == [0]
     [numbers] = server.store.rule_numbers()
     assert (numbers.series, numbers.alerts, numbers.standing) == (server.series, 1, False)
@@ -234,7 +235,7 @@ def test_rows_that_cannot_be_read_hide_no_others(server, caplog):
     words = {rule.id: rule.words for rule in keeper.rules(server.series).rules}
     assert words == {broken.id: "This rule cannot be read.", whole.id: whole.words}
     assert [alert.rule for alert in keeper.alerts(server.series)] == [whole.id]
-    assert [alert.rule for alert in keeper.standing()] == [whole.id]
+    assert [each.alert.rule for each in keeper.standing().series] == [whole.id]
     with server.store._database.transaction() as transaction:
         transaction.execute("UPDATE alerts SET findings = 'canary'")
     assert keeper.due_deliveries(10) == [] and server.store.delivery_numbers()["given up"] == 1

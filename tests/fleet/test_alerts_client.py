@@ -129,8 +129,8 @@ def test_the_consoles_desk_has_rules_and_alerts(running):
     follow(running, DAY)
     assert desk.rules(series).rules[0].standing and desk.rules(series).webhooks == ["ops"]
     assert [alert.rule for alert in desk.alerts(series)] == [rule.id]
-    assert desk.standing_alerts() == desk.alerts(series)
-    assert desk.remove_rule(series, rule.id).rules == [] and desk.standing_alerts() == []
+    assert [each.alert for each in desk.standing_alerts(5).series] == desk.alerts(series)
+    assert desk.remove_rule(series, rule.id).rules == [] and desk.standing_alerts(5).series == []
 
 
 # The command.

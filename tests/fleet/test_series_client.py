@@ -161,7 +161,12 @@ def test_until_without_a_start_is_the_same_request_a_minute_later(running, monke
         ({"start": "2199-01-01"}, "start", "between 1970 and 2070"),
         ({"start": "2024-03-31 02:30", "time_zone": "Europe/Paris"}, "start", "does not exist"),
         ({"releases": None, "until": 5}, "until", "must be a date, or a date and time"),
+        ({"start": "9999-12-31"}, "start", "between 1970 and 2070"),
+        ({"releases": None, "until": "9999-12-31"}, "until", "must lie within a hundred years"),
+        ({"releases": None, "until": "2123-12-31"}, "until", "must lie within a hundred years"),
+        ({"releases": None, "until": "2123-12-31", "every": "month"}, "until", "must lie within a hundred years"),
         ({"every": "999 months"}, "releases", "within a hundred years"),
+        ({"every": "month", "releases": 1_202}, "releases", "within a hundred years"),
         ({"time_zone": "localtime"}, "time_zone", "must be the name of a time zone"),
     ],
 )
@@ -170,6 +175,12 @@ def test_the_setting_that_is_wrong_is_named(given, setting, said):
     with pytest.raises(InvalidSetting, match=said) as refused:
         chosen.schedule(StillClock(NOW))
     assert refused.value.setting == setting
+
+
+@pytest.mark.parametrize(("every", "releases"), [("week", 5_218), ("month", 1_200)])
+def test_a_series_may_last_a_hundred_years(every, releases):
+    chosen = SeriesSettings(every=every, until="2123-11-14", **TOTAL)
+    assert abs(chosen.schedule(StillClock(NOW)).releases - releases) <= 1
 
 
 def test_names_conflicts_budgets_and_warnings(running):

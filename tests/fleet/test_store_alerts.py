@@ -98,9 +98,26 @@ def test_a_date_is_judged_once(store):
     assert store.alerts("s2", 1) == [alert(number=2, series="s2")] and store.alerts("s1", 10) == []
     assert store.rule_numbers() == [RuleNumbers("s1", "early", 0, False), RuleNumbers("s2", "r1", 2, True)]
     assert store.rule_numbers("s2") == [RuleNumbers("s2", "r1", 2, True)]
-    assert store.standing_alerts(10) == [alert(number=2, series="s2")]
+    assert store.standing_alerts(10) == ([alert(number=2, series="s2")], 1)
     judge(store, 3)
-    assert store.rule_numbers("s2") == [RuleNumbers("s2", "r1", 2, False)] and store.standing_alerts(10) == []
+    assert store.rule_numbers("s2") == [RuleNumbers("s2", "r1", 2, False)] and store.standing_alerts(10) == ([], 0)
+
+
+def test_alerts_that_stand_are_found_by_series_that_are_open(store):
+    for id in ("s3", "s4"):
+        store.create_series(
+            StoredSeries(id, "ada", id, "histogram", "what", "{}", "{}", "{}", "{}", SeriesState.RUNNING, 0, NOW)
+        )
+    for number, series in enumerate(("s2", "s2", "s3", "s4")):
+        name = f"n{number}"
+        store.add_rule(rule(name, series), 5)
+        judge(store, 0, alert(name, 0, series, found=NOW + number), rule=name)
+    found, total = store.standing_alerts(2)
+    assert [each.rule for each in found] == ["n3", "n2"] and total == 3
+    store.set_series_state("s4", SeriesState.ENDED, expected=[SeriesState.RUNNING], by="ada", now=NOW)
+    found, total = store.standing_alerts(2)
+    assert [each.rule for each in found] == ["n2", "n1", "n0"] and total == 2
+    assert store.alert_number("s2") == 2 and store.alert_number("s1") == 0
 
 
 def test_many_who_judge_at_once_store_one_alert(store):

@@ -57,6 +57,7 @@ class ServerDesk:
         self.add_rule = alerts.add
         self.remove_rule = alerts.remove
         self.alerts = alerts.alerts
+        self.alert_number = alerts.alert_number
         self.standing_alerts = alerts.standing
 
     def status(self, query: str) -> QueryStatus:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from thresher.protocol.alert_messages import AlertStatus, RuleList, RuleRequest, RuleStatus
+from thresher.protocol.alert_messages import AlertStatus, RuleList, RuleRequest, RuleStatus, StandingList
 from thresher.protocol.analyst_messages import FleetView, LedgerView, PlanPreview, QueryRequest, QueryStatus
 from thresher.protocol.series_messages import SeriesPreview, SeriesRequest, SeriesStatus
 
@@ -107,8 +107,11 @@ class AnalystService(Protocol):
     def alerts(self, series: str) -> Sequence[AlertStatus]:
         """The newest alerts of a series, newest first."""
 
-    def standing_alerts(self) -> Sequence[AlertStatus]:
-        """The alerts that the last release of any series gave, newest first."""
+    def alert_number(self, series: str) -> int:
+        """How many alerts a series has in all."""
+
+    def standing_alerts(self, most_series: int) -> StandingList:
+        """The series that may still ask and whose last release gave alerts, newest first, at most so many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from thresher._version import __version__
 from thresher.charts import meter
-from thresher.charts.numbers import amount, count, percent, printable
+from thresher.charts.numbers import amount, count, percent, printable, shortened
 from thresher.console import assets
 from thresher.ledger.durations import in_words
 from thresher.tables.time_zones import zone_of
+from thresher.verbs.alert_rules import written
 
 _STATES = {"forwarded": "Counting"}
 """States of queries and rounds whose names people would not understand; the others are shown by their names."""
@@ -22,6 +25,9 @@ _ROLE_STATES = {
     "store-unavailable": "cannot reach its store",
     "unauthorised": "does not take this server's key",
 }
+
+_LONGEST_BUCKET = 80
+"""How many characters of a bucket a sentence shows."""
 
 
 def environment() -> Environment:
@@ -43,10 +49,11 @@ def environment() -> Environment:
         day=lambda time: _utc(time).strftime("%-d %b %Y"),
         machine_time=machine_time,
         verb=lambda verb: verb.replace("_", " ").capitalize(),
-        what=lambda what: printable(what).replace("heavy_hitters", "heavy hitters"),
+        what=what,
         state=lambda state: _STATES.get(state, state.capitalize()),
         role_state=lambda state: _ROLE_STATES.get(state, state.replace("-", " ")),
         printable=printable,
+        brief=brief,
         sentence=sentence,
         left=left,
         share_left=share_left,
@@ -72,8 +79,22 @@ def share_left(part: float) -> str:
     return percent(math.floor(nudged * 1e3) / 1e3 if nudged >= 0.1 else max(math.floor(nudged * 1e4) / 1e4, 0.0))
 
 
+def what(text: str) -> str:
+    """What a query asks, with its verb in plain words. Names of attributes stay as they are."""
+    return re.sub("^heavy_hitters", "heavy hitters", printable(text))
+
+
+def brief(text: str, bucket: Any) -> str:
+    """A text that begins with a bucket, with the beginning of a long bucket in place of the whole."""
+    shown, whole = printable(text), written(bucket)
+    return shortened(whole, _LONGEST_BUCKET) + shown.removeprefix(whole) if shown.startswith(whole) else shown
+
+
 def sentence(text: str) -> str:
-    """The text with a capital at its start; the rest stays as it is, since names of attributes do."""
+    """The text with a capital at its start; the rest stays as it is, since names of attributes do.
+
+    It is for texts that begin with words of ours. A text that begins with a bucket would show another bucket.
+    """
     return text[:1].upper() + text[1:]
 
 

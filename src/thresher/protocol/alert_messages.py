@@ -87,6 +87,23 @@ class AlertList(Message, frozen=True, kw_only=True):
     alerts: list[AlertStatus]
 
 
+class StandingAlert(Message, frozen=True, kw_only=True):
+    """A series whose last release gave alerts: the newest of them."""
+
+    alert: AlertStatus
+    more: Count
+    """How many findings its alerts have in all, besides the first one of this alert."""
+
+
+class StandingList(Message, frozen=True, kw_only=True):
+    """The series that may still ask and whose last release gave alerts, newest alert first."""
+
+    series: list[StandingAlert]
+    """The first of them."""
+    more: Count
+    """How many further series there are."""
+
+
 class AlertPosted(Message, frozen=True, kw_only=True):
     """What is posted to a webhook. A message may come more than once; `id` is then the same."""
 

@@ -29,8 +29,8 @@ _SHORTEST = {"hour": _HOUR, "day": 24 * _HOUR, "week": 7 * 24 * _HOUR, "month": 
 """Seconds of each unit; a month has at least 28 days."""
 _WINDOW = 0.1
 """The part of an interval in which a release may start, if a missed date is skipped."""
-_LONGEST = 100 * 366 * 24 * _HOUR
-"""A schedule ends at most so many seconds after its start, and starts at most so many seconds after 1970."""
+_LONGEST = 36_525 * 24 * _HOUR
+"""A hundred years. A schedule ends at most so long after its start, and starts at most so long after 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,9 @@ class Schedule:
         if not 1 <= self.releases <= MAX_ROUNDS:
             raise InvalidSetting("releases", f"must be a whole number from 1 to {MAX_ROUNDS:,}")
         if not 0 <= self.start <= _LONGEST:
-            raise InvalidSetting("start", "must lie between 1970 and 2070", hint="Leave it out to start at once.")
-        if not self.releases * self.every.seconds <= _LONGEST:
+            raise _far("start")
+        # The first check keeps the second from counting months beyond the calendar.
+        if not (self.releases - 1) * self.every.seconds <= _LONGEST or not self.last - self.start <= _LONGEST:
             raise InvalidSetting("releases", "must all lie within a hundred years", hint="Ask for fewer releases.")
 
     def due(self, index: int) -> float:
@@ -144,12 +145,15 @@ def instant(text: str, time_zone: str, *, setting: str = "start") -> float:
 def releases_until(every: Interval, start: float, time_zone: str, until: str) -> int:
     """How many dates there are up to `until`, which counts itself; a day without a time counts whole.
 
-    Raises: `InvalidSetting` if there is none, or more than a series may have.
+    Raises: `InvalidSetting` if there is none, if there are more than a series may have, or if `until` lies more than a
+    hundred years after the start.
     """
     found = _read(until, "until")
     if len(until.strip()) <= len("2026-03-02"):
         found += dt.timedelta(days=1, microseconds=-1)
     end = found.replace(tzinfo=found.tzinfo or zone_of(check_zone(time_zone))).timestamp()
+    if not end - start <= _LONGEST + 24 * _HOUR:  # the day of `until` counts whole
+        raise _far("until")
     number = sum(1 for _ in _up_to(Schedule(every, start, time_zone, 1), end))
     if not number:
         raise InvalidSetting("until", "lies before the start")
@@ -172,9 +176,18 @@ def _read(text: str, setting: str) -> dt.datetime:
         found = dt.datetime.fromisoformat(text.strip())
     except (ValueError, TypeError, AttributeError):
         found = None
-    if found is None or not 1971 <= found.year <= 2200:
+    if found is None:
         raise wrong_date(setting)
+    if not 1971 <= found.year <= 2200:  # far from where Python's own dates end
+        raise _far(setting)
     return found.replace(microsecond=0)
+
+
+def _far(setting: str) -> InvalidSetting:
+    """The error for a date that is too far away."""
+    if setting == "start":
+        return InvalidSetting(setting, "must lie between 1970 and 2070", hint="Leave it out to start at once.")
+    return InvalidSetting(setting, "must lie within a hundred years", hint="Give an earlier date, or a later start.")
 
 
 def wrong_date(setting: str) -> InvalidSetting:

@@ -123,7 +123,7 @@ class Rule:
 
     def describe(self) -> str:
         """The rule in a few words, for a list."""
-        what = "any number" if self.bucket is None else _written(self.bucket)
+        what = "any number" if self.bucket is None else written(self.bucket)
         if self.kind == "changed":
             return f"{what} has changed by more than its {percent(self.confidence)} interval"
         how = f"{percent(self.confidence)} interval" if self.judged_by == "interval" else "estimate"
@@ -156,7 +156,7 @@ class Rule:
             else:
                 yield from self._unseen(label, readings.unseen_upper, sure)
         if not watched and self.bucket is not None:
-            yield from self._unseen(_written(self.bucket), readings.unseen_upper, sure)
+            yield from self._unseen(written(self.bucket), readings.unseen_upper, sure)
 
     def _reading_beyond(self, reading: Reading, write: Callable[[float | None], str], sure: str) -> Iterator[Finding]:
         """One number, if it lies beyond the bound. `sure` is the confidence of its interval."""
@@ -263,5 +263,6 @@ def _is_number(part: object) -> bool:
     return isinstance(part, int | float) and _is_finite(part)
 
 
-def _written(bucket: Any) -> str:
-    return printable(" · ".join(map(str, bucket)) if isinstance(bucket, tuple) else bucket)
+def written(bucket: Any) -> str:
+    """The bucket of a rule as texts show it."""
+    return printable(" · ".join(map(str, bucket)) if isinstance(bucket, list | tuple) else bucket)

@@ -19,7 +19,7 @@ from thresher.protocol.states import ACTIVE_QUERY, OPEN_SERIES
 
 _RECENT = 12
 _FOLLOWED, _STANDING = 4, 6
-"""How many series are shown, and how many alerts."""
+"""How many series are shown, and how many series with alerts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def _page(request: PageRequest, template: str) -> Response:
     names = {status.id: status.what for status in followed}
     return request.page(
         template,
-        standing=[alert for alert in analyst.standing_alerts() if alert.series in names][:_STANDING],
+        standing=analyst.standing_alerts(_STANDING),
         series_names=names,
         series_cards=[_card(request, status) for status in followed[:_FOLLOWED]],
         series_more=max(0, len(followed) - _FOLLOWED),

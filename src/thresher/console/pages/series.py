@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from thresher import charts
 from thresher.charts.svg import Svg
+from thresher.console.alerts_shown import shown_alerts
 from thresher.console.downloads import KINDS, download
 from thresher.console.following import Followed
 from thresher.console.pages.paging import paged
@@ -33,8 +34,6 @@ _DRAWN = 12
 """How many series of a list have a small line."""
 _DATES = 13
 """How many dates are on a page: a quarter of weeks."""
-_ALERTS = 6
-"""How many alerts are shown, the newest."""
 _SPARKS = 60
 """How many dates a small line has."""
 
@@ -76,8 +75,7 @@ def show(request: PageRequest) -> Response:
         "composition": ledger.composition,
         "charge": _charge(ledger.charges, status.id),
         **paged(status.releases[::-1], request.parameters.get("page", "1"), _DATES),
-        "alerts": request.console.analyst.alerts(status.id)[:_ALERTS],
-        "rules": request.console.analyst.rules(status.id),
+        **_alerts(request, status.id),
         **_lines(request, status, query),
     }
     return request.page("series.html", **content, **_picture(request, followed))
@@ -146,6 +144,14 @@ def _query(status: SeriesStatus) -> Query | None:
 
 def _charge(charges: Sequence[Charge], series: str) -> Charge | None:
     return next((charge for charge in charges if charge.series == series), None)
+
+
+def _alerts(request: PageRequest, series: str) -> dict[str, Any]:
+    """The rules of a series, the alerts that are shown, and how many are not."""
+    analyst = request.console.analyst
+    rules = analyst.rules(series)
+    shown = shown_alerts(analyst.alerts(series), {rule.id for rule in rules.rules if rule.standing})
+    return {"rules": rules, "alerts": shown, "alerts_more": max(0, analyst.alert_number(series) - len(shown))}
 
 
 def _lines(request: PageRequest, status: SeriesStatus, query: Query | None) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass, replace
 
 from thresher.errors import Conflict
-from thresher.protocol.states import DeliveryState, QueryState
+from thresher.protocol.states import OPEN_SERIES, DeliveryState, QueryState
 from thresher.roles.database.database import Row, Store, is_name, marks
 
 _RULE = "id, series, rule, webhook, asked_by, created, judged, problem"
@@ -161,15 +161,31 @@ class AlertTables(Store):
         )
         return _alerts(rows)
 
-    def standing_alerts(self, most: int) -> list[StoredAlert]:
-        """The alerts of the last release that each rule judged, newest first."""
+    def alert_number(self, series: str) -> int:
+        """How many alerts a series has, those of removed rules included."""
+        [(number,)] = self._fetch("SELECT COUNT(*) FROM alerts WHERE series = ?", series)
+        return int(number)
+
+    def standing_alerts(self, most_series: int) -> tuple[list[StoredAlert], int]:
+        """The alerts that stand, of at most so many series that may still ask; and how many such series there are.
+
+        An alert stands if it is of the last release that its rule judged. The series with the newest alert comes first,
+        with all its alerts, newest first.
+        """
         columns = ", ".join(f"alerts.{name}" for name in _ALERT.split(", "))
-        rows = self._fetch(
-            f"SELECT {columns} FROM alerts JOIN rules ON rules.id = alerts.rule AND rules.judged = alerts.number "  # noqa: S608
-            "ORDER BY alerts.found DESC, alerts.id LIMIT ?",
-            most,
+        standing = (
+            "FROM alerts JOIN rules ON rules.id = alerts.rule AND rules.judged = alerts.number "
+            f"JOIN series ON series.id = alerts.series WHERE series.state IN ({marks(OPEN_SERIES)})"
         )
-        return _alerts(rows)
+        rows = self._fetch(
+            f"SELECT {_ALERT} FROM (SELECT dated.*, DENSE_RANK() OVER (ORDER BY newest DESC, series) AS place "  # noqa: S608
+            f"FROM (SELECT {columns}, MAX(alerts.found) OVER (PARTITION BY alerts.series) AS newest {standing}) "
+            "AS dated) AS ranked WHERE place <= ? ORDER BY place, found DESC, id",
+            *OPEN_SERIES,
+            most_series,
+        )
+        [(number,)] = self._fetch(f"SELECT COUNT(DISTINCT alerts.series) {standing}", *OPEN_SERIES)
+        return _alerts(rows), int(number)
 
     def due_deliveries(self, now: float, most: int, each: int) -> list[StoredAlert]:
         """The alerts that are to be sent now, the one that has waited longest first; at most `each` of a webhook.

@@ -18,7 +18,15 @@ import msgspec
 
 from thresher.clock import Clock
 from thresher.errors import Conflict, InvalidFormat, InvalidSetting, NotFound, ThresherError
-from thresher.protocol.alert_messages import AlertStatus, FindingStated, RuleList, RuleRequest, RuleStatus
+from thresher.protocol.alert_messages import (
+    AlertStatus,
+    FindingStated,
+    RuleList,
+    RuleRequest,
+    RuleStatus,
+    StandingAlert,
+    StandingList,
+)
 from thresher.protocol.messages import encode
 from thresher.protocol.schedules import Schedule
 from thresher.protocol.states import ACTIVE_QUERY, OPEN_SERIES, DeliveryState, QueryState
@@ -139,9 +147,24 @@ class AlertKeeper:
         self._find(series)
         return self._shown(self._store.alerts(series, most))
 
-    def standing(self, most: int = SHOWN) -> list[AlertStatus]:
-        """The alerts that the last release of any series gave, newest first."""
-        return self._shown(self._store.standing_alerts(most))
+    def alert_number(self, series: str) -> int:
+        """How many alerts a series has in all; `NotFound` if there is no such series."""
+        return self._store.alert_number(self._find(series).id)
+
+    def standing(self, most_series: int = SHOWN) -> StandingList:
+        """The series that may still ask and whose last release gave alerts, newest first, at most so many.
+
+        Edge cases: an alert that cannot be read is left out. A series is counted but not listed if none of its can be.
+        """
+        alerts, number = self._store.standing_alerts(most_series)
+        by_series: dict[str, list[AlertStatus]] = {}
+        for alert in self._shown(alerts):
+            by_series.setdefault(alert.series, []).append(alert)
+        found = [
+            StandingAlert(alert=each[0], more=max(0, sum(len(one.findings) + one.more for one in each) - 1))
+            for each in by_series.values()
+        ]
+        return StandingList(series=found, more=max(0, number - len(found)))
 
     def _shown(self, alerts: Sequence[StoredAlert]) -> list[AlertStatus]:
         """Alerts as messages, without those that cannot be read."""
