@@ -7,11 +7,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from thresher.console.headers import cookie_name, is_same_site, set_cookie
+from thresher.console.problem_words import shown_problem
 from thresher.console.requests import Endpoint, authenticate, foreign_form, read_form
 from thresher.console.shared_state import Console
 from thresher.errors import ThresherError
 from thresher.server.networks import network_of, parsed
-from thresher.server.problem import problem_of
 
 _LONGEST_TOKEN = 500
 _LARGEST_FORM = 16 << 10
@@ -53,7 +53,7 @@ async def _sign_in(console: Console, http: Request) -> Response:
     try:
         caller = await run_in_threadpool(console.tokens.caller, token[: _LONGEST_TOKEN + 1])
     except ThresherError as error:
-        problem = problem_of(error)
+        problem = shown_problem(error)
         return _form(console, http, after, wrong=f"{problem.detail} {problem.hint}".strip(), status=problem.status)
     if caller is None or len(token) > _LONGEST_TOKEN:
         wrong = "This token does not open the console. "

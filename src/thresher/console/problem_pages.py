@@ -11,10 +11,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Match, Route
 
 from thresher.console.headers import add_headers, is_fragment
+from thresher.console.problem_words import shown_problem
 from thresher.console.requests import Endpoint, PageRequest, TurnedAway, authenticate
 from thresher.console.shared_state import Console
 from thresher.errors import NotFound, ThresherError
-from thresher.server.problem import Refused, problem_of, retry_seconds
+from thresher.server.problem import Refused, retry_seconds
 
 _NO_PAGE = 404, "Not found", "There is no page at this address.", "Check it for a typing error."
 _WRONG_METHOD = (
@@ -78,7 +79,7 @@ def _methods(routes: Sequence[Route], path: str) -> set[str]:
 
 def _problem(console: Console, http: Request, error: Exception) -> Response:
     """What to say of an error: within the page that the script fills, or as a page of its own."""
-    problem = problem_of(error)
+    problem = shown_problem(error)
     request: PageRequest | None = getattr(http.state, "request", None)
     title, hint = "That did not work", problem.hint
     if not isinstance(error, ThresherError):

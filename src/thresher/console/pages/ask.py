@@ -12,12 +12,13 @@ from thresher.console.form_filling import fields_of, says_all, series_fields
 from thresher.console.headers import is_fragment
 from thresher.console.pages import ask_series
 from thresher.console.plan_shown import Prepared, cautions, visibility_chart
+from thresher.console.problem_words import shown_problem
 from thresher.console.requests import PageRequest
 from thresher.errors import Conflict, ThresherError
 from thresher.protocol.analyst_messages import PlanPreview
 from thresher.roles.coordinator.outlines import columns
 from thresher.roles.tokens import token_hash
-from thresher.server.problem import Refused, problem_of
+from thresher.server.problem import Refused
 from thresher.verbs.query import query_from_dict
 
 _UNLIKELY = Conflict(
@@ -105,7 +106,7 @@ def _page(
     request: PageRequest, fields: dict[str, str], error: ThresherError | None = None, anyway: str = ""
 ) -> Response:
     known = {column for query in request.console.analyst.queries() for column in columns(query.query)}
-    refused = None if error is None else problem_of(error)
+    refused = None if error is None else shown_problem(error)
     return request.page(
         "ask.html",
         status=200 if refused is None else refused.status,
@@ -141,7 +142,7 @@ def _plan(request: PageRequest, fields: dict[str, str]) -> dict[str, Any]:
             return empty | ask_series.plan(request, fields, waiting=empty["waiting"])
         preview: PlanPreview = request.console.analyst.preview(asking.to_request(fields, request.console.compute))
     except ThresherError as error:
-        problem = problem_of(asking.as_on_the_form(error, fields))
+        problem = shown_problem(asking.as_on_the_form(error, fields))
         return {**empty, "problem": problem, "wrong": asking.field_of(error, fields)}
     against = cautions(preview, waiting=empty["waiting"])
     guarantees = preview.guarantees.values
