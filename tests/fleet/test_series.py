@@ -246,6 +246,7 @@ def test_the_preview_shows_dates_and_totals_and_reserves_nothing(server):
     assert server.ledger.history() == [] and server.coordinator.series.all() == []
 
 
+@pytest.mark.slow
 def test_the_preview_warns_where_devices_would_stop_answering(server):
     server.coordinator.policy = Policy(period_epsilon=0.5)
     daily = server.coordinator.series.preview(series_request(releases=30, every="day"))
@@ -482,6 +483,7 @@ def test_a_lost_ledger_is_rebuilt_with_the_reservation(server, tmp_path):
     assert server.coordinator.series.status(created.id).state == "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["query", "series"])
 def test_what_is_taken_while_others_are_settled_keeps_its_reservation(server, monkeypatch, kind):
     server.coordinator.submit(request("ending"), "ada")
