@@ -61,6 +61,7 @@ def test_only_regular_files_are_replaced(taken: Path) -> None:
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--output", "--plot"])
 def test_the_command_refuses_before_it_spends(taken: Path, option: str, tmp_path: Path) -> None:
     data = tmp_path / "data.csv"

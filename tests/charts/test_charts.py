@@ -56,6 +56,7 @@ def histogram(labels: list[str], **settings: object) -> dict:
     return charts.histogram(labels, sizes, sizes, sizes, threshold=5, title="t", subtitle="s", **settings).to_dict()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ordered", [True, False])
 def test_buckets_are_drawn_in_the_given_order(ordered, tmp_path):
     labels = ["9 to 10", "10 to 11", "11 to 12"]
@@ -67,6 +68,7 @@ def test_buckets_are_drawn_in_the_given_order(ordered, tmp_path):
     assert texts == labels
 
 
+@pytest.mark.slow
 def test_many_buckets_with_an_order_fit_into_one_picture_and_others_keep_their_height():
     labels = [f"{day:04d}" for day in range(1000)]
     assert histogram(labels, ordered=True)["height"] < 1000
@@ -80,6 +82,7 @@ def test_labels_show_joiners_and_hide_controls():
     assert [short(value) for value in (950, 0.25, 12_345, 4e6, 2.5e9)] == ["950", "0.25", "12.3k", "4M", "2.5bn"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.svg", "A.SVG", "a.png", "A.PNG", "a.html"])
 def test_a_picture_is_written_in_the_format_of_the_files_name(name, tmp_path: Path):
     chart = charts.error_lines([10, 100], {"a": [0.5, 0.1]}, title="t", subtitle="s")

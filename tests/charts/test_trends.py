@@ -21,6 +21,7 @@ START = dt.datetime(2026, 1, 5, 9, tzinfo=dt.UTC)
 PARIS = ZoneInfo("Europe/Paris")
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-50, 400), max_size=8))
 def test_names_are_kept_apart_in_their_order(places):
     found = spread(places, 16, 0, 340)
@@ -89,6 +90,7 @@ def test_the_hour_that_comes_twice_in_words():
     assert minute(AUTUMN[3]) == "2026-10-25 02:30 CET" and minute(AUTUMN[4]) == "2026-10-25 03:30"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dates", [AUTUMN, SPRING])
 def test_hours_are_equally_far_apart_when_clocks_change(dates):
     line = [charts.Trend("a", [(5.0, 4, 6)] * 5)]
@@ -127,6 +129,7 @@ def test_gaps_bands_and_names_of_a_page():
     assert sum(element.text == "×" or "×" in "".join(element.itertext()) for element in root.findall("text")) == 1
 
 
+@pytest.mark.slow
 def test_the_same_picture_for_files():
     made = charts.trends(DATES, LINES, title="t", subtitle="s", missed=[DATES[2]]).to_dict()
     assert "grey cross" in str(made["title"])

@@ -89,6 +89,7 @@ def test_pictures_of_nothing(data, tmp_path, verb, ending):
     assert picture.stat().st_size > 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("json_wanted", [True, False])
 def test_an_output_that_vanishes_is_kept_elsewhere(data, ledger, tmp_path, monkeypatch, json_wanted):
     def gone(path, text):
@@ -138,6 +139,7 @@ def test_a_missing_package_is_found_before_the_charge(data, ledger, tmp_path, mo
     assert charges(ledger) == 0
 
 
+@pytest.mark.slow
 def test_an_interrupt_after_the_charge_says_so(data, ledger, monkeypatch):
     def interrupted(*given):
         raise KeyboardInterrupt

@@ -43,6 +43,7 @@ def visits(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_create_takes_every_option(tmp_path):
     made = read(
         *("create", tmp_path / "a.db", "--epsilon", 3, "--delta", 1e-6, "--composition", "adaptive"),
@@ -75,6 +76,7 @@ def test_a_plan_for_many_queries_is_written_asked_with_and_counted(path, visits,
         invoke(*asked, "--epsilon", 1)
 
 
+@pytest.mark.slow
 def test_a_query_by_its_target(path):
     # The numbers of docs/privacy.md, section 7: 29 queries of (1, 1e-8) fit under (3, 1e-6).
     assert "This takes 3.4 % of the budget; about 28 more like it fit." in said(
@@ -88,6 +90,7 @@ def test_a_query_by_its_target(path):
         invoke("ledger", "affords", path, "--plan", path, "--epsilon", 1)
 
 
+@pytest.mark.slow
 def test_plans_that_cannot_be_read_or_do_not_hold_are_refused(path, tmp_path):
     file = tmp_path / "plan.json"
     good = th.plan(epsilon=1, delta=1e-8).to_dict()
@@ -108,6 +111,7 @@ def test_a_budget_that_does_not_last_says_so(path):
     assert "thresher ledger plan" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_enlarging_needs_a_word_and_keeps_both_promises(path):
     th.Ledger(path).reserve(th.plan(epsilon=2, delta=1e-8), "a histogram", unit="user", drawn=1)
     with pytest.raises(InvalidSetting, match="yes is missing"):
@@ -135,6 +139,7 @@ def test_enlarging_asks_a_person(path, monkeypatch, answer, epsilon):
     assert th.Ledger(path).epsilon == epsilon
 
 
+@pytest.mark.slow
 def test_a_reservation_of_a_process_that_is_gone_is_given_back(path):
     ledger = th.Ledger(path)
     ledger.reserve(TRIE, "a trie", unit="user", reference="gone", drawn=1)
@@ -153,6 +158,7 @@ def test_a_reservation_of_a_process_that_is_gone_is_given_back(path):
         invoke("ledger", "give-back", path, "unknown")
 
 
+@pytest.mark.slow
 def test_a_ledger_that_adds_up_is_shown_as_before_and_gives_nothing_back(tmp_path):
     path = tmp_path / "sum.db"
     ledger = th.Ledger(path, epsilon=3, delta=1e-6, composition="sum", unit="user")

@@ -256,6 +256,7 @@ def doors(tmp_path_factory):
             opened.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("field", "value", "expected"), CASES, ids=lambda part: str(part)[:20])
 def test_every_door_takes_or_refuses_the_same(doors, field, value, expected):
     coordinator = doors.server.services.the_coordinator

@@ -188,6 +188,7 @@ def test_bars_of_bins_keep_their_order_where_only_the_largest_are_shown():
     assert starts == sorted(starts) and 0.0 not in starts  # the smallest is left out
 
 
+@pytest.mark.slow
 def test_a_very_deep_tree_is_listed_too():
     nodes = [
         TrieNode("x" * depth, 5000 - depth, float(5000 - depth), None, False, "x" * (depth - 1) if depth > 1 else None)
@@ -261,6 +262,7 @@ def test_an_error_finds_its_field():
         assert asking.field_of(raised.value, fields) == field, given
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("verb", ["histogram", "heavy_hitters", "quantiles", "ranges"])
 def test_an_empty_answer_is_every_kind_of_file(verb, kind):

@@ -73,6 +73,7 @@ def test_the_example_is_two_files():
     assert set(example()) == {"questions/parity.py", "verbs/parity.py"}
 
 
+@pytest.mark.slow
 def test_before_it_is_added_every_door_refuses_it():
     with pytest.raises(AttributeError):
         _ = th.parity
@@ -86,6 +87,7 @@ def test_before_it_is_added_every_door_refuses_it():
     assert shown.returncode == 2 and "No such command" in shown.stderr
 
 
+@pytest.mark.slow
 def test_in_python(added, tmp_path):
     answer = th.parity([row["visits"] for row in ROWS], "value", times=2, types={"value": "whole numbers"}, **TARGET)
     sides = dict(zip(*answer.to_arrow().to_pydict().values(), strict=True))
@@ -146,6 +148,7 @@ def command(folder: Path, *arguments: str, code: int = 0) -> str:
     return shown.stdout + shown.stderr if code else shown.stdout
 
 
+@pytest.mark.slow
 def test_on_the_command_line(folder, tmp_path):
     file = tmp_path / "visits.csv"
     file.write_text("visits\n" + "\n".join(str(row["visits"]) for row in ROWS))
@@ -160,6 +163,7 @@ def test_on_the_command_line(folder, tmp_path):
     assert "cannot be compared with the truth" in simulated  # before anything is asked
 
 
+@pytest.mark.slow
 def test_over_http_and_on_the_console(added, tmp_path):
     with console_server(tmp_path, ROWS) as server, client(server) as http:
         csrf = sign_in(http, server.analyst)

@@ -174,12 +174,14 @@ def test_the_table_has_every_verb():
     assert {verb for verb, *_ in RIGHT} == {verb for verb, *_ in WRONG} == set(functions())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
 @pytest.mark.parametrize(("verb", "settings", "query"), RIGHT, ids=lambda part: str(part)[:30])
 def test_every_door_makes_the_same_query(door, verb, settings, query, tmp_path):
     assert door(verb, settings, tmp_path) == query
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", [in_python, on_a_command_line, on_the_form], ids=lambda door: door.__name__)
 @pytest.mark.parametrize(("verb", "settings", "wrong"), WRONG, ids=lambda part: str(part)[:30])
 def test_every_door_names_the_wrong_setting(door, verb, settings, wrong, tmp_path):
@@ -188,6 +190,7 @@ def test_every_door_names_the_wrong_setting(door, verb, settings, wrong, tmp_pat
     assert raised.value.setting == wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", list(functions()))
 def test_every_verb_answers_on_a_table_from_the_command_line(verb, tmp_path):
     file = tmp_path / "people.csv"

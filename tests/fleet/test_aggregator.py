@@ -92,6 +92,7 @@ def test_a_collector_that_forwards_one_report_many_times_gains_nothing(aggregato
     assert len(Release.from_json(run(aggregator, third, sealed(other, ["secret"] * 25)))) == 0
 
 
+@pytest.mark.slow
 def test_a_release_is_drawn_once(aggregator: Aggregator, store: AggregatorStore, keys: KeyRing) -> None:
     config = configuration(aggregator.public_key(), sampled_by="aggregator", threshold=1)
     reports = sealed(config, [f"w{number % 50}" for number in range(300)])

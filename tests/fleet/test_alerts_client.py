@@ -149,6 +149,7 @@ def command(running, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_the_command_adds_shows_and_removes(running, command):
     assert "There is no rule." in command("rules") and "There is no alert yet." in command("alerts")
     said = command("alert", "--above=1500", "--bucket=yes", "--webhook=ops")
@@ -170,6 +171,7 @@ def test_the_command_adds_shows_and_removes(running, command):
     assert alert["rule"] not in command("remove-rule", alert["rule"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--above=1", "--below=2"), ("--changed", "--above=1")])
 def test_the_command_wants_one_kind(command, options):
     with pytest.raises(AssertionError, match="exactly one of them"):

@@ -137,6 +137,7 @@ def test_the_deadline_closes_before_anybody_does(collector, parts):
         collector.close("round-9")
 
 
+@pytest.mark.slow
 def test_contact_coins_have_the_rate_of_the_round(parts):
     """400 devices at 1/4 are outside 100 ± 60 with probability below 1e-9 (exact binomial); seeded."""
     store, taker, clock = parts

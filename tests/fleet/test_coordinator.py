@@ -64,6 +64,7 @@ def test_a_histogram_from_submission_to_answer(server):
     assert answer.release.response.completed == len(WORDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [
@@ -580,6 +581,7 @@ def test_a_crash_at_any_call_is_recovered_from(tmp_path):
     assert calls > 40  # every one of them
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", range(0, 24))
 def test_a_crash_while_cancelling(tmp_path, calls):
     server = Server(tmp_path, WORDS)

@@ -118,6 +118,7 @@ def test_a_database_that_is_away_does_not_show_its_password(tmp_path, caplog):
     assert CANARY not in str(away.value) + caplog.text
 
 
+@pytest.mark.slow
 def test_a_secret_on_a_command_line_is_warned_of(tmp_path):
     file = tmp_path / "key"
     file.write_text(f"thresher-analyst-{CANARY}")

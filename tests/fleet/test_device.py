@@ -113,6 +113,7 @@ def test_a_part_that_is_missing_is_no_value():
     assert answer({"word": "hello"}, both) is DECOY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [48, 64, 200, 4096])
 def test_every_report_of_a_round_has_one_length(size):
     lengths, bodies = set(), set()
@@ -316,6 +317,7 @@ def test_an_answer_that_is_none_is_an_error_and_changes_nothing():
 # Many devices in one process
 
 
+@pytest.mark.slow
 def test_many_devices_share_what_is_heavy():
     assert not hasattr(device(), "__dict__")
     body = messages.encode(checked_in(configuration()))

@@ -49,6 +49,7 @@ def test_a_server_with_ten_thousand_expensive_plans_costs_a_few_recomputations(r
     assert len(set(recomputed)) == len(recomputed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "under",
     [

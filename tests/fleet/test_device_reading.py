@@ -55,6 +55,7 @@ def test_whatever_a_function_raises_the_round_is_answered_with_a_decoy(error):
     assert answer({"word": lambda: "read"}, of) == "read"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.kind)
 def test_whatever_is_held_the_round_is_answered_with_a_report_of_the_same_length(question):
     of = configuration(question=question, **ALWAYS)

@@ -85,6 +85,7 @@ def test_a_fleet_that_adds_up_is_asked_for_and_kept(tmp_path):
         assert f"Leave --{option} out" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_a_budget_renews_by_the_servers_clock(tmp_path):
     clock = StillClock(1.7e9)
     with inside(tmp_path / "data", clock=clock, budget_period="30d") as server:
@@ -110,6 +111,7 @@ def test_a_budget_renews_by_the_servers_clock(tmp_path):
         pass
 
 
+@pytest.mark.slow
 def test_an_enlarged_budget_is_shown_at_once_and_asked_for_at_the_next_start(tmp_path):
     path = tmp_path / "data" / "coordinator" / "ledger.db"
     with inside(tmp_path / "data", budget_epsilon=5.0) as server:
@@ -136,6 +138,7 @@ def test_options_that_are_wrong_are_named_and_make_nothing(tmp_path, option, val
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.slow
 def test_a_rebuilt_ledger_is_made_as_the_first_start_made_it(tmp_path):
     data = tmp_path / "data"
     with inside(data, budget_epsilon=5.0, budget_delta=1e-5, budget_period="30d") as server:

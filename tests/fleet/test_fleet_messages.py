@@ -245,6 +245,7 @@ UNCHECKED = {"fleet", "query", "index", "round", "question", "bucket_size", "dea
 """What nothing else in the configuration follows from."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path, _ in leaves(BUILTINS)], ids=".".join)
 def test_every_single_change_is_found(path):
     honest = decode(RoundConfiguration, json.dumps(BUILTINS))

@@ -225,6 +225,7 @@ def test_a_store_without_its_ledger_does_not_start(tmp_path):
         Coordinator(store, Ledger(tmp_path / "ledger.db"), clock, roles, roles, "fleet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["count", "estimate", "lower", "upper"])
 def test_a_query_that_no_release_could_answer_is_refused_before_it_is_charged(tmp_path, column):
     asked = histogram_request()

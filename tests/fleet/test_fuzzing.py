@@ -106,6 +106,7 @@ def test_no_request_breaks_the_server(tmp_path: Path) -> None:
         assert "Traceback" not in server.output and "internal error" not in server.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [5e-324, 1e-310, 1e-300, 1e-100, 1e-30])
 @pytest.mark.parametrize(("rate", "threshold"), [(2**-12, 1), (0.25, 1), (2**-12, 2), (0.25, 10), (1e-6, 100)])
 def test_the_smallest_epsilons_cost_what_small_ones_do(rate: float, threshold: int, epsilon: float) -> None:

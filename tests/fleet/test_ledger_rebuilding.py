@@ -168,6 +168,7 @@ def run(*arguments):
     return CliRunner().invoke(app, ["ledger", "rebuild", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_delete_the_ledger_rebuild_it_and_start_again(tmp_path):
     data = tmp_path / "data"
     with inside(data, budget_epsilon=5.0, budget_delta=1e-5) as server:
@@ -223,6 +224,7 @@ def test_a_running_server_and_a_directory_without_a_coordinator_are_left_alone(t
     assert isinstance(result.exception, InvalidSetting) and "secret" not in str(result.exception)
 
 
+@pytest.mark.slow
 def test_from_postgresql_and_not_while_another_has_it(postgresql_url, tmp_path):
     (tmp_path / "data" / "coordinator").mkdir(mode=0o700, parents=True)
     (tmp_path / "data").chmod(0o700)

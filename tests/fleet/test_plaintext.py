@@ -64,6 +64,7 @@ def round_trip(question, value, size=128):
     return None if padded is None else decode_payload(payload(padded), question)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=600)
 @given(st.sampled_from(QUESTIONS), st.data())
 def test_every_bucket_of_every_question_comes_back(question, data):
@@ -200,6 +201,7 @@ def test_what_the_question_cannot_have_is_refused_without_a_word_of_it(question,
     assert "then" not in str(caught.value)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=400)
 @given(
     st.sampled_from(QUESTIONS),

@@ -115,6 +115,7 @@ def test_a_certificate_that_has_expired(authority, door):
         door(url, authority.file)
 
 
+@pytest.mark.slow
 def test_a_server_without_a_certificate(door):
     with serving() as url, pytest.raises(ServerUnavailable, match="No secure connection") as refused:
         door(url.replace("http://", "https://"), None)

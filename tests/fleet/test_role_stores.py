@@ -57,6 +57,7 @@ def refused(path, match, **settings):
     return error.value.hint
 
 
+@pytest.mark.slow
 def test_a_start_without_the_store_that_was_used_is_refused(tmp_path, postgresql_url):
     start(tmp_path / "data", store=postgresql_url)
     hint = refused(tmp_path / "data", r"store is SQLite, and the aggregator's store was PostgreSQL so far")
@@ -91,6 +92,7 @@ def test_a_store_that_another_version_made_is_not_migrated_by_a_start_that_is_re
         assert connection.execute("SELECT version FROM thresher_collector.schema_version").fetchone() == (1,)
 
 
+@pytest.mark.slow
 def test_another_file_is_refused_and_a_copy_is_not(tmp_path):
     for name in ("first", "second"):
         start(tmp_path / name)
@@ -162,6 +164,7 @@ def test_a_directory_without_the_ledger_lets_nobody_into_the_store(tmp_path, pos
     assert notes(tmp_path / "dota") == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["", " ", "SQLite", "Oracle " + "0" * 32, "SQLite x"])
 def test_a_damaged_note_is_not_taken_for_none(tmp_path, damage):
     start(tmp_path / "data")

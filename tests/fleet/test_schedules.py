@@ -78,6 +78,7 @@ def test_the_calendar_is_that_of_pandas(every, start, index):
     assert pd.Timestamp(found.due(index), unit="s") == pd.Timestamp(start) + pd.DateOffset(**steps)
 
 
+@pytest.mark.slow
 @given(
     every=st.sampled_from(["hour", "7 hours", "day", "week", "month"]),
     start=st.integers(1_000_000_000, 2_500_000_000),

@@ -219,6 +219,7 @@ def test_what_cannot_run_is_neither_stored_nor_reserved(server, wrong, error, sa
     assert series.all() == [] and server.ledger.history() == []
 
 
+@pytest.mark.slow
 def test_too_many_rounds_and_too_many_series(server):
     long = changed(series_request(), schedule=changed(series_request().schedule, every="hour", releases=6_000))
     two_rounds = TRIE.with_plan(plan_series(**TOTAL, releases=4, rounds=2).release)
@@ -259,6 +260,7 @@ def test_the_preview_warns_where_devices_would_stop_answering(server):
 # Dates that were missed.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("missed", "expected"), [("skip", "missed"), ("late", "done")])
 def test_a_server_that_was_down_skips_a_date_or_asks_late(server, missed, expected):
     created = server.coordinator.series.create(series_request(missed=missed), "ada")
@@ -280,6 +282,7 @@ def test_a_server_that_is_back_within_the_window_asks(server):
     assert states(server.coordinator.series.status(created.id)) == ["done", "done"]
 
 
+@pytest.mark.slow
 def test_of_many_missed_dates_only_the_last_is_asked_late(server):
     created = server.coordinator.series.create(series_request(releases=6, missed="late"), "ada")
     follow(server, DAY)
@@ -297,6 +300,7 @@ def test_a_series_that_slept_through_its_end_is_done(server):
     assert server.roles.configurations == {}
 
 
+@pytest.mark.slow
 def test_a_role_that_is_down_does_not_lose_the_date(server, monkeypatch):
     """Its query is stored and waits, also beyond the window."""
     created = server.coordinator.series.create(series_request(), "ada")
@@ -314,6 +318,7 @@ def test_a_role_that_is_down_does_not_lose_the_date(server, monkeypatch):
 # People.
 
 
+@pytest.mark.slow
 def test_dates_pass_while_a_series_is_paused(server):
     series = server.coordinator.series
     created = series.create(series_request(releases=5), "ada")
@@ -400,6 +405,7 @@ def test_a_release_waits_for_room_and_is_not_lost(server):
     assert server.coordinator.status(blocking.id).state == "done"
 
 
+@pytest.mark.slow
 def test_series_leave_room_for_other_queries(server):
     server.start(most_open=4)
     series = server.coordinator.series
@@ -436,6 +442,7 @@ def test_a_series_that_cannot_be_read_does_not_hold_up_the_others(server):
     assert [each.id for each in series.all()] == [whole.id]
 
 
+@pytest.mark.slow
 def test_a_long_query_is_stored_once(server):
     domain = tuple(f"value {number:05d}" for number in range(5_000))
     query = dataclasses.replace(HistogramQuery(Values(("word",)), th.plan(**TOTAL)), domain=(*domain, "yes"))
@@ -467,6 +474,7 @@ def test_a_ledger_without_the_reservation_is_refused(server, tmp_path):
         server.start()
 
 
+@pytest.mark.slow
 def test_a_lost_ledger_is_rebuilt_with_the_reservation(server, tmp_path):
     server.coordinator.submit(request(), "ada")
     created = server.coordinator.series.create(series_request(), "ada")

@@ -145,6 +145,7 @@ def test_until_without_a_start_counts_from_now():
     assert (request.schedule.releases, request.schedule.start) == (7, None)
 
 
+@pytest.mark.slow
 def test_until_without_a_start_is_the_same_request_a_minute_later(running, monkeypatch):
     monkeypatch.setattr(series_requests, "SystemClock", lambda: running.clock)
     first = weekly(running.fleet, releases=None, until="2023-12-14", name="versions")
@@ -183,6 +184,7 @@ def test_a_series_may_last_a_hundred_years(every, releases):
     assert abs(chosen.schedule(StillClock(NOW)).releases - releases) <= 1
 
 
+@pytest.mark.slow
 def test_names_conflicts_budgets_and_warnings(running):
     first = weekly(running.fleet, name="versions")
     assert weekly(running.fleet, name="versions").id == first.id

@@ -52,6 +52,7 @@ def test_only_the_right_kind_of_token_opens_a_route(server, tokens, route):
             assert answer.status_code == 403 and answer.json()["code"] == "forbidden", (kind, answer.text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", LOCKED, ids=ids)
 def test_a_missing_or_wrong_token_opens_nothing(server, tokens, route):
     wrong = [None, "", "nonsense", "thresher-", "thresher-nobody-" + "x" * 32, "thresher-analyst-", "ü" * 40]
@@ -136,6 +137,7 @@ def test_public_routes_answer_without_a_token(server):
             assert server.ask(route.method, route.path).status_code == 200
 
 
+@pytest.mark.slow
 def test_every_route_of_the_table_is_served(server, tokens):
     for route in ROUTES:
         token = tokens[route.opens[0]] if route.opens else None

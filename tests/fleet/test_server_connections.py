@@ -32,6 +32,7 @@ def served(server, address: str = "127.0.0.1") -> bool:
         return answer(other).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "endless",
     [
@@ -53,6 +54,7 @@ def test_a_head_without_an_end_is_cut_off_before_the_parser_has_it(endless):
         assert served(server)
 
 
+@pytest.mark.slow
 def test_the_limit_of_a_head_is_exact():
     start, end = b"GET / HTTP/1.1\r\nHost: x\r\nX: ", b"\r\n\r\n"
     for length, served_ in ((16 * KIB, True), (16 * KIB + 1, False)):
@@ -121,6 +123,7 @@ def test_what_surrounds_chunks_has_the_bodys_time_and_no_more(endless, monkeypat
 CHUNKED = b"POST /slow HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "endless", [b"1;" + b"a" * (256 * KIB), b"0\r\nX: " + b"a" * (256 * KIB)], ids=["extension", "trailer"]
 )
@@ -141,6 +144,7 @@ UPGRADES = [
 INNER = b"GET /inner HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [True, False], ids=["in two", "in one"])
 @pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
 @pytest.mark.parametrize("upgrade", UPGRADES, ids=["foo", "h2c", "websocket"])
@@ -175,6 +179,7 @@ def test_a_request_that_asks_for_another_protocol_is_read_as_if_it_did_not(upgra
     assert not caplog.records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "odd",
     [

@@ -88,6 +88,7 @@ def test_a_store_that_is_down_is_a_503_and_acknowledges_nothing(server, monkeypa
         assert "accepted" not in answer.text and "secret" not in answer.text
 
 
+@pytest.mark.slow
 def test_metrics_are_prometheus_text_without_data(tmp_path):
     with inside(tmp_path / "data") as server:
         analyst = server.token("analyst")
@@ -123,6 +124,7 @@ def test_metrics_are_prometheus_text_without_data(tmp_path):
     assert len(named) == len(set(named))
 
 
+@pytest.mark.slow
 def test_tokens_show_more_in_the_metrics(tmp_path):
     """Malformed reports are for operators, alerts also for analysts. A wrong token is refused, not taken for none."""
     with inside(tmp_path / "data") as server:

@@ -41,6 +41,7 @@ def test_a_key_lets_devices_in_until_it_is_full_expired_or_revoked(collector):
     assert collector.overview(NOW).enrolled == 4
 
 
+@pytest.mark.slow
 def test_a_full_key_stays_full_when_many_enrol_at_once(store_url):
     stores = [CollectorStore.open(store_url) for _ in range(3)]
     stores[0].add_enrolment_key("k", b"k", "for 50", NOW, devices=50)
@@ -230,6 +231,7 @@ def test_every_outcome_of_a_report(collector):
     assert (progress.asked, progress.contacted, progress.completed) == (4, 3, 2)
 
 
+@pytest.mark.slow
 def test_closing_freezes_the_numbers_and_forwarding_returns_every_report_once(collector):
     open_round(collector)
     devices = [f"d{i:04d}" for i in range(2500)]
@@ -334,6 +336,7 @@ def test_closing_is_serialised_with_accepting(store_url):
         store.close()
 
 
+@pytest.mark.slow
 def test_two_processes_agree_on_coins_and_take_one_report_a_device(store_url):
     """Both check in and report the same devices, with different coins and bytes: one coin and one report stand."""
     stores = [CollectorStore.open(store_url) for _ in range(2)]

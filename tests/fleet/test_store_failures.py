@@ -22,6 +22,7 @@ def files_contain(directory, needle):
     return [path.name for path in Path(directory).iterdir() if needle in path.read_bytes()]
 
 
+@pytest.mark.slow
 def test_nothing_of_a_forgotten_round_is_left_in_sqlite_files(tmp_path):
     """Thousands of reports with splits and rebalanced pages, beside rows that stay."""
     store = CollectorStore.open(tmp_path)
@@ -61,6 +62,7 @@ def test_nothing_of_deleted_batches_is_left_in_sqlite_files(tmp_path):
     store.close()
 
 
+@pytest.mark.slow
 def test_deleting_waits_for_readers_and_is_finished_later(tmp_path, monkeypatch):
     """A reader in another process keeps the old pages alive: deletion is not claimed to be done, and done later."""
     monkeypatch.setattr("thresher.roles.database.sqlite._WAIT", 0.2)

@@ -67,6 +67,7 @@ def test_reports_deleted_unread_are_never_released(aggregator):
     assert aggregator.release("r1") is None
 
 
+@pytest.mark.slow
 def test_one_release_stands_when_two_are_stored_at_once(store_url):
     stores = [AggregatorStore.open(store_url) for _ in range(2)]
     for attempt in range(10):

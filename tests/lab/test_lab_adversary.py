@@ -40,6 +40,7 @@ class SoMany:
 # The program
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_one_plan_again_and_again_gains_what_exact_composition_says(adjacency):
     rate, threshold, epsilon = dyadic(0.2), 10, 1.0
@@ -213,6 +214,7 @@ def test_costs_that_are_charged_after_the_draw_are_found():
     assert found_out(ChargedAfterwards(Budget.make(1, 1e-3), own), own, 1, 1e-3, step=0.005) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("refunds", "least"), [(3, 1), (10, 15)])
 def test_a_refund_after_a_draw_is_found(refunds, least):
     queries = [sampled(A), sampled(plan(1.0, 9e-5))]

@@ -337,6 +337,7 @@ def test_a_promise_is_enlarged_knowingly_and_remembered(tmp_path):
     assert ledger.epsilon == 500
 
 
+@pytest.mark.slow
 def test_a_budget_renews_and_says_what_all_periods_come_to(tmp_path):
     clock = StillClock(1_800_000_000.0)
     ledger = Ledger(tmp_path / "privacy.db", epsilon=1, delta=1e-6, period="30d", clock=clock)

@@ -152,6 +152,7 @@ def _crash_between_charge_and_draw(path: str) -> None:
     th.heavy_hitters(_CrashingPopulation(), "word", plan=plan, method="trie", ledger=ledger)
 
 
+@pytest.mark.slow
 def test_a_crash_between_charge_and_draw_costs_budget(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
     Ledger(path, epsilon=1.5, delta=1e-6, composition="sum")

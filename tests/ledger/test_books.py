@@ -133,6 +133,7 @@ def test_a_charge_that_does_not_fit_binds_nothing(tmp_path: Path) -> None:
     assert ledger.unit is None
 
 
+@pytest.mark.slow
 def test_another_tables_column_may_name_the_same_units(tmp_path: Path) -> None:
     """A second ledger for the same people would promise each of two budgets, and not their sum."""
     path = tmp_path / "privacy.db"
@@ -159,6 +160,7 @@ def test_another_tables_column_may_name_the_same_units(tmp_path: Path) -> None:
             Ledger(tmp_path / f"{bound}.db", epsilon=3, delta=1e-6, unit=unit, composition="sum").same_unit("uid")
 
 
+@pytest.mark.slow
 def test_the_command_line_says_which_columns_name_the_same_units(tmp_path: Path) -> None:
     path = str(tmp_path / "privacy.db")
     Ledger(path, epsilon=3, delta=1e-6, unit="user", composition="sum")

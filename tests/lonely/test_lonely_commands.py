@@ -87,6 +87,7 @@ def test_a_lonely_value_at_the_command_line(
     check(case[0], case[1], case[2], place, options, folder)
 
 
+@pytest.mark.slow
 def test_exit_codes_do_not_tell_who_is_in_a_file(folder: Path) -> None:
     """With the budget used up, a file with one non-number ended in 2, and its neighbour in 4."""
     for used_up in (True, False):

@@ -268,12 +268,14 @@ def test_a_lonely_value_in_a_hurry(name: str, folder: Path) -> None:
         check(name, {**FILES, **OBJECTS}[name], folder, verb, lonely(VERBS[verb][0], value), 1, False, False)
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_used_up_is_all_that_is_said(folder: Path) -> None:
     for verb, value in (("bins", "HIV+"), ("search", 2**70), ("values of numbers", ABSENT)):
         check("csv", FILES["csv"], folder, verb, lonely(VERBS[verb][0], value), 0, False, True)
     check("duckdb", TYPED["duckdb"], folder, "values of numbers", lonely("age", -1), 0, False, True)
 
 
+@pytest.mark.slow
 def test_another_spelling_is_never_released(folder: Path) -> None:
     """A collation grouped `PaRiS` with everybody's `paris` and released the one or the other."""
     for spelling in ("PaRiS", "pa\u0301ris", "PARIS"):

@@ -77,6 +77,7 @@ class Bit:
         self.filled += len(buffer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 2, 3, 1 << 14])
 def test_with_a_half_every_trial_has_a_bit_of_its_own(chunk, monkeypatch):
     """With p = 1/2 a draw is the count minus the ones among some bits.
@@ -96,6 +97,7 @@ def test_with_a_half_every_trial_has_a_bit_of_its_own(chunk, monkeypatch):
     assert np.array_equal(bits_per_group, counts)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     numerator=st.integers(1, 2**53 - 1).map(lambda odd: odd << 11),
@@ -150,6 +152,7 @@ def test_chi_square_against_the_binomial(count, rate):
     assert p_value(drawn, count, rate * 1.1) < ALPHA
 
 
+@pytest.mark.slow
 def test_a_small_rate_and_mixed_sizes():
     """Sizes that share words, chunks and levels: each one is still its own binomial."""
     sizes = np.array([3, 70, 0, 20_000, 64, 500])
@@ -185,6 +188,7 @@ def test_coins_and_binomials_agree(count):
     assert same_distribution_p_value(tossed, binomials(np.full(DRAWS, count), dyadic(RATE * 1.1))) < ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "other"), [(30, 10), (64, 64), (100, 31)])
 def test_a_group_split_in_two_adds_up_to_the_whole(part, other):
     split = binomials(np.tile([part, other], DRAWS), RATE).reshape(-1, 2).sum(axis=1)
@@ -207,6 +211,7 @@ def test_groups_are_independent(count):
     assert correlation_p_value(drawn[::2], linked) < ALPHA
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     counts=st.lists(st.integers(0, 500), max_size=40),

@@ -62,6 +62,7 @@ def test_the_probability_is_the_rate_exactly(rate):
     assert probability == Fraction(rate)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     numerator=st.integers(1, 2**53 - 1).map(lambda odd: odd << 11),
@@ -96,6 +97,7 @@ def p_value(mask: np.ndarray, rate: float) -> float:
     return float(stats.binomtest(int(np.count_nonzero(mask)), len(mask), rate).pvalue)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.5, RATE, dyadic(0.01), 1 - 2**-53])
 def test_the_mean_of_many_coins(rate):
     mask = coins((1 << 26) + 1000, rate)

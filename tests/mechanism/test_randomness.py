@@ -59,6 +59,7 @@ def bit_balance_p_value(words: np.ndarray) -> float:
     return min(1.0, 64 * min(stats.binomtest(count, len(words), 0.5).pvalue for count in ones))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [SecureRandomness(), SeededRandomness(4)], ids=["secure", "seeded"])
 def test_every_bit_position_is_balanced(source):
     words = np.zeros(200_000, dtype=np.uint64)

@@ -274,6 +274,7 @@ def test_plot_writes_a_picture(release, tmp_path, suffix):
         assert b"rare" not in content
 
 
+@pytest.mark.slow
 def test_plot_names_the_confidence_of_its_intervals():
     drawn = Release.of(["a"], [5_000], PLAN, private=False, confidence=0.99).plot().to_dict()
     assert "99 % interval" in str(drawn)

@@ -32,6 +32,7 @@ def answers():
     yield replay(QuantilesQuery("x", (0.5,), TWO, 0.0, 100.0, "hierarchy"), cells)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", list(answers()), ids=lambda answer: type(answer).__name__)
 def test_answers_of_a_fleet_say_it(answer):
     several = len(getattr(answer, "releases", ())) > 1
@@ -43,6 +44,7 @@ def test_answers_of_a_fleet_say_it(answer):
     assert "all units" not in picture
 
 
+@pytest.mark.slow
 def test_a_table_stands_for_everybody():
     answer = th.ranges([1.0] * 3000, "value", lower=0, upper=10, plan=TWO)
     assert answer.stands_for is None

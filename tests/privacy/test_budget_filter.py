@@ -134,6 +134,7 @@ def test_foreign_charges_under_the_sum_are_only_summed():
     assert summed.affords(summed.foreign(0.7, 1e-9)) == 4
 
 
+@pytest.mark.slow
 @given(st.lists(charges, max_size=12))
 def test_what_is_guaranteed_is_a_budget_that_would_have_taken_it_all(made):
     """Costs only add up, so a budget that holds the sums at the end held them throughout."""

@@ -44,6 +44,7 @@ def test_it_says_that_whole_tables_are_better_off_with_noise():
     assert len(comparison.to_dicts()) == len(comparison.rows)
 
 
+@pytest.mark.slow
 def test_given_sizes_and_picture(tmp_path):
     comparison = th.plan(epsilon=1.0, delta=1e-8, adjacency="add-remove").compare([100, 1000])
     assert [row.count for row in comparison.rows] == [100, 1000]

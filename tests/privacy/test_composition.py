@@ -21,6 +21,7 @@ WEAK = -math.expm1(-0.1) / 6  # the paper's rate for epsilon = 0.1 a round
 # Spot values of the analysis: tau = 20, ten rounds.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("adjacency", "total"), [(ADD_REMOVE, 0.0702), (REPLACE, 0.0832)])
 def test_spot_epsilon_of_ten_rounds(adjacency, total):
     found = epsilon(sampling_rate=WEAK, threshold=20, delta=1e-8, adjacency=adjacency, rounds=10)
@@ -57,6 +58,7 @@ def brute_rounds(atoms, e: Fraction, rounds: int) -> float:
     return math.fsum(max(p - float(e) * q, 0.0) for p, q in joint)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "threshold"), [(Fraction(1, 2), 2), (Fraction(3, 4), 3), (Fraction(2, 3), 1)])
 @pytest.mark.parametrize("e", [Fraction(3, 2), Fraction(4)])
 def test_two_and_three_rounds_against_brute_force(rate, threshold, e):
@@ -81,6 +83,7 @@ def by_dp_accounting(rate: float, threshold: int, rounds: int, log_e: float, ste
     return float(pmf.to_dense_pmf().self_compose(rounds).get_delta_for_epsilon(log_e))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "threshold", "rounds", "log_e"), [(0.15, 20, 10, 1.0), (0.3, 30, 4, 1.5), (0.05, 8, 16, 0.8)]
 )
@@ -212,6 +215,7 @@ def test_rounds_at_the_ends_of_the_rates(rate, threshold, adjacency):
     assert whole * (1 - 1e-9) <= several <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("adjacency", [ADD_REMOVE, REPLACE])
 def test_the_search_for_epsilon_ends_next_to_the_probability_of_a_whole_bucket(adjacency):

@@ -59,6 +59,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "threshold", "e"), SMALL)
 def test_brute_force_add_remove_is_reached_and_never_exceeded(rate, threshold, e):
     reported = delta(sampling_rate=rate, threshold=threshold, epsilon=math.log(e), adjacency=ADD_REMOVE)
@@ -68,6 +69,7 @@ def test_brute_force_add_remove_is_reached_and_never_exceeded(rate, threshold, e
     assert reported <= worst * (1 + 1e-8) + 1e-15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "threshold", "e"), [s for s in SMALL if s[1] <= 2])
 def test_brute_force_replace_is_below_and_close(rate, threshold, e):
     reported = delta(sampling_rate=rate, threshold=threshold, epsilon=math.log(e), adjacency=REPLACE)
@@ -153,6 +155,7 @@ WIDE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "threshold", "log_e"), WIDE)
 def test_agrees_with_60_digits_and_errs_outward(rate, threshold, log_e):
     excess = math.expm1(log_e)
@@ -184,6 +187,7 @@ def test_random_settings_agree_with_60_digits(rate, threshold, log_e):
             assert -1e-15 <= float(mpmath.mpf(reported) / truth - 1) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "threshold", "log_e"),
     [

@@ -84,6 +84,7 @@ def test_coverage_would_find_intervals_that_forget_the_threshold():
     assert min(covered for *_, covered in missed) < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "made",
     [
@@ -161,6 +162,7 @@ def exact_ends(rate: float, threshold: int, count: int, tail: float) -> tuple[in
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "threshold", "more"),
     [
@@ -231,6 +233,7 @@ def test_ends_are_ordered_for_any_rate_threshold_and_count(rate, threshold, more
     assert np.all((wider_lower <= lower) & (upper <= wider_upper))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.1])
 @pytest.mark.parametrize("completed", [0.9, 0.2])
 def test_intervals_cover_given_how_many_completed(completed, share):

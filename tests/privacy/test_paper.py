@@ -226,6 +226,7 @@ def test_strict_binomial_is_below_the_truth() -> None:
         assert paper.theorem_1_binomial_delta(rate, threshold, 1.0) >= exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("alpha", [1 / 6, 0.35])
 def test_c_alpha_is_valid_for_replace_one_and_the_other_constant_is_better(epsilon: float, alpha: float) -> None:
@@ -353,6 +354,7 @@ def test_visible_counts() -> None:
     assert min(t / paper.rate_for_threshold(1.0, 1e-8, t) for t in range(5, 80)) == pytest.approx(186.66, abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [(1.0, 1e-8), (0.1, 1e-12), (5.0, 1e-3), (1.0, 0.5)])
 @pytest.mark.parametrize("probability", [0.5, 0.95, 0.999])
 def test_best_rule_finds_the_minimum_of_a_full_scan(target: tuple[float, float], probability: float) -> None:

@@ -36,6 +36,7 @@ def test_round_trip_is_within_the_target_and_not_wastefully_below(epsilon, expon
     assert spent(plan, 1.001) > plan.delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", [ADD_REMOVE, REPLACE])
 @pytest.mark.parametrize("rounds", [2, 10])
 def test_round_trip_of_several_rounds(rounds, adjacency):
@@ -247,6 +248,7 @@ def test_bad_input_names_the_setting(arguments, setting):
     assert isinstance(caught.value, ValueError)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "arguments",

@@ -44,6 +44,7 @@ def test_a_small_epsilon_over_many_releases():
     assert total.guarantee.delta <= 1e-10
 
 
+@pytest.mark.slow
 def test_a_plan_for_one_release_repeated():
     release = plan(0.5, 1e-8)
     found = repeat_plan(release, 52)
@@ -56,6 +57,7 @@ def test_a_plan_for_one_release_repeated():
     assert stricter.total.epsilon > found.total.epsilon
 
 
+@pytest.mark.slow
 def test_a_release_that_alone_costs_nothing_states_a_small_epsilon():
     total = plan(100, 0.5, sampling_rate=1e-6, threshold=30, rounds=10)
     assert one_release(total, 10).epsilon == 1e-4

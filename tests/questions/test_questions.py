@@ -84,6 +84,7 @@ def test_dates_are_cut_to_first_days():
     assert Dates("day", "day").bucket("2024-03-01") is None
 
 
+@pytest.mark.slow
 @given(st.floats(allow_nan=False), st.integers(1, 10_000))
 def test_cells_cover_every_number(number, cells):
     assert 0 <= Cells("a", -3.5, 96.5, cells).bucket(number) < cells

@@ -79,6 +79,7 @@ def test_verbs_close_what_they_opened(tmp_path: Path, connections: list[Any], ki
         answer.to_json()  # what was released does not need the connection any more
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["arrow", "parquet"])
 def test_refusals_and_errors_close_too(tmp_path: Path, connections: list[Any], kind: str) -> None:
     data = make(kind, tmp_path)

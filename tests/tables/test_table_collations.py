@@ -95,6 +95,7 @@ def test_values_are_counted_by_their_bytes(source: Maker) -> None:
     assert_bytes_are_counted(source)
 
 
+@pytest.mark.slow
 def test_units_are_told_apart_by_their_bytes(source: Maker) -> None:
     assert_units_are_told_apart(source)
 

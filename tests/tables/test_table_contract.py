@@ -97,6 +97,7 @@ def test_every_question_counts_what_single_values_say(source: Maker) -> None:
         assert counted(population, question) == expected(table, question), question
 
 
+@pytest.mark.slow
 def test_released_buckets_have_the_same_types_everywhere(source: Maker, plan: th.Plan) -> None:
     table = pa.concat_tables([people()] * 8)
     population = opened(source, table)
@@ -117,6 +118,7 @@ def test_counts_below_the_threshold_stay_in_the_engine(source: Maker) -> None:
     assert counts.tolist() == [30]
 
 
+@pytest.mark.slow
 def test_each_unit_is_counted_once_with_a_value_it_holds(source: Maker) -> None:
     table = people()
     population = opened(source, table, unit="user id")
@@ -135,6 +137,7 @@ def test_each_unit_is_counted_once_with_a_value_it_holds(source: Maker) -> None:
         assert counted(population, question) == found
 
 
+@pytest.mark.slow
 def test_several_columns_of_a_unit_come_from_one_row(source: Maker) -> None:
     table = pa.table({"unit": [1, 1, 1, 1] * 50, "a": [1, 2, 3, 4] * 50, "b": [10, 20, 30, 40] * 50})
     many = pa.concat_tables([table.set_column(0, "unit", pa.array([unit] * 200)) for unit in range(40)])
@@ -143,6 +146,7 @@ def test_several_columns_of_a_unit_come_from_one_row(source: Maker) -> None:
     assert all(b == 10 * a for a, b in found)
 
 
+@pytest.mark.slow
 def test_rounds_on_one_column_see_one_value_for_each_unit(engine: Maker) -> None:
     table = pa.table({"unit": [number % 50 for number in range(500)], "x": [float(number) for number in range(500)]})
     population = Table(engine(table), unit="unit")
@@ -152,6 +156,7 @@ def test_rounds_on_one_column_see_one_value_for_each_unit(engine: Maker) -> None
     assert below.get(True, 0) == sum(count for value, count in whole.items() if value < 250.0)
 
 
+@pytest.mark.slow
 def test_an_empty_table_and_a_column_of_nulls_give_empty_releases(engine: Maker, plan: th.Plan) -> None:
     empty = pa.table({"word": pa.array([], pa.string()), "x": pa.array([], pa.float64())})
     nulls = pa.table({"word": pa.array([None] * 90, pa.string()), "x": pa.array([None] * 90, pa.float64())})
@@ -163,6 +168,7 @@ def test_an_empty_table_and_a_column_of_nulls_give_empty_releases(engine: Maker,
             assert release.columns == question.columns
 
 
+@pytest.mark.slow
 def test_text_of_any_kind_is_counted(engine: Maker) -> None:
     words = [
         "",
@@ -191,6 +197,7 @@ def test_text_of_any_kind_is_counted(engine: Maker) -> None:
         assert counted(population, question) == expected(table, question)
 
 
+@pytest.mark.slow
 def test_the_order_of_released_rows_does_not_depend_on_the_engine(engine: Maker) -> None:
     table = pa.table({"word": ["b"] * 300 + ["a"] * 300 + ["c"] * 400})
     plan = th.Plan(0.999, 2, 1.0, 1e-5)
@@ -204,6 +211,7 @@ def test_the_order_of_released_rows_does_not_depend_on_the_engine(engine: Maker)
     assert list(release.counts) == sorted(release.counts, reverse=True)
 
 
+@pytest.mark.slow
 def test_distinct_values_beyond_the_limit_are_counted_in_the_engine(engine: Maker) -> None:
     table = people()
     population = Table(engine(table), cache_limit=3)
@@ -211,6 +219,7 @@ def test_distinct_values_beyond_the_limit_are_counted_in_the_engine(engine: Make
         assert counted(population, question) == expected(table, question)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "two"),
     [

@@ -57,6 +57,7 @@ def people() -> pa.Table:
     )
 
 
+@pytest.mark.slow
 def test_a_missing_column_suggests_close_names(engine: Maker) -> None:
     data = people().select(["country", "age"])
     assert "'country'" in refused(lambda: Table(engine(data)).check(Values(("contry",))))
@@ -99,6 +100,7 @@ def test_names_of_a_release_are_taken(local: Maker) -> None:
     assert "Rename it" in refused(lambda: Table(local(people().select(["count"]))).check(Values(("count",))))
 
 
+@pytest.mark.slow
 def test_awkward_column_names_work(engine: Maker) -> None:
     names = ['a "quoted" name', "select", "v0", "u", "k0", "n", "w", "dotted.name", "naïve 🎉", "it's", "`tick`"]
     data = pa.table({name: [position] * 3 for position, name in enumerate(names)})
@@ -108,6 +110,7 @@ def test_awkward_column_names_work(engine: Maker) -> None:
     assert counted(Table(engine(data), unit="n"), Values(("v0", "u"))) == {(2, 3): 1}
 
 
+@pytest.mark.slow
 def test_names_that_differ_only_in_case_are_two_columns() -> None:
     data = pa.table({"a": [1, 1], "A": [2, 2]})
     for frame in (data, data.to_pandas(), pl.from_arrow(data), pl.from_arrow(data).lazy()):
@@ -274,6 +277,7 @@ def test_engines_drop_rare_buckets_themselves(monkeypatch: pytest.MonkeyPatch) -
     assert "n >= 20" in plan or "n >= CAST(20" in plan
 
 
+@pytest.mark.slow
 def test_a_rare_value_is_never_shown(
     engine: Maker, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -291,6 +295,7 @@ def test_a_rare_value_is_never_shown(
     assert CANARY not in output.out + output.err + caplog.text
 
 
+@pytest.mark.slow
 def test_importing_thresher_loads_no_engine() -> None:
     code = (
         "import sys, thresher, thresher.tables; "

@@ -21,6 +21,7 @@ from thresher.tables.csv_files import Header, parsed
 from thresher.tables.record_stream import Place, blocks, whole_records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [None, "person"])
 def test_text_in_parquet_that_is_not_utf_8(tmp_path: Path, unit: str | None) -> None:
     def column(*octets: bytes) -> pa.Array:
@@ -35,6 +36,7 @@ def test_text_in_parquet_that_is_not_utf_8(tmp_path: Path, unit: str | None) -> 
     assert tallied(str(tmp_path / "people.parquet"), Prefixes("value", 1), unit)[1:] == [("a", expected[0][1])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("narrow", "wide", "held", "odd"),
     [
@@ -114,6 +116,7 @@ def test_files_with_a_column_of_several_types_are_refused_whatever_they_hold(
     assert all(part in message for part in ("'value'", "int32", str(kind).partition("<")[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".json.gz"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize(
@@ -145,6 +148,7 @@ def test_a_line_feed_between_two_blocks(tmp_path: Path, monkeypatch: pytest.Monk
         assert not json_files.is_array(str(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", ['{"value": "}\\n{"}', "[]", '["]"]', '"]"', "null"])
 def test_no_element_turns_an_array_into_lines(tmp_path: Path, odd: str) -> None:
     held = '{"value":"a"}'

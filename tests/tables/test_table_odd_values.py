@@ -52,6 +52,7 @@ def test_the_first_and_the_last_instant_of_the_calendar_count() -> None:
     assert dict(found[1:]) == {dt.date(2024, 1, 31): 3, dt.date(1, 1, 1): 4, dt.date(9999, 12, 31): 5}
 
 
+@pytest.mark.slow
 def test_text_with_too_many_marks_in_a_row_is_no_value(source: Maker) -> None:
     values = ["b"] * 3 + [MOST_MARKS] * 4 + [TOO_MANY_MARKS] * 5
     people = pa.table({"value": values, "person": [f"p{number}" for number in range(12)]})
@@ -62,11 +63,13 @@ def test_text_with_too_many_marks_in_a_row_is_no_value(source: Maker) -> None:
     assert firsts == {"b": 3, unicodedata.normalize("NFC", MOST_MARKS)[0]: 4}
 
 
+@pytest.mark.slow
 def test_a_unit_with_too_many_marks_in_a_row_is_none(source: Maker) -> None:
     people = pa.table({"value": ["b"] * 6, "person": ["1", "2", MOST_MARKS, "3", TOO_MANY_MARKS, TOO_MANY_MARKS + "x"]})
     assert tallied(source(people), Values(("value",)), "person")[1:] == [("b", 4)]
 
 
+@pytest.mark.slow
 def test_a_unit_is_counted_under_a_value_that_it_has(local: Maker) -> None:
     odd = [TOO_MANY_MARKS, "a" + "\x00\u0301" * 40]
     people = pa.table({"value": ["b", *odd * 20] * 3, "person": [name for name in "xyz" for _ in range(41)]})
@@ -223,6 +226,7 @@ def test_units_that_are_durations(tmp_path: Path, length: str) -> None:
         check(lambda odd: pl.from_arrow(made(odd)).lazy())
 
 
+@pytest.mark.slow
 def test_objects_are_no_units_of_a_lazy_frame() -> None:
     messages = set()
     for odd in (None, "x", [1]):
@@ -280,6 +284,7 @@ def test_decimals_that_no_double_holds_on_postgresql(postgresql_url: str) -> Non
             assert found == {0.0: 4, 10.0: 3}
 
 
+@pytest.mark.slow
 def test_objects_with_methods_of_their_own() -> None:
     odd = [Text("\ud800"), Leaving(), Interrupting("x"), Closing(1), Strange()]
     check(lambda odd: ["a", "a", "a", 7, *odd], odd, [Values(("value",))])

@@ -49,6 +49,7 @@ def test_what_a_query_raises_is_raised() -> None:
         watched(connection, lambda: connection.sql("SELECT nothing").fetchall(), lambda *_: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [None, "person"])
 def test_a_file_is_answered_alike_with_progress(tmp_path, unit) -> None:
     path = tmp_path / "people.parquet"

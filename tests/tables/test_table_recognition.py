@@ -18,6 +18,7 @@ from thresher.verbs import QueryTaker
 PLAN = th.Plan(0.5, 20, 1.0, 1e-3)
 
 
+@pytest.mark.slow
 def test_columns_called_ask_and_submit_are_columns(engine: Maker) -> None:
     frame = engine(pa.table({"ask": ["yes"] * 3000, "submit": list(range(3000)), "check": [1] * 3000}))
     assert [row.bucket for row in th.histogram(frame, "ask", plan=PLAN, unit="submit")] == ["yes"]

@@ -70,6 +70,7 @@ def test_both_ways_count_the_same_units(monkeypatch: pytest.MonkeyPatch) -> None
         assert dict(zip(release.buckets, release.counts.tolist(), strict=True)) == {"\u00e9": 700, "a": 500}
 
 
+@pytest.mark.slow
 def test_a_unit_contributes_each_of_its_rows_equally_often(source: Maker) -> None:
     # 3,000 units with three rows of value 0 and one row each of 1 and 2: rows are chosen, not distinct values.
     units, rows = 3000, [0, 0, 1, 2, 0]
@@ -87,6 +88,7 @@ def test_a_unit_chooses_anew_in_another_table(local: Maker) -> None:
     assert len(chosen) > 1  # twelve equal choices of 64 happen once in 64^11
 
 
+@pytest.mark.slow
 def test_rows_without_a_unit_or_a_value_do_not_count(local: Maker) -> None:
     data = pa.table({"unit": [1, 1, None, 2, 3], "x": [None, 5.0, 6.0, float("nan"), 7.0]})
     for _ in range(8):  # unit 1 must choose the row that has a value, every time

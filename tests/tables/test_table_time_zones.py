@@ -62,10 +62,12 @@ def assert_one_rule(data: Any, unit: str | None = "unit", **settings: Any) -> No
         assert counted(table, Dates("at", "month")) == {dt.date(2024, 1, 1): 1, dt.date(2024, 10, 1): 2}
 
 
+@pytest.mark.slow
 def test_every_engine_has_one_rule(engine: Maker) -> None:
     assert_one_rule(engine(rows(NEW_YORK)))
 
 
+@pytest.mark.slow
 def test_the_zone_of_a_column_does_not_matter(local: Maker) -> None:
     for zone in ("UTC", TOKYO):
         with Table(local(rows(zone))) as table:
@@ -120,6 +122,7 @@ def test_nanoseconds_are_cut_down(tmp_path: Path, make: str, zone: str | None) -
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["s", "ms"])
 def test_coarser_times_with_a_zone_are_counted(unit: str, tmp_path: Path) -> None:
     table = pa.table({"at": pa.array(INSTANTS[:1], pa.timestamp(unit, TOKYO))})
@@ -140,6 +143,7 @@ def test_a_time_beyond_the_calendar_is_no_value() -> None:
             assert sum(counted(population, Values(("at",))).values()) == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["s", "ms", "us"])
 def test_the_calendar_ends_at_the_same_instant_in_every_unit(unit: str) -> None:
     last = 253_402_300_800  # the first second of the year 10000, UTC
@@ -152,6 +156,7 @@ def test_the_calendar_ends_at_the_same_instant_in_every_unit(unit: str) -> None:
                 assert sum(counted(population, Values(("at",))).values()) == found
 
 
+@pytest.mark.slow
 def test_instants_that_are_units_stay_apart_where_a_clock_goes_back() -> None:
     hour = 3_600_000_000
     at = pa.array([1_730_611_800_000_000, 1_730_611_800_000_000 + hour], pa.int64()).cast(pa.timestamp("us", "UTC"))
@@ -172,6 +177,7 @@ def test_zones_of_the_machine_are_refused(name, monkeypatch):
             check(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["Mars/Olympus", "", "utc", "../etc/passwd", "Europe", None, 5, "Europe/Paris'"])
 def test_an_unknown_zone_is_refused_before_anything_is_charged(tmp_path: Path, wrong: Any) -> None:
     ledger = th.Ledger(tmp_path / "ledger.db", epsilon=5, delta=1e-2)

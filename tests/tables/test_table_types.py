@@ -197,6 +197,7 @@ def test_a_json_array_is_read(tmp_path: Path) -> None:
     assert counted(Table(path), Values(("x",))) == {"1": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bad",
     [
@@ -343,6 +344,7 @@ def test_typed_columns_keep_their_type(data: Any, kind: pa.DataType) -> None:
     assert release.table.schema.field("value").type == kind
 
 
+@pytest.mark.slow
 def test_categories_of_mixed_objects_are_text() -> None:
     import dask.dataframe as dd
 
@@ -362,6 +364,7 @@ def test_text_is_spelled_like_single_values_in_batches_of_any_kind() -> None:
 # Declaring.
 
 
+@pytest.mark.slow
 def test_text_of_typed_sources_is_read_where_it_is_declared() -> None:
     texts = ["1", "2.5", "x", None]
     for data in (
@@ -387,6 +390,7 @@ def test_units_are_read_as_declared(tmp_path: Path) -> None:
     assert counted(Table(path, unit="user", types={"user": "whole numbers"}), Values(("x",))) == {"a": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("types", "told"),
     [

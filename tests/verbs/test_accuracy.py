@@ -117,6 +117,7 @@ def test_rising_fit_rises_and_keeps_the_mean(points: list[tuple[float, float]]) 
 PLAN = th.plan(sampling_rate=0.25, threshold=20, epsilon=5)
 
 
+@pytest.mark.slow
 @given(
     st.integers(2, 4),
     st.lists(st.dictionaries(st.integers(0, 63), st.integers(20, 400), max_size=12), min_size=1, max_size=3),

@@ -83,6 +83,7 @@ def test_coverage_would_find_intervals_that_forget_the_threshold():
     assert min(coverages(0.1, 20, (60, 200), conditional=False)) < 0.5
 
 
+@pytest.mark.slow
 def test_coverage_would_find_levels_that_are_too_low(monkeypatch):
     """The second negative control: the levels of a lower confidence."""
     levels = changes.paired_levels

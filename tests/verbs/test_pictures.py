@@ -32,6 +32,7 @@ ANSWERS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ANSWERS)
 def test_svg(name: str, tmp_path: Path) -> None:
     answer = ANSWERS[name]()

@@ -31,6 +31,7 @@ def few() -> NumbersPopulation:
     return NumbersPopulation(np.random.default_rng(8).gamma(2.0, 10.0, 20_000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["search", "hierarchy"])
 def test_a_million_values(log_normal: NumbersPopulation, method: str) -> None:
     """Within six standard errors of sampling plus the weight of the bracket it was interpolated in."""

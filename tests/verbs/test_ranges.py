@@ -31,6 +31,7 @@ def _truth(people: NumbersPopulation, lower: float, upper: float) -> int:
     return int(np.count_nonzero((people.numbers >= lower) & (people.numbers < upper)))
 
 
+@pytest.mark.slow
 def test_counts_and_fractions_are_close(ages: NumbersPopulation) -> None:
     """Within six standard errors, plus what was interpolated and what was dropped."""
     answer = ranges(ages, "age", plan=SIX, lower=0, upper=128, branching=4)

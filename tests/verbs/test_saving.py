@@ -30,6 +30,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_answer_comes_back_as_it_was(name, tmp_path):
     answer = ANSWERS[name]()
@@ -45,6 +46,7 @@ def test_an_answer_comes_back_as_it_was(name, tmp_path):
     assert again.shown() == answer.shown()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ANSWERS)
 def test_every_answer_is_of_one_family(name):
     answer = ANSWERS[name]()

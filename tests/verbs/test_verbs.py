@@ -93,6 +93,7 @@ def test_a_public_domain_shows_what_is_below_the_threshold(frame):
     assert "de" not in rows
 
 
+@pytest.mark.slow
 def test_heavy_hitters_both_ways(frame):
     assert th.heavy_hitters(frame, "country", **TARGET).top(1)[0].item == "fr"
     trie = th.heavy_hitters(frame, "country", method="trie", levels=3, **TARGET)
@@ -100,6 +101,7 @@ def test_heavy_hitters_both_ways(frame):
     assert trie.plan.rounds == 3
 
 
+@pytest.mark.slow
 def test_quantiles_and_ranges(frame):
     found = th.quantiles(frame, "latency", [0.5, 0.9], lower=0, upper=5_000, **TARGET)
     for probability in (0.5, 0.9):
@@ -131,6 +133,7 @@ def ledger(tmp_path) -> th.Ledger:
     return th.Ledger(tmp_path / "privacy.db", epsilon=2, delta=1e-6)
 
 
+@pytest.mark.slow
 def test_every_verb_charges_its_whole_plan_once(frame, ledger):
     small = {"epsilon": 0.5, "delta": 1e-8, "ledger": ledger}
     th.histogram(frame, "country", **small)
@@ -198,6 +201,7 @@ def test_an_invalid_request_costs_nothing_and_shows_no_value(frame, ledger, atte
     assert "canary" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "domain", "meant"),
     [
@@ -303,12 +307,14 @@ def test_a_signature_shows_all_that_a_verb_takes():
         assert all(name in words for name in described), verb
 
 
+@pytest.mark.slow
 def test_what_does_not_matter_is_not_checked(frame):
     assert th.heavy_hitters(frame, "country", levels=0, step=0, **TARGET)
     bounds = {"lower": 0, "upper": 100}
     assert th.quantiles(frame, "age", 0.5, steps=2, levels=0, branching=0, **bounds, **TARGET)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
