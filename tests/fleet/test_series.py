@@ -501,7 +501,7 @@ def test_what_is_taken_while_others_are_settled_keeps_its_reservation(server, mo
 
     def meanwhile(*arguments):
         found = reading(*arguments)
-        if not taken and server.coordinator._to_settle is False:  # in the midst of settling
+        if not taken and server.coordinator.payments.unsettled is False:  # in the midst of settling
             taken.append(True)
             if kind == "query":
                 server.coordinator.submit(request("meanwhile"), "ada")
@@ -510,7 +510,7 @@ def test_what_is_taken_while_others_are_settled_keeps_its_reservation(server, mo
         return found
 
     monkeypatch.setattr(server.store, read, meanwhile)
-    server.coordinator._to_settle = True
+    server.coordinator.payments.unsettled = True
     server.coordinator.step()
     assert taken and len(server.ledger.reserved()) == 1
     follow(server, 5 * WEEK)

@@ -31,7 +31,6 @@ from thresher.errors import (
     VerificationFailed,
 )
 from thresher.ledger import Ledger
-from thresher.privacy.units import DEVICE
 from thresher.protocol.analyst_messages import (
     FleetView,
     LedgerView,
@@ -47,7 +46,7 @@ from thresher.roles.coordinator import previews, views
 from thresher.roles.coordinator.admission import DEFAULTS, Admitted, admit, filled
 from thresher.roles.coordinator.alerts import AlertKeeper
 from thresher.roles.coordinator.cautions import Public
-from thresher.roles.coordinator.ledger_rebuilding import COMMAND
+from thresher.roles.coordinator.payments import Payments
 from thresher.roles.coordinator.round_runner import RETRY_SECONDS, UNAVAILABLE, CannotGoOn, RoundRunner
 from thresher.roles.coordinator.series import SeriesKeeper
 from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
@@ -66,32 +65,6 @@ _ANSWERS = 64
 
 def _new_id() -> str:
     return f"q{secrets.token_hex(8)}"
-
-
-def _check_ledger(ledger: Ledger, store: CoordinatorStore) -> None:
-    """Refuse a ledger that lacks the charge of a query or of a series, however it ended."""
-    if not store.charged_ids() <= ledger.references():
-        raise Conflict(
-            "The ledger does not hold what this store's queries were charged.",
-            hint="Start with the ledger that belongs to the store: another would forget what was spent. If it is lost, "
-            f"make it again from the store: {COMMAND}.",
-        )
-
-
-def _catch_up(ledger: Ledger, store: CoordinatorStore) -> None:
-    """Mark as drawn what the store knows to have opened: a ledger that was restored from a backup may be behind.
-
-    Raises: `Conflict` if the ledger has given such a round back; then it is not this store's.
-    """
-    behind = {
-        entry.reference: ledger.drawn(entry.reference) for entry in ledger.history() if entry.drawn < entry.rounds
-    }
-    rounds = store.all_shown_rounds() if behind else {}
-    for query in store.queries() if rounds else ():
-        for round in rounds.get(query.id, ()):
-            reference, position = views.paid_by(query, round.index)
-            if round.opened is not None and position not in behind.get(reference, {position}):
-                ledger.draw(reference, position)
 
 
 def _found(query: StoredQuery | None) -> StoredQuery:
@@ -127,14 +100,8 @@ class Coordinator:
         public_url: str | None = None,
     ) -> None:
         """`webhooks` are the names of those that alerts may be posted to; `public_url` is where people reach this."""
-        if ledger.adjacency != "replace" or ledger.unit not in (None, DEVICE):
-            raise Conflict(
-                "A fleet's ledger must add up replace-one guarantees for one device.", hint="Create another ledger."
-            )
-        if ledger.data_set not in (None, fleet):
-            raise Conflict("This ledger belongs to other data.", hint="Start with the ledger of this fleet.")
-        _check_ledger(ledger, store)
-        _catch_up(ledger, store)
+        self.payments = Payments(ledger, store, fleet)
+        """The fleet's ledger, held against the store."""
         self._store = store
         self._ledger = ledger
         self._clock = clock
@@ -146,25 +113,22 @@ class Coordinator:
         self._most_open = most_open
         self._new_id = new_id
         self._compute = compute
-        self._runner = RoundRunner(store, clock, collector, aggregator, fleet, self._draw, self._was_drawn)
+        self._runner = RoundRunner(store, clock, collector, aggregator, fleet, self.payments)
         self._fleet = check_name("fleet", fleet)
         # Held while a query is stored and charged, so that no other charge comes between the check and the entry.
         self._charging = threading.RLock()
         self._stepping = threading.Lock()
         self._to_forget: set[str] = set()  # stopped queries that may have reports left
         self._looked = False  # whether those from before the start are among them
-        self._to_settle = True  # whether an ended query may have rounds reserved
         self._failures: dict[str, int] = {}
         self.series = SeriesKeeper(
             store,
-            ledger,
+            self.payments,
             clock,
-            fleet=self._fleet,
             defaults=self._defaults,
             compute=compute,
             charging=self._charging,
             stepping=self._stepping,
-            check_ledger=lambda: _check_ledger(ledger, store),
             public=self._public,
         )
         """The series: one query asked again and again on a schedule."""
@@ -206,7 +170,7 @@ class Coordinator:
             stored = self._store.named(by, admitted.name)
             if stored is None:
                 # Another coordinator may have used this store since the start.
-                _check_ledger(self._ledger, self._store)
+                self.payments.check()
                 self._check_room()
                 stored = self._create(admitted, by)
             if not views.same_request(stored, admitted.request_hash):
@@ -231,7 +195,7 @@ class Coordinator:
                 try:
                     self._forget_stopped()
                     self.series.finish()
-                    self._settle()
+                    self.payments.settle()
                 finally:
                     self._stepping.release()
         return self.standing(query)
@@ -308,7 +272,7 @@ class Coordinator:
                 waits = [self.series.ask_due()]
                 waits += [self._guarded(query) for query in self._store.queries(ACTIVE_QUERY)]
                 waits += [self._forget_stopped(), self.series.finish(), self.alerts.judge_due()]
-                self._settle()
+                self.payments.settle()
             except UNAVAILABLE:
                 return RETRY_SECONDS
         return min((wait for wait in waits if wait is not None), default=None)
@@ -340,7 +304,7 @@ class Coordinator:
     def _end(self, query: str, state: QueryState, problem: str | None = None) -> bool:
         """Give a query its last state, unless it has ended already; whether it had not."""
         ended = self._store.set_state(query, state, expected=ACTIVE_QUERY, ended=self._clock.now(), problem=problem)
-        self._to_settle = True
+        self.payments.unsettled = True
         self.alerts.look_again()
         return ended
 
@@ -387,30 +351,6 @@ class Coordinator:
             else:
                 self._to_forget.discard(query)
         return wait
-
-    def _draw(self, query: StoredQuery, index: int) -> None:
-        """Charge a round of a query, before it opens; that of a series' query to the series."""
-        self._ledger.draw(*views.paid_by(query, index))
-
-    def _was_drawn(self, query: StoredQuery, index: int) -> bool:
-        return self._ledger.was_drawn(*views.paid_by(query, index))
-
-    def _settle(self) -> None:
-        """Give back the rounds of ended queries that never opened. Runs within a step, which alone opens rounds."""
-        if not self._to_settle:
-            return
-        self._to_settle = False
-        try:
-            # The ledger is read first: what is reserved is stored, so that a query which is taken meanwhile is not
-            # among those that are given back.
-            reserved = self._ledger.reserved()
-            active = {query.id for query in self._store.queries(ACTIVE_QUERY)}
-            active |= {series.id for series in self._store.unsettled_series()}
-            for reference in reserved - active:
-                self._ledger.give_back(reference)
-        except UNAVAILABLE:
-            self._to_settle = True
-            raise
 
     def _find(self, query: str) -> StoredQuery:
         return _found(self._store.query(query))
@@ -463,7 +403,7 @@ class Coordinator:
         except (InvalidFormat, InvalidSetting):
             raise CannotGoOn("unreadable") from None
         try:
-            self._ledger.reserve(plan, query.what, unit=DEVICE, reference=query.id, data_set=self._fleet, verified=True)
+            self.payments.reserve(plan, query.what, query.id)
         except BudgetExceeded as error:
             self._end(query.id, QueryState.REFUSED, error.message)
             self._store.delete_refused(_REFUSED)

@@ -6,7 +6,6 @@ Every step ends with a write to the store. What comes before the write may be do
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,7 @@ from thresher.roles.ports import AggregatorPort, CollectorPort
 from thresher.verbs.drivers import Done, Next, step
 
 if TYPE_CHECKING:
+    from thresher.roles.coordinator.payments import Payments
     from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery, StoredRound
 
 UNAVAILABLE = (StoreUnavailable, ServerUnavailable, LedgerUnavailable, Unauthorised)
@@ -52,9 +52,9 @@ class CannotGoOn(Exception):
 class RoundRunner:
     """Runs rounds. `live` has the newest numbers of open rounds, which the store gets only when they are final.
 
-    `draw` charges a round of a query, durably. It is called before the round opens: nobody is contacted for a round
-    that was not charged. `was_drawn` says whether a round was charged before. A round that is planned now cannot have
-    been, unless the store is older than the ledger: then it was drawn once, and is not drawn again.
+    A round is charged, durably, before it opens: nobody is contacted for a round that was not charged. A round that is
+    planned now cannot have been charged before, unless the store is older than the ledger: then it was drawn once, and
+    is not drawn again.
     """
 
     def __init__(
@@ -64,16 +64,14 @@ class RoundRunner:
         collector: CollectorPort,
         aggregator: AggregatorPort,
         fleet: str,
-        draw: Callable[[StoredQuery, int], None],
-        was_drawn: Callable[[StoredQuery, int], bool],
+        payments: Payments,
     ) -> None:
         self._store = store
         self._clock = clock
         self._collector = collector
         self._aggregator = aggregator
         self._fleet = fleet
-        self._draw = draw
-        self._was_drawn = was_drawn
+        self._payments = payments
         self.live: dict[str, RoundNumbers] = {}
 
     def advance(self, query: StoredQuery) -> float | None:
@@ -142,7 +140,7 @@ class RoundRunner:
 
     def _plan(self, query: StoredQuery, index: int, question: Question) -> None:
         """Fix the next round's configuration."""
-        if self._was_drawn(query, index):
+        if self._payments.was_drawn(query, index):
             raise CannotGoOn("drawn-before")
         key = self._aggregator.public_key()
         self._collector.overview()  # a collector that is down would let the round's time run out before it opens
@@ -176,7 +174,7 @@ class RoundRunner:
         """One move; seconds to wait where there is none to make yet."""
         if round.state == RoundState.PLANNED:
             configuration = self._configuration_of(round.round)
-            self._draw(query, round.index)
+            self._payments.draw(query, round.index)
             self._collector.open(configuration, round.target)
             self._store.set_round_state(round.round, RoundState.OPEN, opened=self._clock.now())
         elif round.state == RoundState.OPEN:

@@ -19,8 +19,6 @@ from collections.abc import Callable, Collection
 
 from thresher.clock import Clock
 from thresher.errors import BudgetExceeded, Conflict, InvalidFormat, InvalidSetting, NotFound
-from thresher.ledger import Ledger
-from thresher.privacy.units import DEVICE
 from thresher.protocol.analyst_messages import RoundSettings
 from thresher.protocol.messages import GuaranteesStated, canonical
 from thresher.protocol.series_messages import ScheduleStated, SeriesPreview, SeriesRequest, SeriesStatus
@@ -28,6 +26,7 @@ from thresher.protocol.states import OPEN_SERIES, GapState, QueryState, SeriesSt
 from thresher.roles.computing import Compute
 from thresher.roles.coordinator import series_views
 from thresher.roles.coordinator.cautions import Public
+from thresher.roles.coordinator.payments import Payments
 from thresher.roles.coordinator.round_runner import RETRY_SECONDS, UNAVAILABLE
 from thresher.roles.coordinator.series_admission import AdmittedSeries, admit_series, check_begins, preview_series
 from thresher.roles.coordinator.series_store import StoredSeries
@@ -62,32 +61,26 @@ class SeriesKeeper:
     def __init__(
         self,
         store: CoordinatorStore,
-        ledger: Ledger,
+        payments: Payments,
         clock: Clock,
         *,
-        fleet: str,
         defaults: RoundSettings,
         compute: Compute,
         charging: threading.RLock,
         stepping: threading.Lock,
-        check_ledger: Callable[[], None],
         public: Callable[[float], Public],
         most: int = MOST_SERIES,
         new_id: Callable[[], str] = _new_id,
     ) -> None:
-        """`charging` is held while something is charged, `stepping` during a step.
-
-        `check_ledger` refuses a ledger that lacks a charge.
-        """
+        """`charging` is held while something is charged, `stepping` during a step."""
         self._store = store
-        self._ledger = ledger
+        self._payments = payments
+        self._ledger = payments.ledger
         self._clock = clock
-        self._fleet = fleet
         self._defaults = defaults
         self._compute = compute
         self._charging = charging
         self._stepping = stepping
-        self._check_ledger = check_ledger
         self._public = public
         self._most = most
         self._new_id = new_id
@@ -115,7 +108,7 @@ class SeriesKeeper:
             stored = self._store.series_named(by, admitted.release.name)
             if stored is None:
                 check_begins(admitted.schedule, self._clock.now())
-                self._check_ledger()
+                self._payments.check()
                 self._check_room()
                 stored = self._store_new(admitted, by)
             if series_views.prepared_of(stored).request != admitted.request_hash:
@@ -311,7 +304,7 @@ class SeriesKeeper:
             return
         what, total = series_views.reserved_for(series), series_views.total_of(series)
         try:
-            self._ledger.reserve(total, what, unit=DEVICE, reference=series.id, data_set=self._fleet, verified=True)
+            self._payments.reserve(total, what, series.id)
         except BudgetExceeded:
             self._store.delete_received_series(series.id)
             raise
