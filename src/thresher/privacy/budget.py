@@ -125,7 +125,9 @@ class Budget:
         if self.filter is None:
             return Charge(plan.epsilon, plan.delta, plan.rounds)
         cost = self.filter.round_cost(plan.sampling_rate, plan.threshold, plan.adjacency, self.epsilon)
-        return Charge(plan.epsilon, plan.delta, plan.rounds, cost.renyi, cost.bad)
+        times = plan.contributions  # each value of a unit costs what a round of one value costs
+        renyi, bad = (cost.renyi, cost.bad) if times == 1 else (upward(times * cost.renyi), upward(times * cost.bad))
+        return Charge(plan.epsilon, plan.delta, plan.rounds, renyi, bad)
 
     def cut(self, plan: Plan) -> int | None:
         """The cut behind the price of a plan; None under "sum"."""

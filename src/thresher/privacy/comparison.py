@@ -112,8 +112,9 @@ def compare(plan: Plan, counts: Sequence[int] | None = None) -> Comparison:
     if not isinstance(counts, Iterable | None):
         raise InvalidSetting("counts", f"must be a list, not {type(counts).__name__}", hint="Such as counts=[1000].")
     sizes = default_sizes(plan) if counts is None else [check_count(count, least=1) for count in counts]
-    scale = noise_scale(plan.epsilon, plan.adjacency, plan.rounds)
-    cut = stability_threshold(scale, plan.delta / plan.rounds, plan.adjacency)
+    times = plan.rounds * plan.contributions
+    scale = noise_scale(plan.epsilon, plan.adjacency, times)
+    cut = stability_threshold(scale, plan.delta / times, plan.adjacency)
     rows = [
         ComparedSize(
             count=size,

@@ -44,9 +44,9 @@ class Frontier:
 def frontier(plan: Plan, probability: float) -> Frontier:
     """Thresholds from the smallest useful one to about eight times the plan's, evenly spread by ratio."""
     check_probability(probability)
-    target = Target(plan.epsilon, plan.delta, plan.adjacency, plan.rounds)
+    target = Target(plan.epsilon, plan.delta, plan.adjacency, plan.rounds, plan.contributions)
     centre = max(plan.threshold, round(-math.log(plan.delta)))
-    steps = 28 if plan.rounds == 1 else 14
+    steps = 28 if target.times == 1 else 14
     thresholds = {round(centre * 2 ** (3 * (2 * step / steps - 1))) for step in range(steps + 1)}
     points = []
     for threshold in sorted({max(1, value) for value in thresholds} | {plan.threshold}):

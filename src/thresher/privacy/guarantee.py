@@ -9,6 +9,7 @@ from thresher.privacy import composition, exact
 from thresher.privacy.settings import (
     Adjacency,
     check_adjacency,
+    check_contributions,
     check_delta,
     check_epsilon,
     check_rounds,
@@ -32,13 +33,16 @@ class Guarantee:
     adjacency: Adjacency
     rounds: int = 1
     unit: Unit | None = None
+    contributions: int = 1
+    """How many values of one unit count in a round."""
 
     def __str__(self) -> str:
         if not self.delta < 1:
             return "nothing is guaranteed (delta is 1)"
         rounds = "one round" if self.rounds == 1 else f"all {self.rounds} rounds together"
         whom = "" if self.unit is None else f", for {self.unit.one}"
-        return f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency}, over {rounds}{whom}"
+        values = "" if self.contributions == 1 else f" of up to {self.contributions} values a unit"
+        return f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency}, over {rounds}{values}{whom}"
 
     def for_unit(self, unit: Unit | None) -> Guarantee:
         """The same guarantee, for what one unit is."""
@@ -50,7 +54,7 @@ class Guarantee:
             return "Nothing is guaranteed (delta is 1)."
         one = "one unit" if self.unit is None else self.unit.one
         change = {
-            "replace": f"had {one} held any other value",
+            "replace": f"had {one} held any other value{'s' * (self.contributions > 1)}",
             "add-remove": f"had {one} not taken part at all",
         }[self.adjacency]
         rows = " Each row is protected by itself: a person with several rows is protected less." * (self.unit == ROW)
@@ -73,20 +77,22 @@ def delta(
     epsilon: float,
     adjacency: Adjacency = "replace",
     rounds: int = 1,
+    contributions: int = 1,
 ) -> float:
     """The delta that sampling at `sampling_rate` with `threshold` guarantees at `epsilon`.
 
     Guarantee: an upper bound, rounded outward. One round, add-remove: exact to a relative error of 1e-6. One round,
     replace: a proved bound within a few per cent of the supremum. Several rounds, each with fresh coins: the smallest
-    of composed privacy losses (about 1e-4 above exact), basic and advanced composition.
+    of composed privacy losses (about 1e-4 above exact), basic and advanced composition. A round in which up to
+    `contributions` distinct buckets of a unit count, each with its own coin, costs at most what so many rounds cost.
     Edge cases: a result too small for a float is given as the smallest positive one, never as zero.
     Reference: docs/privacy.md, sections 4 to 6.
     """
     rate, threshold = upper_float(sampling_rate), check_threshold(threshold)
     epsilon, adjacency = check_epsilon(epsilon), check_adjacency(adjacency)
-    if check_rounds(rounds) == 1:
+    if (times := _times(rounds, contributions)) == 1:
         return exact.delta_from_log(exact.log_delta(rate, threshold, epsilon, adjacency))
-    rounds_as_one = [composition.Rounds(rate, threshold, rounds)]
+    rounds_as_one = [composition.Rounds(rate, threshold, times)]
     return composition.compose(rounds_as_one, epsilon=epsilon, adjacency=adjacency).delta
 
 
@@ -97,6 +103,7 @@ def epsilon(
     delta: float,
     adjacency: Adjacency = "replace",
     rounds: int = 1,
+    contributions: int = 1,
 ) -> float:
     """The smallest epsilon at which sampling at `sampling_rate` with `threshold` guarantees `delta`.
 
@@ -107,7 +114,13 @@ def epsilon(
     """
     rate, threshold = upper_float(sampling_rate), check_threshold(threshold)
     delta, adjacency = check_delta(delta), check_adjacency(adjacency)
-    if check_rounds(rounds) == 1:
+    if (times := _times(rounds, contributions)) == 1:
         return composition.epsilon_of_round(rate, threshold, delta, adjacency)
-    rounds_as_one = [composition.Rounds(rate, threshold, rounds)]
+    rounds_as_one = [composition.Rounds(rate, threshold, times)]
     return composition.compose(rounds_as_one, delta=delta, adjacency=adjacency).epsilon
+
+
+def _times(rounds: int, contributions: int) -> int:
+    """How many rounds of one contribution cost as much."""
+    rounds = check_rounds(rounds)
+    return rounds * check_contributions(contributions, rounds)

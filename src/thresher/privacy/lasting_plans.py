@@ -11,7 +11,14 @@ from thresher.privacy import guarantee
 from thresher.privacy.budget import MOST_QUERIES, Budget
 from thresher.privacy.planner import descend, logit, plan
 from thresher.privacy.plans import Plan
-from thresher.privacy.settings import Adjacency, check_count, check_probability, check_rounds, dyadic
+from thresher.privacy.settings import (
+    Adjacency,
+    check_contributions,
+    check_count,
+    check_probability,
+    check_rounds,
+    dyadic,
+)
 from thresher.privacy.visibility import visible_size
 
 _LEAST_LOGIT, _MOST_LOGIT = logit(2.0**-40), logit(0.999)
@@ -20,7 +27,13 @@ _SEARCH_PRECISION, _FINAL_PRECISION = 2e-3, 1e-7
 
 
 def lasting_plan(
-    budget: Budget, queries: int, *, rounds: int = 1, adjacency: Adjacency = "replace", probability: float = 0.95
+    budget: Budget,
+    queries: int,
+    *,
+    rounds: int = 1,
+    contributions: int = 1,
+    adjacency: Adjacency = "replace",
+    probability: float = 0.95,
 ) -> Plan:
     """The plan of which `queries` fit into what is left of a budget, and that sees the smallest buckets.
 
@@ -28,6 +41,7 @@ def lasting_plan(
         budget: What is left is what its sums leave.
         queries: How many queries, each chosen after seeing those before it.
         rounds: How many rounds each of them has.
+        contributions: How many values of a unit count in a round.
         adjacency: Against which change it protects.
         probability: With which probability the smallest bucket shall be seen.
 
@@ -38,13 +52,14 @@ def lasting_plan(
     if queries > MOST_QUERIES:
         raise InvalidSetting("queries", f"must be at most {MOST_QUERIES:,}")
     rounds, probability = check_rounds(rounds), check_probability(probability)
+    contributions = check_contributions(contributions, rounds)
     if not budget.fits:
         raise _none(queries)
     found = [
         each
         for each in (
-            _by_filter(budget, queries, rounds, adjacency, probability),
-            _by_sum(budget, queries, rounds, adjacency),
+            _by_filter(budget, queries, rounds, contributions, adjacency, probability),
+            _by_sum(budget, queries, rounds, contributions, adjacency),
         )
         if each is not None and budget.affords(budget.price(each)) >= queries
     ]
@@ -60,11 +75,11 @@ def _none(queries: int) -> Unreachable:
     )
 
 
-def _by_sum(budget: Budget, queries: int, rounds: int, adjacency: Adjacency) -> Plan | None:
+def _by_sum(budget: Budget, queries: int, rounds: int, contributions: int, adjacency: Adjacency) -> Plan | None:
     """The plan that gets an equal part of what the plain sum leaves."""
     epsilon, delta = (_part(left, queries) for left in (budget.left_epsilon, budget.left_delta))
     try:
-        return plan(min(epsilon, 100.0), delta, rounds=rounds, adjacency=adjacency)
+        return plan(min(epsilon, 100.0), delta, rounds=rounds, contributions=contributions, adjacency=adjacency)
     except (InvalidSetting, Unreachable):
         return None
 
@@ -76,14 +91,16 @@ def _part(left: float, queries: int) -> float:
         return float(Decimal(repr(left)) / queries)
 
 
-def _by_filter(budget: Budget, queries: int, rounds: int, adjacency: Adjacency, probability: float) -> Plan | None:
+def _by_filter(
+    budget: Budget, queries: int, rounds: int, contributions: int, adjacency: Adjacency, probability: float
+) -> Plan | None:
     """The plan that uses up what the filter leaves."""
     if budget.filter is None:
         return None
     room, atom = (float(bound - spent) for spent, bound in (budget.parts["renyi"], budget.parts["bad"]))
     if not (room > 0 and atom > 0):
         return None
-    times, terms = queries * rounds, budget.filter
+    times, terms = queries * rounds * contributions, budget.filter
 
     def fits(log_odds: float, threshold: int) -> bool:
         cost = terms.round_cost(_rate(log_odds), threshold, adjacency, budget.epsilon)
@@ -113,9 +130,16 @@ def _by_filter(budget: Budget, queries: int, rounds: int, adjacency: Adjacency, 
     rate = dyadic(_rate(largest(threshold, _FINAL_PRECISION)), significant_bits=_PLANNED_BITS)
     delta = _part(terms.delta_plain, queries)
     epsilon = guarantee.epsilon(
-        sampling_rate=rate, threshold=threshold, delta=delta, adjacency=adjacency, rounds=rounds
+        sampling_rate=rate,
+        threshold=threshold,
+        delta=delta,
+        adjacency=adjacency,
+        rounds=rounds,
+        contributions=contributions,
     )
-    return Plan(rate, threshold, epsilon, delta, adjacency, rounds) if 0 < epsilon <= 100 else None
+    if not 0 < epsilon <= 100:
+        return None
+    return Plan(rate, threshold, epsilon, delta, adjacency, rounds, contributions)
 
 
 def _rate(odds: float) -> float:

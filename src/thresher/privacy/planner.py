@@ -21,6 +21,7 @@ from thresher.privacy.settings import (
     RATE_BITS,
     Adjacency,
     check_adjacency,
+    check_contributions,
     check_count,
     check_delta,
     check_epsilon,
@@ -48,6 +49,7 @@ def plan(
     sampling_rate: float | None = None,
     threshold: int | None = None,
     rounds: int = 1,
+    contributions: int = 1,
     adjacency: Adjacency = "replace",
     objective: Objective = "visible",
     count: int | None = None,
@@ -56,6 +58,9 @@ def plan(
     probability: float = 0.95,
 ) -> Plan:
     """The best sampling rate and threshold for a total of (epsilon, delta) over `rounds` rounds.
+
+    In each round up to `contributions` values of a unit count, each with its own coin. It costs what so many rounds
+    cost (docs/privacy.md, section 6).
 
     Fix nothing, `sampling_rate` (then: the smallest threshold), `threshold` (then: the largest rate), or both (then: a
     check; epsilon or delta may be left out and is computed).
@@ -68,10 +73,11 @@ def plan(
     Edge cases: `Unreachable` where no rate of at least 2^-64, or no threshold up to ten million, meets the target.
     """
     adjacency, rounds = check_adjacency(adjacency), check_rounds(rounds)
+    asked = (adjacency, rounds, check_contributions(contributions, rounds))
     probability = check_probability(probability)
     if sampling_rate is not None and threshold is not None:
-        return _both_fixed(dyadic(sampling_rate), check_threshold(threshold), epsilon, delta, adjacency, rounds)
-    wanted = (_needed("epsilon", check_epsilon, epsilon), _needed("delta", check_delta, delta), adjacency, rounds)
+        return _both_fixed(dyadic(sampling_rate), check_threshold(threshold), epsilon, delta, *asked)
+    wanted = (_needed("epsilon", check_epsilon, epsilon), _needed("delta", check_delta, delta), *asked)
     if sampling_rate is not None:
         rate, target = dyadic(sampling_rate), Target(*wanted)
         return target.plan(rate, target.smallest_threshold(rate))
@@ -82,8 +88,10 @@ def plan(
 
 # Both searches take tens of milliseconds or more, and people and pages ask for the same plans again and again.
 @functools.lru_cache(maxsize=256)
-def _with_threshold(epsilon: float, delta: float, adjacency: Adjacency, rounds: int, threshold: int) -> Plan:
-    target = Target(epsilon, delta, adjacency, rounds)
+def _with_threshold(
+    epsilon: float, delta: float, adjacency: Adjacency, rounds: int, contributions: int, threshold: int
+) -> Plan:
+    target = Target(epsilon, delta, adjacency, rounds, contributions)
     return target.plan(target.largest_rate(threshold), threshold)
 
 
@@ -93,11 +101,12 @@ def _best(
     delta: float,
     adjacency: Adjacency,
     rounds: int,
+    contributions: int,
     objective: Objective,
     count: int | None,
     probability: float,
 ) -> Plan:
-    target = Target(epsilon, delta, adjacency, rounds)
+    target = Target(epsilon, delta, adjacency, rounds, contributions)
     best = _best_threshold(target, objective, count, probability)
     return target.plan(target.largest_rate(best), best)
 
@@ -134,9 +143,16 @@ def _bucket_size(
 
 
 def _both_fixed(
-    rate: float, threshold: int, epsilon: float | None, delta: float | None, adjacency: Adjacency, rounds: int
+    rate: float,
+    threshold: int,
+    epsilon: float | None,
+    delta: float | None,
+    adjacency: Adjacency,
+    rounds: int,
+    contributions: int,
 ) -> Plan:
-    settings = {"sampling_rate": rate, "threshold": threshold, "adjacency": adjacency, "rounds": rounds}
+    asked = {"adjacency": adjacency, "rounds": rounds, "contributions": contributions}
+    settings = {"sampling_rate": rate, "threshold": threshold, **asked}
     if epsilon is None and delta is None:
         raise InvalidSetting("epsilon", "and delta are both missing", hint="Give at least one of them.")
     if epsilon is None:
@@ -149,7 +165,7 @@ def _both_fixed(
         delta = check_delta(delta)
     elif delta is None:
         delta = guarantee.delta(epsilon=epsilon, **settings)  # type: ignore[arg-type]
-    target = Target(check_epsilon(epsilon), check_delta(delta), adjacency, rounds)
+    target = Target(check_epsilon(epsilon), check_delta(delta), adjacency, rounds, contributions)
     if not target.holds(rate, threshold):
         raise Unreachable(
             "This sampling_rate and threshold do not guarantee the given epsilon and delta.",
@@ -159,32 +175,37 @@ def _both_fixed(
 
 
 class Target:
-    """A total (epsilon, delta) over some rounds, and what meets it."""
+    """A total (epsilon, delta) over some rounds of some contributions, and what meets it.
 
-    def __init__(self, epsilon: float, delta: float, adjacency: Adjacency, rounds: int) -> None:
+    `times` is how many rounds of one contribution cost as much.
+    """
+
+    def __init__(self, epsilon: float, delta: float, adjacency: Adjacency, rounds: int, contributions: int = 1) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
         self.rounds = rounds
+        self.contributions = contributions
+        self.times = rounds * contributions
         self._rates: dict[int, float] = {}
-        self._share = rounds**-0.25
+        self._share = self.times**-0.25
 
     def plan(self, rate: float, threshold: int) -> Plan:
         """The plan with this rate and threshold."""
-        return Plan(rate, threshold, self.epsilon, self.delta, self.adjacency, self.rounds)
+        return Plan(rate, threshold, self.epsilon, self.delta, self.adjacency, self.rounds, self.contributions)
 
     def _log_delta(self, rate: float, threshold: int, tolerance: float = FINE) -> float:
-        rounds = [composition.Rounds(rate, threshold, self.rounds)]
+        rounds = [composition.Rounds(rate, threshold, self.times)]
         return composition.log_delta_of_rounds(rounds, self.epsilon, self.adjacency, tolerance=tolerance)
 
     def holds(self, rate: float, threshold: int) -> bool:
         """Whether the guarantee, as it would be reported, is within the target."""
         if exact.delta_from_log(self._log_delta(rate, threshold)) <= self.delta:
             return True
-        return self.rounds > 1 and self._by_sums(rate, threshold) <= self.delta
+        return self.times > 1 and self._by_sums(rate, threshold) <= self.delta
 
     def _by_sums(self, rate: float, threshold: int) -> float:
-        rounds = [composition.Rounds(rate, threshold, self.rounds)]
+        rounds = [composition.Rounds(rate, threshold, self.times)]
         return composition.compose(rounds, epsilon=self.epsilon, adjacency=self.adjacency).delta
 
     def smallest_threshold(self, rate: float) -> int:
@@ -219,7 +240,7 @@ class Target:
     def approximate_rate(self, threshold: int) -> float:
         """The largest rate, to a precision that is enough to compare thresholds."""
         if threshold not in self._rates:
-            if self.rounds == 1:
+            if self.times == 1:
                 lowest = _valid_rate(self.epsilon, self.delta, threshold)
                 highest = min(math.exp(math.log(self.delta) / threshold), 1 - 1e-12)
                 rate = self._solve(threshold, lowest, highest, COARSE, _FINAL_PRECISION)
@@ -290,7 +311,7 @@ def _best_threshold(target: Target, objective: Objective, count: int | None, pro
     def visible(threshold: int) -> float:
         return visible_size(target.approximate_rate(threshold), threshold, probability)
 
-    start = max(1, round(1.2 * (math.log(target.rounds) - math.log(target.delta))))
+    start = max(1, round(1.2 * (math.log(target.times) - math.log(target.delta))))
     if objective == "visible":
         return descend(visible, start)
     assert count is not None

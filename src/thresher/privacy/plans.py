@@ -18,6 +18,7 @@ from thresher.privacy.intervals import Integers, intervals
 from thresher.privacy.settings import (
     Adjacency,
     check_adjacency,
+    check_contributions,
     check_count,
     check_delta,
     check_epsilon,
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from thresher.privacy.frontier import Frontier
 
 FORMAT = "thresher-plan"
-VERSION = 1
+VERSION = 2
+"""Version 2 adds `contributions`. A plan of one contribution is still written as version 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Plan:
 
     Guarantee: `rounds` rounds, each a fresh sample at `sampling_rate` (a whole number of 2^-64) of which counts below
     `threshold` are dropped, are together (epsilon, delta)-differentially private under `adjacency`; `verify` recomputes
-    it.
+    it. A unit counts in up to `contributions` distinct buckets of a round, each kept by a coin of its own.
     """
 
     sampling_rate: float
@@ -66,6 +68,7 @@ class Plan:
     delta: float
     adjacency: Adjacency = "replace"
     rounds: int = 1
+    contributions: int = 1
 
     def __post_init__(self) -> None:
         rate_numerator(self.sampling_rate)
@@ -79,6 +82,7 @@ class Plan:
         object.__setattr__(self, "delta", check_delta(self.delta))
         object.__setattr__(self, "adjacency", check_adjacency(self.adjacency))
         object.__setattr__(self, "rounds", check_rounds(self.rounds))
+        object.__setattr__(self, "contributions", check_contributions(self.contributions, self.rounds))
 
     @property
     def exact_rate(self) -> Fraction:
@@ -88,7 +92,7 @@ class Plan:
     @property
     def stated(self) -> Guarantee:
         """What the plan states, unchecked; `guarantee` checks it."""
-        return Guarantee(self.epsilon, self.delta, self.adjacency, self.rounds)
+        return Guarantee(self.epsilon, self.delta, self.adjacency, self.rounds, contributions=self.contributions)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -174,8 +178,9 @@ class Plan:
 
     def versus_paper(self, probability: float = 0.95) -> PaperComparison:
         """How far this plan is ahead of the paper's rule for the same total (epsilon, delta) and rounds."""
-        rule = paper.rule(self.epsilon, self.delta, rounds=self.rounds)
-        tuned = paper.best_rule(self.epsilon, self.delta, rounds=self.rounds, probability=probability)
+        times = self.rounds * self.contributions
+        rule = paper.rule(self.epsilon, self.delta, rounds=times)
+        tuned = paper.best_rule(self.epsilon, self.delta, rounds=times, probability=probability)
         needs = rule.visible_count(probability)
         return PaperComparison(
             sampling_rate=rule.sampling_rate,
@@ -188,7 +193,10 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """A dictionary of plain values that `from_dict` and any JSON library read back exactly."""
-        return {"format": FORMAT, "version": VERSION, **asdict(self)}
+        content = asdict(self)
+        if self.contributions == 1:
+            del content["contributions"]
+        return {"format": FORMAT, "version": 1 if self.contributions == 1 else VERSION, **content}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Plan:
@@ -196,18 +204,22 @@ class Plan:
         if _fields(content).get("format") != FORMAT:
             raise InvalidFormat("This is not a Thresher plan.", hint="Give what Plan.to_dict returned.")
         version = content.get("version")
-        if type(version) is not int or version != VERSION:
+        if type(version) is not int or not 1 <= version <= VERSION:
             raise InvalidFormat(
-                f"This plan has a version that this Thresher does not read; it reads version {VERSION}.",
+                f"This plan has a version that this Thresher does not read; it reads versions 1 to {VERSION}.",
                 hint="Upgrade Thresher, or make the plan again.",
             )
         fields = {key: value for key, value in content.items() if key not in ("format", "version")}
-        if set(fields) != set(cls.__slots__):
+        needed = [name for name in cls.__slots__ if version > 1 or name != "contributions"]
+        if set(fields) != set(needed):
             raise InvalidFormat(
                 "This plan has missing or unknown fields.",
-                hint=f"It needs exactly: {', '.join(cls.__slots__)}.",
+                hint=f"It needs exactly: {', '.join(needed)}.",
             )
-        return cls(**fields)
+        made = cls(**fields)
+        if version > 1 and made.contributions == 1:  # one plan has one form
+            raise InvalidFormat("This plan of one contribution has the version of several.")
+        return made
 
     def __str__(self) -> str:
         """A card for people: the plan, its guarantee, what will be seen, and the paper's rule for comparison."""
@@ -216,6 +228,8 @@ class Plan:
         errors = [
             f"{100 * self.relative_error(size):.2g} % for a bucket of {size:,} units" for size in (1_000, 100_000)
         ]
+        if self.contributions > 1:
+            rounds = f"{rounds}, up to {self.contributions} values of each"
         lines = [
             "Thresher plan",
             f"  sample      {self.sampling_rate:.4g} of all units, in {rounds} (exactly {self.sampling_rate!r})",
@@ -240,6 +254,7 @@ def delta_reached(plan: Plan, sampling_rate: float) -> float:
         epsilon=plan.epsilon,
         adjacency=plan.adjacency,
         rounds=plan.rounds,
+        contributions=plan.contributions,
     )
 
 

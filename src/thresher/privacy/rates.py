@@ -8,7 +8,7 @@ plan's guarantee is computed for the very rate that is used.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -148,6 +148,6 @@ def _at_rate(plan: Plan, rate: float) -> Guarantee:
     if rate == plan.sampling_rate:
         return plan.stated.for_unit(DEVICE)
     if rate == 1:
-        return Guarantee(plan.epsilon, 1.0, plan.adjacency, plan.rounds, DEVICE)
+        return replace(plan.stated, delta=1.0, unit=DEVICE)
     worst = max(delta_reached(plan, rate), plan.delta)
-    return Guarantee(plan.epsilon, worst, plan.adjacency, plan.rounds, DEVICE)
+    return replace(plan.stated, delta=worst, unit=DEVICE)

@@ -35,13 +35,15 @@ class SeriesPlan:
         return self.total.rounds // self.release.rounds
 
 
-def plan_series(epsilon: float | None, delta: float | None, *, releases: int, rounds: int = 1) -> SeriesPlan:
+def plan_series(
+    epsilon: float | None, delta: float | None, *, releases: int, rounds: int = 1, contributions: int = 1
+) -> SeriesPlan:
     """The best plan for so many releases of so many rounds, which together cost (epsilon, delta).
 
     Guarantee: all releases together are (epsilon, delta)-differentially private, by exact composition. Each release
     states the epsilon that it has by itself at delta ÷ releases.
     """
-    total = make_plan(epsilon, delta, rounds=rounds_in_all(releases, rounds))
+    total = make_plan(epsilon, delta, rounds=rounds_in_all(releases, rounds), contributions=contributions)
     return SeriesPlan(total, one_release(total, releases))
 
 
@@ -58,6 +60,7 @@ def repeat_plan(release: Plan, releases: int, delta: float | None = None) -> Ser
         delta=allowed,
         adjacency=release.adjacency,
         rounds=rounds,
+        contributions=release.contributions,
     )
     if not reached <= 100:
         raise Unreachable(
@@ -79,6 +82,7 @@ def one_release(total: Plan, releases: int) -> Plan:
         delta=share,
         adjacency=total.adjacency,
         rounds=rounds,
+        contributions=total.contributions,
     )
     if not reached <= total.epsilon:
         return replace(total, rounds=rounds)

@@ -21,6 +21,7 @@ RATE_BITS = 64
 
 MAX_THRESHOLD = 10_000_000
 MAX_ROUNDS = 10_000
+MAX_CONTRIBUTIONS = 1_000
 MAX_BUDGET_EPSILON = 1_000_000
 
 
@@ -95,6 +96,16 @@ def check_threshold(value: object, *, setting: str = "threshold") -> int:
 def check_rounds(value: object, *, setting: str = "rounds") -> int:
     """A whole number of rounds, at least 1."""
     return _from_one_to(MAX_ROUNDS, setting, value, 10)
+
+
+def check_contributions(value: object, rounds: int = 1, *, setting: str = "contributions") -> int:
+    """How many values of a unit count in a round, at least 1; together with the rounds no more than can be composed."""
+    number = _from_one_to(MAX_CONTRIBUTIONS, setting, value, 5)
+    if not number * rounds <= MAX_ROUNDS:
+        raise InvalidSetting(
+            setting, f"times {rounds:,} rounds must be at most {MAX_ROUNDS:,}", hint="Use fewer of one or the other."
+        )
+    return number
 
 
 def check_count(value: object, *, setting: str = "count", least: int = 0, example: int = 1000) -> int:

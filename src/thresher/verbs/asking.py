@@ -21,7 +21,7 @@ from thresher.errors import InvalidSetting
 from thresher.ledger import Booking, Ledger
 from thresher.privacy import Adjacency, Plan
 from thresher.privacy import plan as make_plan
-from thresher.privacy.settings import check_adjacency, check_rounds
+from thresher.privacy.settings import check_adjacency, check_contributions, check_rounds
 from thresher.privacy.units import Unit
 from thresher.questions.population import Population, Progress, unit_of
 from thresher.tables import Table
@@ -109,11 +109,28 @@ class Target:
             )
         return self._plan.rounds
 
-    def plan(self, rounds: int) -> Plan:
-        """The plan that was given, or the best one for so many rounds."""
+    def contributions(self, given: int | None) -> int:
+        """How many values of a unit count in a round: as a setting says; without it, as the plan says, or one."""
         if self._plan is None:
+            return 1 if given is None else check_contributions(given)
+        if given is not None and given != self._plan.contributions:
+            raise InvalidSetting(
+                "contributions", f"is {given}, and the plan has {self._plan.contributions}", hint="Leave it out."
+            )
+        return self._plan.contributions
+
+    def plan(self, rounds: int, contributions: int = 1) -> Plan:
+        """The plan that was given, or the best one for so many rounds of so many contributions."""
+        if self._plan is None:
+            several = {"contributions": contributions} if contributions > 1 else {}
             planner = self._planner or make_plan
-            return planner(self._epsilon, self._delta, rounds=rounds, adjacency=self._adjacency)
+            return planner(self._epsilon, self._delta, rounds=rounds, adjacency=self._adjacency, **several)
+        if self._plan.contributions != contributions:
+            raise InvalidSetting(
+                "contributions",
+                f"of the plan are {self._plan.contributions}, and here a unit has one value",
+                hint="Plan with contributions=1, or use a histogram or heavy hitters.",
+            )
         if self._epsilon is not None or self._delta is not None:
             raise InvalidSetting("plan", "and epsilon or delta cannot both be given", hint="A plan states its own.")
         _ = self._plan.guarantee  # recomputed, or refused
