@@ -73,8 +73,10 @@ class SeriesSettings:
             return query, repeat_plan(query.plan, releases, self.delta).total
         made: dict[Plan, SeriesPlan] = {}
 
-        def planner(epsilon: float | None, delta: float | None, *, rounds: int, adjacency: object) -> Plan:
-            found = plan_series(epsilon, delta, releases=releases, rounds=rounds)
+        def planner(
+            epsilon: float | None, delta: float | None, *, rounds: int, contributions: int, adjacency: object
+        ) -> Plan:
+            found = plan_series(epsilon, delta, releases=releases, rounds=rounds, contributions=contributions)
             made[found.release] = found
             return found.release
 

@@ -229,16 +229,16 @@ def _allowed(value: N, field: str, setting: str, factor: float = 1) -> N:
     return value
 
 
-def _plan(compute: Compute, epsilon: float, delta: float, *, rounds: int, adjacency: str) -> Plan:
+def _plan(compute: Compute, epsilon: float, delta: float, *, rounds: int, contributions: int, adjacency: str) -> Plan:
     if not 1 <= rounds <= MOST_ROUNDS:
         raise InvalidSetting("rounds", f"must be from 1 to {MOST_ROUNDS:,} in all")
-    return planned(epsilon, delta, rounds, compute)
+    return planned(epsilon, delta, rounds, contributions, compute)
 
 
 @functools.lru_cache(maxsize=4096)
-def planned(epsilon: float, delta: float, rounds: int, compute: Compute = here) -> Plan:
+def planned(epsilon: float, delta: float, rounds: int, contributions: int = 1, compute: Compute = here) -> Plan:
     """Sliders pass over the same targets again and again; a plan takes a fifth of a second, or many."""
-    plan: Plan = compute(functools.partial(make_plan, epsilon, delta, rounds=rounds))
+    plan: Plan = compute(functools.partial(make_plan, epsilon, delta, rounds=rounds, contributions=contributions))
     return plan
 
 

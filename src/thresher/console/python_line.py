@@ -73,7 +73,9 @@ class _Written(str):
 
 def _is_best(plan: Plan) -> bool:
     """Whether naming epsilon and delta makes this plan again; not looked into where planning takes long."""
-    return plan.rounds <= _ROUNDS_TO_REPLAN and plan == planned(plan.epsilon, plan.delta, plan.rounds)
+    if plan.rounds * plan.contributions > _ROUNDS_TO_REPLAN:
+        return False
+    return plan == planned(plan.epsilon, plan.delta, plan.rounds, plan.contributions)
 
 
 def _is_best_of_series(plan: Plan, series: SeriesStatus, compute: Compute) -> bool:
@@ -82,7 +84,7 @@ def _is_best_of_series(plan: Plan, series: SeriesStatus, compute: Compute) -> bo
     if releases * plan.rounds > _ROUNDS_OF_SERIES_TO_REPLAN:
         return False
     try:
-        best = planned_series(total.epsilon, total.delta, releases, plan.rounds, compute).release
+        best = planned_series(total.epsilon, total.delta, releases, plan.rounds, plan.contributions, compute).release
         rounds = series.settings
         return share(best, rounds.contact_rate or 1.0, rounds.sampled_by or SAMPLED_BY)[1] == plan
     except ThresherError:

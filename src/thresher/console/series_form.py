@@ -22,8 +22,8 @@ def to_series(fields: Mapping[str, str], clock: Clock, compute: Compute = here) 
     schedule = to_schedule(fields, clock)
     made: dict[Plan, SeriesPlan] = {}
 
-    def planner(epsilon: float, delta: float, *, rounds: int, adjacency: str) -> Plan:
-        found = planned_series(epsilon, delta, schedule.releases, rounds, compute)
+    def planner(epsilon: float, delta: float, *, rounds: int, contributions: int, adjacency: str) -> Plan:
+        found = planned_series(epsilon, delta, schedule.releases, rounds, contributions, compute)
         made[found.release] = found
         return found.release
 
@@ -40,9 +40,13 @@ def to_series(fields: Mapping[str, str], clock: Clock, compute: Compute = here) 
 
 
 @functools.lru_cache(maxsize=1024)
-def planned_series(epsilon: float, delta: float, releases: int, rounds: int, compute: Compute = here) -> SeriesPlan:
+def planned_series(
+    epsilon: float, delta: float, releases: int, rounds: int, contributions: int = 1, compute: Compute = here
+) -> SeriesPlan:
     """The plan of a series; it takes a second or more, and sliders pass over the same targets again and again."""
-    plan: SeriesPlan = compute(functools.partial(plan_series, epsilon, delta, releases=releases, rounds=rounds))
+    plan: SeriesPlan = compute(
+        functools.partial(plan_series, epsilon, delta, releases=releases, rounds=rounds, contributions=contributions)
+    )
     return plan
 
 

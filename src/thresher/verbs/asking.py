@@ -122,9 +122,10 @@ class Target:
     def plan(self, rounds: int, contributions: int = 1) -> Plan:
         """The plan that was given, or the best one for so many rounds of so many contributions."""
         if self._plan is None:
-            several = {"contributions": contributions} if contributions > 1 else {}
             planner = self._planner or make_plan
-            return planner(self._epsilon, self._delta, rounds=rounds, adjacency=self._adjacency, **several)
+            return planner(
+                self._epsilon, self._delta, rounds=rounds, contributions=contributions, adjacency=self._adjacency
+            )
         if self._plan.contributions != contributions:
             raise InvalidSetting(
                 "contributions",
