@@ -25,6 +25,9 @@ class RoundSettings(Message, frozen=True, kw_only=True):
     """How long a round is open."""
     completions: Annotated[int, Meta(ge=1, le=1 << 40)] | None = None
     """A round also closes when this many devices have completed it."""
+    until_all: bool | None = None
+    """A round also closes when every device that was active in the last day has checked in, and all that it was shown
+    to have completed it. Off by default."""
 
 
 class QueryRequest(Message, frozen=True, kw_only=True):
