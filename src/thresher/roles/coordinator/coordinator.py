@@ -47,7 +47,7 @@ from thresher.roles.coordinator.admission import DEFAULTS, Admitted, admit, fill
 from thresher.roles.coordinator.alerts import AlertKeeper
 from thresher.roles.coordinator.cautions import Public
 from thresher.roles.coordinator.payments import Payments
-from thresher.roles.coordinator.round_runner import RETRY_SECONDS, UNAVAILABLE, CannotGoOn, RoundRunner
+from thresher.roles.coordinator.round_runner import RETRY_SECONDS, UNAVAILABLE, CannotGoOn, RoundRunner, question_of
 from thresher.roles.coordinator.series import SeriesKeeper
 from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
 from thresher.roles.ports import AggregatorPort, CollectorPort
@@ -232,6 +232,11 @@ class Coordinator:
         _found(self._store.outline(query))
         return self._store.releases(query)
 
+    def asked(self, query: str) -> list[Any]:
+        """What the stored releases answer, in order, each question as `Question.to_dict` wrote it."""
+        number = len(self.releases(query))
+        return [question_of(round) for round in self._store.rounds(query)[:number]]
+
     def answer(self, query: str) -> Any:
         """The answer of a query that is done, replayed from its stored releases."""
         stored = _found(self._store.outline(query))
@@ -384,7 +389,9 @@ class Coordinator:
             )
 
     def _create(self, admitted: Admitted, by: str) -> StoredQuery:
-        fixed = views.Prepared(guarantees=GuaranteesStated.of(admitted.guarantees), request=admitted.request_hash)
+        fixed = views.Prepared(
+            guarantees=GuaranteesStated.of(admitted.guarantees), request=admitted.request_hash, steps=admitted.steps
+        )
         stored, _ = self._store.create_query(
             StoredQuery(
                 id=self._new_id(),

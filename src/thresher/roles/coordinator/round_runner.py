@@ -28,7 +28,7 @@ from thresher.protocol.messages import LARGEST_CONFIGURATION, RoundConfiguration
 from thresher.protocol.states import ENDED_ROUND, QueryState, RoundState
 from thresher.questions import Question
 from thresher.roles.coordinator import views
-from thresher.roles.coordinator.admission import rates_of
+from thresher.roles.coordinator.admission import MOST_TOGETHER, rates_of
 from thresher.roles.coordinator.store import NewRound
 from thresher.roles.ports import AggregatorPort, CollectorPort
 from thresher.verbs.drivers import Done, Next, step
@@ -41,8 +41,6 @@ UNAVAILABLE = (StoreUnavailable, ServerUnavailable, LedgerUnavailable, Unauthori
 """Errors that pass: a role is down, or an operator has still to correct the keys between roles."""
 RETRY_SECONDS = 1.0
 POLL_SECONDS = 1.0
-MOST_TOGETHER = 32
-"""Rounds of a query that are open at the same time. A step of more questions takes several turns."""
 _REST = 10.0
 
 
@@ -113,7 +111,7 @@ class RoundRunner:
         """
         texts, rounds = self._store.releases(query.id), self._store.rounds(query.id)
         try:
-            asked = [_question(round) for round in rounds[: len(texts)]]
+            asked = [question_of(round) for round in rounds[: len(texts)]]
             return step(views.query_of(query), [Release.from_json(text) for text in texts], asked)
         except UNAVAILABLE:
             raise
@@ -258,6 +256,6 @@ def _closes_early(query: StoredQuery) -> bool:
         return False
 
 
-def _question(round: StoredRound) -> Any:
+def question_of(round: StoredRound) -> Any:
     """A round's question, read without the rest of the configuration, which another version may have written."""
     return json.loads(round.configuration)["question"]
