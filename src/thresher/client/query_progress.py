@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from thresher.mechanism.response import span
 from thresher.protocol.states import RoundState
 from thresher.verbs import Progress
 
@@ -64,8 +65,8 @@ def describe_rounds(rounds: Sequence[RoundStatus], now: float) -> str:
     if not rounds:
         return ""
     shown = [round for round in rounds if round.state != RoundState.RELEASED] or [rounds[-1]]
-    which = f"round {shown[0].index + 1}" if len(shown) == 1 else f"rounds {_span(round.index + 1 for round in shown)}"
-    completed, contacted = (_span(getattr(round, name) for round in shown) for name in ("completed", "contacted"))
+    which = f"round {shown[0].index + 1}" if len(shown) == 1 else f"rounds {span([round.index + 1 for round in shown])}"
+    completed, contacted = (span([getattr(round, name) for round in shown]) for name in ("completed", "contacted"))
     numbers = f"{completed} of {contacted} contacted have completed"
     waiting = [round for round in shown if round.state == RoundState.OPEN]
     if not waiting:
@@ -74,13 +75,6 @@ def describe_rounds(rounds: Sequence[RoundStatus], now: float) -> str:
     target = waiting[0].target
     enough = "" if target is None else f" or at {target:,} completed"
     return f"{which}: {numbers}, closes in {left:,.0f} s{enough}."
-
-
-def _span(numbers: Iterable[int]) -> str:
-    """Numbers as their least and their greatest."""
-    found = list(numbers)
-    least, most = min(found), max(found)
-    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _released(status: QueryStatus) -> int:

@@ -158,7 +158,7 @@ class HistogramQuery(Query):
 
     @property
     def steps(self) -> int:
-        """One: it asks once, also with a plan of more rounds."""
+        """One: it asks once."""
         return 1
 
     def rounds(self) -> Rounds:

@@ -318,9 +318,7 @@ class SeriesKeeper:
     def _query(self, series: StoredSeries, number: int, now: float) -> StoredQuery:
         """The query of a date. Its name is random, so that no other query can have it."""
         prepared = series_views.prepared_of(series)
-        fixed = Prepared(
-            guarantees=GuaranteesStated.of(prepared.each), request=prepared.request, steps=prepared.steps
-        )
+        fixed = Prepared(guarantees=GuaranteesStated.of(prepared.each), request=prepared.request, steps=prepared.steps)
         return StoredQuery(
             id=series_views.release_id(series.id, number),
             by=series.by,
