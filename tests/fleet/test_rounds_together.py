@@ -1,4 +1,4 @@
-"""Rounds that do not depend on one another are open at the same time, survive a crash at any call, and can be closed."""
+"""Rounds that do not depend on one another are open at the same time, survive crashes at any call, can be closed."""
 
 from __future__ import annotations
 
