@@ -28,7 +28,7 @@ def test_open_rounds_are_shown_as_one_and_closed_now(visit, start):
     page.locator("summary", has_text="How rounds are run").click()
     visitor.fill_ask("ranges", "age", until_all="=yes")
     expect(page.locator("#plan dl.facts")).to_contain_text("10 minutes in all")
-    expect(page.locator("#plan dl.facts")).to_contain_text("6 in 1 step")
+    expect(page.locator("#plan dl.facts")).to_contain_text("6 at the same time")
     assert "until_all=yes" in page.url
     assert visitor.violations() == []
     picture(page, "ask")
