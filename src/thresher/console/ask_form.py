@@ -40,6 +40,7 @@ COMMON: dict[str, str] = {
     "sampled_by": SAMPLED_BY,
     "minutes": "",
     "completions": "",
+    "until_all": "",
     "bucket_size": "",
     "name": "",
 }
@@ -215,6 +216,7 @@ def _settings(fields: Mapping[str, str]) -> RoundSettings:
         bucket_size=size,
         seconds=None if minutes is None else 60 * minutes,
         completions=completions,
+        until_all=True if _choice(fields, "until_all", ("", "yes")) else None,
     )
 
 

@@ -80,7 +80,10 @@ def step(query: Query, releases: Sequence[Release], asked: Sequence[dict[str, An
             if release.plan != query.plan or release.columns != question.columns:
                 raise VerificationFailed("A stored release belongs to another query.")
             if asked is not None and question.to_dict() != asked[position]:
-                raise VerificationFailed("A stored release answers another question than the query asks.")
+                raise VerificationFailed(
+                    "A stored release answers another question than the query asks.",
+                    hint="An earlier version may have asked in another order: read it with that version.",
+                )
         return found
 
     at = _drive(query, stored)

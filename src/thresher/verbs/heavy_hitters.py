@@ -142,6 +142,11 @@ class HeavyHittersQuery(Query):
         trie = {"levels": self.plan.rounds, "step": self.step} if self.method == "trie" else {}
         return {"column": self.column, "method": self.method, **trie}
 
+    @property
+    def steps(self) -> int:
+        """One, or the trie's levels: what a level asks depends on what the one before released."""
+        return 1 if self.method == "one-shot" else self.plan.rounds
+
     def rounds(self) -> Rounds:
         """Ask once, or level by level."""
         if self.method == "one-shot":

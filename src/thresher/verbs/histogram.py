@@ -156,6 +156,11 @@ class HistogramQuery(Query):
                     settings[name] = value
         return settings
 
+    @property
+    def steps(self) -> int:
+        """One: it asks once."""
+        return 1
+
     def rounds(self) -> Rounds:
         """Ask once."""
         (release,) = yield (self.question,)

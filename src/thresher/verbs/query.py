@@ -78,6 +78,11 @@ class Query(ABC):
         return drivers.first_questions(self)[0]
 
     @property
+    def steps(self) -> int:
+        """How many times a fleet's answer is waited for: the rounds of one step are open at the same time."""
+        return self.plan.rounds
+
+    @property
     def longest_question(self) -> Question:
         """The question with the longest buckets, as far as it is known before anything is asked."""
         return self.first_question

@@ -118,6 +118,11 @@ class RangesQuery(Query):
             "levels": self.plan.rounds,
         }
 
+    @property
+    def steps(self) -> int:
+        """One: all levels are asked at once."""
+        return 1
+
     def rounds(self) -> Rounds:
         """Ask all levels at once: none depends on another."""
         releases, hierarchy = yield from ask_levels(self.column, self.lower, self.upper, self.branching, self.plan)

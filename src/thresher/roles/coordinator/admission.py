@@ -15,6 +15,7 @@ from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Rates
 from thresher.protocol import sealing
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
+from thresher.protocol.lasting import time_in_words
 from thresher.protocol.messages import (
     LARGEST_BUCKET,
     LARGEST_CONFIGURATION,
@@ -27,7 +28,9 @@ from thresher.protocol.rates import SAMPLED_BY, SampledBy, share
 from thresher.questions import Question
 from thresher.verbs.query import Query, query_from_dict
 
-DEFAULTS = RoundSettings(contact_rate=1.0, sampled_by=SAMPLED_BY, bucket_size=64, seconds=3600.0)
+DEFAULTS = RoundSettings(contact_rate=1.0, sampled_by=SAMPLED_BY, bucket_size=64, seconds=3600.0, until_all=False)
+MOST_TOGETHER = 32
+"""Rounds of a query that are open at the same time. A step of more questions takes several turns."""
 MOST_COLUMNS = 32
 LONGEST_COLUMN = 200
 _LENGTH_AND_BRACKETS = 4
@@ -49,6 +52,24 @@ class Admitted:
     def plan(self) -> Plan:
         """The plan whose rate is the product of the rates."""
         return self.query.plan
+
+    @property
+    def steps(self) -> int:
+        """How many times its rounds are waited for, one after another."""
+        steps = self.query.steps
+        together = -(-self.plan.rounds // steps)
+        return steps * -(-together // MOST_TOGETHER)
+
+    @property
+    def lasting(self) -> float:
+        """How many seconds it takes in all, unless rounds close early."""
+        return self.steps * (self.settings.seconds or 0.0)
+
+    @property
+    def in_all(self) -> str:
+        """How long it takes in all, in a sentence."""
+        seconds, early = self.settings.seconds or 0.0, self.settings.closes_early
+        return time_in_words(self.steps, self.plan.rounds, seconds, early=early)
 
 
 def admit(request: QueryRequest | bytes, defaults: RoundSettings = DEFAULTS) -> Admitted:

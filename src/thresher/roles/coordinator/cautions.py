@@ -97,7 +97,7 @@ def _short_round(admitted: Admitted, public: Public) -> Caution | None:
     return Caution(
         code="short-round",
         text=f"A round is open for {seconds:g} s, and devices visit every {public.come_back:g} s: expect about "
-        f"{_percent(seconds / public.come_back)} of those that are there.",
+        f"{_percent(seconds / public.come_back)} of those that are there. {admitted.in_all}",
     )
 
 
