@@ -30,7 +30,7 @@ class RecountedPrefixes(Prefixes):
     def __post_init__(self) -> None:
         # Not super(): a class with slots is made twice, and super() would look for the first of them.
         Prefixes.__post_init__(self)
-        texts = frozenset(self.texts)
+        texts: frozenset[Any] = frozenset(self.texts)
         if not all(isinstance(text, str) and len(text) < self.known and normal(text) == text for text in texts):
             raise InvalidSetting("texts", "must be whole texts that are shorter than the known prefixes")
         object.__setattr__(self, "texts", texts)
