@@ -91,8 +91,8 @@ def _ends(rate: float, threshold: int, count: Floats, tail: float) -> tuple[Floa
         at_most = conditional_at_most(k, v, threshold, rate) if threshold else miss(k, v + 1, rate)
         return np.asarray(at_most * (1 + SLACK) <= tail)
 
-    lower = first_true(plausible_from_below, count, _waiting_time(count, rate, tail))
-    upper = first_true(implausible_from_above, count + 1, _waiting_time(count + 1, rate, 1 - tail)) - 1
+    lower = _first_true(plausible_from_below, count, _waiting_time(count, rate, tail))
+    upper = _first_true(implausible_from_above, count + 1, _waiting_time(count + 1, rate, 1 - tail)) - 1
     return lower, upper
 
 
@@ -114,7 +114,7 @@ def _waiting_time(successes: Floats, rate: float, probability: float) -> Floats:
     return np.asarray(np.ceil((r + spread * quantile) / rate - 0.5))
 
 
-def first_true(test: Test, least: Floats, guess: Floats) -> Floats:
+def _first_true(test: Test, least: Floats, guess: Floats) -> Floats:
     """For each entry, the smallest whole k ≥ least at which a test that turns true once is true.
 
     It walks from the guess with steps that double until it has passed that k, and then halves.

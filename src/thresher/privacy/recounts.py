@@ -12,19 +12,22 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from thresher.privacy.binomial import Floats
-from thresher.privacy.intervals import SLACK, Booleans, Integers, ends, first_true, in_order, intervals
+from thresher.privacy.intervals import SLACK, Booleans, Integers, ends, in_order, intervals
 
 _NOISE = 1e-13
 """More than the absolute error of a convolution of probabilities by FFT."""
 
 _FAR = 12.0
 """Standard deviations of a sampled count, with 60 more added, beyond which it has a probability below 1e-20."""
+
+_STEPS = 32
+"""Grid points of k for each standard deviation of the estimate; an end is rounded outwards by no more than one."""
 
 
 def recount_intervals(
@@ -58,7 +61,7 @@ def recount_intervals(
     trials = ends(math.fsum(rates) / len(rates), 0, values[far], tail)
     found[0, far] = np.ceil(trials[0] / len(rates))
     found[1, far] = np.floor(trials[1] / len(rates))
-    found[:, ~far] = _near(tuple(rates), threshold, total[~far], tail)
+    found[:, ~far] = _near(tuple(rates), threshold, tuple(total[~far].tolist()), tail)
     if coins is not None:
         estimate = total / math.fsum(rates)
         away = np.maximum(estimate - found[0], found[1] - estimate)
@@ -98,29 +101,59 @@ def _far(rates: Sequence[float], threshold: int, total: Floats, tail: float) -> 
     return np.asarray(smallest - 9 * np.sqrt(smallest) >= threshold)
 
 
-def _near(rates: tuple[float, ...], threshold: int, total: Floats, tail: float) -> tuple[Floats, Floats]:
-    """The ends from the exact law of T."""
+@functools.lru_cache(maxsize=64)
+def _near(rates: tuple[float, ...], threshold: int, totals: tuple[float, ...], tail: float) -> tuple[Floats, Floats]:
+    """The ends from the exact law of T, rounded outwards to a grid of k.
+
+    They are kept, since a page that shows an answer computes the answer from its releases each time.
+    """
+    total = np.array(totals)
     if not len(total):
         return total, total
-    law = functools.lru_cache(maxsize=4096)(functools.partial(_law, rates, threshold))
+    grid = _grid(math.fsum(rates), threshold, float(total.max()), tail)
+    law = functools.lru_cache(maxsize=None)(functools.partial(_law, rates, threshold))
 
-    def at_least(k: Floats, which: Integers) -> Floats:
-        return np.array([law(int(units)).at_least(t) for units, t in zip(k, total[which], strict=True)])
+    def plausible_from_below(k: int, t: Floats) -> Booleans:
+        return np.asarray(law(k).at_least(t) * (1 + SLACK) > tail)
 
-    def at_most(k: Floats, which: Integers) -> Floats:
-        return np.array([law(int(units)).at_most(t) for units, t in zip(k, total[which], strict=True)])
+    def implausible_from_above(k: int, t: Floats) -> Booleans:
+        return np.asarray(law(k).at_most(t) * (1 + SLACK) <= tail)
 
-    def plausible_from_below(k: Floats, which: Integers) -> Booleans:
-        return np.asarray(at_least(k, which) * (1 + SLACK) > tail)
-
-    def implausible_from_above(k: Floats, which: Integers) -> Booleans:
-        return np.asarray(at_most(k, which) * (1 + SLACK) <= tail)
-
-    guess = np.round(total / math.fsum(rates))
-    least = np.maximum(np.ceil(total / len(rates)), float(threshold))
-    lower = first_true(plausible_from_below, np.full_like(total, threshold), guess)
-    upper = first_true(implausible_from_above, least + 1, guess) - 1
+    below = np.concatenate([[threshold], grid[:-1] + 1])
+    lower = below[_first_true(plausible_from_below, grid, total)]
+    upper = grid[_first_true(implausible_from_above, grid, total)] - 1
     return lower, upper
+
+
+def _grid(rate: float, threshold: int, total: float, tail: float) -> Floats:
+    """Numbers of units from τ on, a 32nd of the estimate's standard deviation apart and at least 1.
+
+    The last one is so large that it is implausible for every total up to this one: with μ = k·Σp, Chernoff's bound
+    exp(−(μ−t)²/2μ) is below the tail.
+    """
+    log = math.log(1 / tail)
+    last = math.ceil((total + 2 * log + 2 * math.sqrt(2 * total * log)) / rate) + 1
+    grid, k = [threshold], threshold
+    while k < last:
+        k += max(1, math.floor(math.sqrt(k / rate) / _STEPS))
+        grid.append(k)
+    return np.array(grid, dtype=np.float64)
+
+
+def _first_true(test: Callable[[int, Floats], Booleans], grid: Floats, total: Floats) -> Integers:
+    """For each total, the index of the first k of the grid at which a test that turns true once is true, or the last.
+
+    All totals are halved together, so that each law is computed once for all totals that need it.
+    """
+    low, high = np.zeros(len(total), dtype=np.int64), np.full(len(total), len(grid) - 1)
+    while np.any(low < high):
+        middle = (low + high) // 2
+        for place in np.unique(middle[low < high]):
+            here = (middle == place) & (low < high)
+            passed = test(int(grid[place]), total[here])
+            high[here] = np.where(passed, place, high[here])
+            low[here] = np.where(passed, low[here], place + 1)
+    return low
 
 
 class _Total:
@@ -130,20 +163,19 @@ class _Total:
 
     def __init__(self, first: int, mass: Floats) -> None:
         self._first = first
-        self._below = np.cumsum(mass)
-        self._above = np.cumsum(mass[::-1])[::-1]
+        self._below = np.concatenate([[0.0], np.cumsum(mass) + _NOISE])
+        self._above = np.concatenate([np.cumsum(mass[::-1])[::-1] + _NOISE, [0.0]])
 
-    def at_least(self, total: float) -> float:
+    def at_least(self, total: ArrayLike) -> Floats:
         """Pr[T ≥ total], rounded up."""
-        place = int(total) - self._first
-        if place >= len(self._above):
-            return 0.0
-        return float(self._above[max(place, 0)]) + _NOISE
+        return np.asarray(self._above[np.clip(self._place(total), 0, len(self._above) - 1)])
 
-    def at_most(self, total: float) -> float:
+    def at_most(self, total: ArrayLike) -> Floats:
         """Pr[T ≤ total], rounded up."""
-        place = int(total) - self._first
-        return 0.0 if place < 0 else float(self._below[min(place, len(self._below) - 1)]) + _NOISE
+        return np.asarray(self._below[np.clip(self._place(total) + 1, 0, len(self._below) - 1)])
+
+    def _place(self, total: ArrayLike) -> Integers:
+        return np.asarray(total).astype(np.int64) - self._first
 
 
 def _law(rates: tuple[float, ...], threshold: int, units: int) -> _Total:

@@ -308,7 +308,13 @@ class HeavyHitters(Answer):
         return {
             "items": [row | {"item": json_value(row["item"])} for row in rows],
             "trie": [
-                {"prefix": node.prefix, "parent": node.parent, "count": node.count, "complete": node.complete}
+                {
+                    "prefix": node.prefix,
+                    "parent": node.parent,
+                    "count": node.count,
+                    "estimate": node.estimate,
+                    "complete": node.complete,
+                }
                 for node in self.trie.nodes
             ],
         }
