@@ -11,10 +11,10 @@ from in_memory_people import CountsPopulation, seeded
 from scipy import stats
 
 import thresher as th
-from thresher.mechanism import Release, Response, RoundNumbers
-from thresher.privacy.rates import Rates
+from thresher.mechanism import Release, Response
+from thresher.protocol.rates import share
 from thresher.questions import END, Prefixes, RecountedPrefixes
-from thresher.verbs import HeavyHittersQuery, drivers, heavy_hitters, query_from_dict, recounts
+from thresher.verbs import HeavyHitters, HeavyHittersQuery, drivers, heavy_hitters, query_from_dict, recounts
 
 ALPHA = 1e-9
 """False alarm per check."""
@@ -32,7 +32,7 @@ def release(level: int, counts: dict[str, int], response: Response | None = None
     return Release.of(list(counts), list(counts.values()), FOUR, private=True, columns=("word",), response=response)
 
 
-def answer_of(*releases: Release) -> th.HeavyHitters:
+def answer_of(*releases: Release) -> HeavyHitters:
     at = drivers.step(HeavyHittersQuery("word", FOUR, "trie", 3), releases)
     assert isinstance(at, drivers.Done)
     return at.answer  # type: ignore[no-any-return]
@@ -74,8 +74,8 @@ def test_a_round_that_drops_a_text_counts_as_the_largest_count_that_is_dropped()
 
 
 def test_a_round_that_no_device_completed_says_nothing() -> None:
-    rates = Rates.of(FOUR, 1.0, "aggregator")
-    full, none = (Response.of(RoundNumbers(1_000, 1_000, number), rates) for number in (1_000, 0))
+    rates, _ = share(FOUR, 1.0, "aggregator")
+    full, none = (Response(1_000, 1_000, number, rates) for number in (1_000, 0))
     rows = {"a" + END: 200, "the": 300}
     answer = answer_of(release(1, rows, full), release(2, {}, none))
     assert answer["a"].rounds == 1
@@ -105,7 +105,7 @@ def test_counts_of_all_rounds_have_the_exact_law() -> None:
     draws = np.array(
         [
             heavy_hitters(
-                CountsPopulation({"a": 300, "thirteen": 500}, seeded(seed)), "word", plan=FOUR, method="trie", step=3
+                CountsPopulation({"a": 300, "thirteenth": 500}, seeded(seed)), "word", plan=FOUR, method="trie", step=3
             )["a"].count
             for seed in range(300)
         ]
@@ -122,30 +122,30 @@ def p_value(draws: np.ndarray, trials: int, rate: float) -> float:
 
 @pytest.mark.slow
 def test_intervals_cover_given_that_a_text_is_found() -> None:
-    """About 4,000 found texts around the threshold. With a coverage of 95 %, fewer than 93 % of them would be covered
-    in less than one of 10^8 runs of the test."""
+    """About 1,900 found texts around the threshold. With a coverage of 95 %, fewer than 92 % of them would be covered
+    in less than one of 10^7 runs of the test."""
     near = {
         f"{letter}x": int(part * THRESHOLD / RATE)
         for letter, part in zip("abcdef", (0.9, 1, 1.1, 1.3, 2, 5), strict=True)
     }
     people = near | {"thirteenth": 5_000}
     covered: dict[str, list[bool]] = {"all rounds": [], "narrower": []}
-    for seed in range(900):
+    for seed in range(400):
         answer = heavy_hitters(CountsPopulation(people, seeded(seed)), "word", plan=FOUR, method="trie", step=3)
         for item in answer.complete:
             if item.item in near:
                 lower, upper = item.interval
                 middle, half = (lower + upper) / 2, (upper - lower) / 2
                 covered["all rounds"].append(lower <= near[item.item] <= upper)
-                covered["narrower"].append(abs(near[item.item] - middle) <= 0.8 * half)
-    assert len(covered["all rounds"]) > 3_500
-    assert np.mean(covered["all rounds"]) > 0.93
-    assert np.mean(covered["narrower"]) < 0.93
+                covered["narrower"].append(abs(near[item.item] - middle) <= 0.7 * half)
+    assert len(covered["all rounds"]) > 1_500
+    assert np.mean(covered["all rounds"]) > 0.92
+    assert np.mean(covered["narrower"]) < 0.92
 
 
 def test_an_answer_from_before_is_replayed_as_it_was() -> None:
     answer = th.load(BEFORE)
-    assert isinstance(answer, th.HeavyHitters)
+    assert isinstance(answer, HeavyHitters)
     assert not answer.query.recount
     assert [(item.item, item.count, item.rounds) for item in answer] == [
         ("the", 1185, 1),
