@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 Method = Literal["one-shot", "trie"]
 _TRIE = ("method", "trie")
-LEVELS, STEP = 4, 4
-"""Chosen by what they find (docs/lab.md); a text of up to 15 characters can be finished."""
+LEVELS, STEP = 4, 6
+"""Chosen by what they find (docs/lab.md); a text of up to 23 characters can be finished."""
 
 
 @verb
@@ -75,7 +75,7 @@ def heavy_hitters(
             level, each with a fresh sample. The aggregator then only ever sees extensions of what is popular, at the
             price of a budget shared by all levels. A text that was found is counted again in every later level.
         levels: how many levels the trie has; 4, or as many as the plan has rounds.
-        step: how many characters a level adds; 4 by default. Texts of levels × step characters or more are cut: their
+        step: how many characters a level adds; 6 by default. Texts of levels × step characters or more are cut: their
             beginnings are found and marked as not complete. Fewer levels with larger steps find more; smaller steps
             show the aggregator less of what is rare.
         asking: what every verb takes; see `thresher.verbs.Asking`.
