@@ -10,6 +10,7 @@ from thresher.questions.joint import Joint
 from thresher.questions.normal_form import END, normal
 from thresher.questions.prefixes import LONGEST_PREFIX, Prefixes
 from thresher.questions.question import Bucket, Part, Question, from_dict, kinds
+from thresher.questions.recounted_prefixes import RecountedPrefixes
 from thresher.questions.values import Values
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Part",
     "Prefixes",
     "Question",
+    "RecountedPrefixes",
     "Values",
     "from_dict",
     "kinds",

@@ -48,6 +48,8 @@ class Query(ABC):
     """Where lists of verbs have it."""
     about: ClassVar[str] = ""
     """What it tells of a fleet, in a few words."""
+    before: ClassVar[Mapping[str, Any]] = {}
+    """Fields that were added later, with their values for queries that were written before: those are asked as then."""
     plan: Plan
 
     def __init_subclass__(cls, **settings: Any) -> None:
@@ -133,7 +135,7 @@ def query_from_dict(content: Mapping[str, Any]) -> Query:
     kind = queries().get(str(content.get("verb")))
     if kind is None:
         raise InvalidFormat("This is not a query that this Thresher knows.", hint="Upgrade Thresher.")
-    given = {name: value for name, value in content.items() if name != "verb"}
+    given = {**kind.before, **{name: value for name, value in content.items() if name != "verb"}}
     types = {
         field.name: field.type if isinstance(field.type, str) else field.type.__name__
         for field in fields(kind)  # type: ignore[arg-type]
@@ -164,7 +166,13 @@ def _plain(value: Any) -> Any:
     raise InvalidSetting("domain", "has buckets of a type that cannot be sent", hint="Use text, numbers or dates.")
 
 
-_TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "Method": (str,), "int": (int,), "float": (int, float)}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "Method": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+}
 
 
 def _read(name: str, declared: str, value: Any) -> Any:
