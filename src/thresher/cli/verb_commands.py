@@ -145,7 +145,7 @@ def table_command(verb: str) -> Callable[..., None]:
                 console.print(NOTHING, soft_wrap=True)
             elif answer.counted:
                 console.print(OTHER, style="dim")
-            whom = Unit.of_table(unit).counting
+            whom = Unit.of_table(unit).counting(answer.plan.contributions)
             said = f"{answer.promise()}. {whom[0].upper()}{whom[1:]}."
             console.print(said, style="dim", soft_wrap=True, markup=False)
             if took := _took(book, answer):

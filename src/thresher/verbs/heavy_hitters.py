@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 from thresher.errors import InvalidSetting, NotReleased
 from thresher.mechanism.release import ReleasedBucket
 from thresher.privacy.plans import Plan
-from thresher.privacy.settings import check_count
+from thresher.privacy.settings import MAX_CONTRIBUTIONS, check_count
 from thresher.questions import END, LONGEST_PREFIX, Prefixes, Question, Values
 from thresher.verbs.accuracy import CONFIDENCE
 from thresher.verbs.answer import (
@@ -60,6 +60,10 @@ def heavy_hitters(
         int | None, Whole("Levels of the trie, one round each.", usual=LEVELS, only=_TRIE, is_rounds=True)
     ] = None,
     step: Annotated[int, Whole("Characters a level.", label="Characters a level", usual=1, only=_TRIE)] = 1,
+    contributions: Annotated[
+        int | None,
+        Whole("How many distinct values of a unit count.", label="Values of a unit", usual=1, most=MAX_CONTRIBUTIONS),
+    ] = None,
     **asking: Unpack[Asking],
 ) -> HeavyHitters:
     """The common values of a text column, by how many units are counted under each.
@@ -74,6 +78,9 @@ def heavy_hitters(
             price of a budget shared by all levels.
         levels: how many levels the trie has; 10, or as many as the plan has rounds.
         step: how many characters a level adds.
+        contributions: how many distinct values of a unit count, each with its own coin; 1 by default. It costs what so
+            many rounds cost. A unit with more is counted under so many of them, chosen at random; how many units that
+            concerns is not public.
         asking: what every verb takes; see `thresher.verbs.Asking`.
 
     Returns `HeavyHitters`. Raises `InvalidSetting` before anything is charged.
@@ -84,8 +91,9 @@ def heavy_hitters(
         ['the', 'and']
     """
     return ask(  # type: ignore[no-any-return]
-        "heavy_hitters", data, asking, column=column, method=method, levels=levels, step=step
-    )
+        "heavy_hitters", data, asking, column=column, method=method, levels=levels, step=step,
+        contributions=contributions,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +143,13 @@ class HeavyHittersQuery(Query):
         """One round, or as many as there are levels."""
         method, levels = settings["method"], settings["levels"]
         rounds = 1 if method == "one-shot" else target.rounds(levels, LEVELS, "levels")
-        return cls(settings["column"], target.plan(rounds), method, settings["step"])
+        plan = target.plan(rounds, target.contributions(settings["contributions"]))
+        return cls(settings["column"], plan, method, settings["step"])
 
     def settings(self) -> dict[str, Any]:
         """Levels and step matter to a trie only."""
         trie = {"levels": self.plan.rounds, "step": self.step} if self.method == "trie" else {}
-        return {"column": self.column, "method": self.method, **trie}
+        return {"column": self.column, "method": self.method, **trie, "contributions": self.several}
 
     def rounds(self) -> Rounds:
         """Ask once, or level by level."""
@@ -174,7 +183,7 @@ class HeavyHittersQuery(Query):
 
     def describe(self) -> str:
         """For example "heavy_hitters of word, trie"."""
-        return f"heavy_hitters of {self.column}, {self.method}"
+        return f"heavy_hitters of {self.column}, {self.method}{self.several_in_words}"
 
     @property
     def longest_question(self) -> Question:
