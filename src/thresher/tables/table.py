@@ -188,7 +188,7 @@ class Table(Population):
             return self._release(nothing(question), question, plan)
         if self._samples_rows(question, plan):
             return self._release(self._sampled(question, plan), question, plan)
-        with self._rows(question, plan.contributions) as rows:
+        with self._counting(question, plan.contributions) as rows:
             return self._drawn(rows, question, plan)
 
     def _drawn(self, rows: Rows, question: Question, plan: Plan) -> Release:
@@ -240,7 +240,7 @@ class Table(Population):
         self.check(question)
         if self._holds_nothing(question):
             return buckets(nothing(question), question)
-        with self._rows(question, contributions) as rows:
+        with self._counting(question, contributions) as rows:
             return buckets(rows.counts(question, at_least=at_least), question)
 
     def _holds_nothing(self, question: Question) -> bool:
@@ -260,30 +260,34 @@ class Table(Population):
         }
         return self._engine.reading(read) if read else self._engine
 
-    @contextmanager
-    def _rows(self, question: Question, contributions: int) -> Iterator[Rows]:
-        """What to count: the columns' distinct values if they are in memory, else the rows, or units with several."""
+    def _rows(self, question: Question) -> Rows:
+        """What to count: the columns' distinct values if they are in memory, else the rows."""
         readings = self._readings(question)
-        if contributions > 1:
-            yield from self._pairs(question, readings, contributions)
-            return
         if readings not in self._cached and question.repeated:
             self._cached[readings] = self._distinct(readings)
-        yield self._cached.get(readings) or self._units(readings)
+        return self._cached.get(readings) or self._units(readings)
 
-    def _pairs(self, question: Question, readings: Readings, most: int) -> Iterator[Rows]:
-        """Units in several buckets: chosen for this round, or whole values that are kept for several rounds."""
-        assert self._unit is not None
+    @contextmanager
+    def _counting(self, question: Question, contributions: int) -> Iterator[Rows]:
+        """What to count: rows of one value a unit, or units with several.
+
+        Several are chosen for this round and let go after it; or they are whole values, kept for several rounds.
+        """
+        if contributions == 1 or self._unit is None:
+            yield self._rows(question)
+            return
+        readings = self._readings(question)
         if not question.repeated:
-            rows = self._reader(readings).pairs(question, self._unit, most)
+            rows = self._reader(readings).pairs(question, self._unit, contributions)
             try:
                 yield rows
             finally:
                 self._let_go([rows])
             return
-        if (readings, most) not in self._several:
-            self._several[readings, most] = self._reader(readings).several(question.columns, self._unit, most)
-        yield self._several[readings, most]
+        asked = readings, contributions
+        if asked not in self._several:
+            self._several[asked] = self._reader(readings).several(question.columns, self._unit, contributions)
+        yield self._several[asked]
 
     def _units(self, readings: Readings) -> Rows:
         wanted = tuple(column for column, _ in readings)
