@@ -146,23 +146,34 @@ def test_the_test_of_the_choice_finds_a_choice_among_rows() -> None:
     assert p_value_of_choice([values[value] for value in range(5)], 2) > ALPHA
 
 
+def p_value_of_pairs(chosen: list[tuple[int, int]]) -> float:
+    """Whether each of the ten pairs of five values is as likely as the others."""
+    found = Counter(tuple(sorted(pair)) for pair in chosen)
+    return float(stats.chisquare([found[pair] for pair in itertools.combinations(range(5), 2)]).pvalue)
+
+
 @pytest.mark.slow
-def test_two_choices_of_one_unit_are_as_likely_together_as_they_should(local: Maker) -> None:
-    # Pairs of chosen values, seen by asking for two columns at once: each of ten pairs of five values is as likely.
+def test_every_pair_of_values_is_chosen_as_often(engine: Maker) -> None:
+    # Each unit has five values of its own, which tell what each unit chose.
+    data = pa.table({"who": [unit for unit in range(UNITS) for _ in range(5)], "x": list(range(5 * UNITS))})
+    with Table(engine(data), unit="who") as population:
+        values = sorted(counted(population, Values(("x",)), 2))
+    assert len(values) == 2 * UNITS
+    units = [(first // 5, second // 5) for first, second in zip(values[::2], values[1::2], strict=True)]
+    assert units == [(unit, unit) for unit in range(UNITS)]
+    assert p_value_of_pairs([(a % 5, b % 5) for a, b in zip(values[::2], values[1::2], strict=True)]) > ALPHA
+
+
+@pytest.mark.slow
+def test_every_pair_of_shared_values_is_chosen_as_often() -> None:
     data = pa.table({"who": [unit for unit in range(UNITS) for _ in range(5)], "x": list(range(5)) * UNITS})
-    with Table(local(data), unit="who") as population:
-        rows = population._engine.several(("x",), "who", 2)
-        frame = rows.collect(rows.frame)  # type: ignore[attr-defined]
+    with Table(data, unit="who") as population:
+        rows: Any = population._engine.several(("x",), "who", 2)
+        kept = rows.collect(rows.frame).sort_by("u")["v0"].to_pylist()
         rows.close()
-    chosen: dict[Any, list[int]] = {}
-    for who, value in zip(frame["u"].to_pylist(), frame["v0"].to_pylist(), strict=True):
-        chosen.setdefault(who, []).append(value)
-    found = Counter(tuple(sorted(values)) for values in chosen.values())
-    pairs = list(itertools.combinations(range(5), 2))
-    assert sum(found.values()) == UNITS
-    assert stats.chisquare([found[pair] for pair in pairs]).pvalue > ALPHA
-    neighbours = Counter(tuple(sorted((start, (start + 1) % 5))) for start in np.arange(UNITS) % 5)
-    assert stats.chisquare([neighbours[pair] for pair in pairs]).pvalue < ALPHA  # equal singly, not in pairs
+    assert p_value_of_pairs(list(zip(kept[::2], kept[1::2], strict=True))) > ALPHA
+    neighbours = [(start % 5, (start + 1) % 5) for start in range(UNITS)]
+    assert p_value_of_pairs(neighbours) < ALPHA  # each value as often as the others, and not each pair
 
 
 @pytest.mark.slow
