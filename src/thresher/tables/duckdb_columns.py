@@ -103,10 +103,15 @@ def cleaned(
     if weighted:
         listed = ", ".join(names)
         relation = relation.aggregate(f"{listed}, count(*) AS {WEIGHT}", listed)
-    clean = [f"{_CLEAN[kind].format(name)} AS {name}" for name, kind in zip(names, kinds, strict=True)]
+    clean = clean_values(kinds)
     projected = relation.project(", ".join([*clean, WEIGHT] if weighted else clean))
     # Text that cannot be normalised is null from here on.
     return LazyRows("DuckDB", projected, collect, weighted, nulls=weighted)
+
+
+def clean_values(kinds: Sequence[Kind]) -> list[str]:
+    """SQL for the cleaned values v0, v1, … of columns of these kinds."""
+    return [f"{_CLEAN[kind].format(name)} AS {name}" for name, kind in zip(value_names(len(kinds)), kinds, strict=True)]
 
 
 def chosen(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zone: str = UTC) -> Any:
@@ -115,8 +120,7 @@ def chosen(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zo
     Edge cases: one more row, without values, for all texts in u that cannot be normalised.
     """
     names = value_names(len(kinds))
-    known = f"{UNIT} IS NOT NULL AND NOT isnan({UNIT})" if unit_kind == "floats" else f"{UNIT} IS NOT NULL"
-    held = comparable(relation, time_zone).filter(f"{known} AND {_held(names, kinds)}")
+    held = of_units(relation, kinds, unit_kind, time_zone)
     # A row with text that cannot be normalised gets no number, and is never the first; a filter would take longer.
     texts = [
         _COMPOSABLE.format(f"CAST({name} AS VARCHAR)")
@@ -130,6 +134,12 @@ def chosen(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zo
     packed = ", ".join(f"{name} := {name}" for name in names)
     whole_rows = drawn.aggregate(f"CASE WHEN {UNIT} IS NOT NULL THEN arg_min(struct_pack({packed}), r) END AS s", UNIT)
     return whole_rows.project(", ".join(f"s.{name} AS {name}" for name in names))
+
+
+def of_units(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zone: str = UTC) -> Any:
+    """The rows that have a unit in u and a value in v0, v1, …, in forms that can be compared."""
+    known = f"{UNIT} IS NOT NULL AND NOT isnan({UNIT})" if unit_kind == "floats" else f"{UNIT} IS NOT NULL"
+    return comparable(relation, time_zone).filter(f"{known} AND {_held(value_names(len(kinds)), kinds)}")
 
 
 def unit_key(kind: Kind | None) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +46,11 @@ class Table(Population):
     question reads is chosen at random, once for each set of columns, so that several rounds see the same value. Rows
     without a unit are left out. Units are told apart by the bytes of their text in NFC, whatever collation a column,
     session or database has.
+
+    With a plan of several `contributions`, c, each unit is counted once in each of its distinct buckets, and a unit
+    that has more than c is counted in c of them, chosen uniformly at random; each bucket of a unit has a coin of its
+    own. A question of one round chooses anew in each round. Questions that are asked in rounds choose c distinct whole
+    values, which the table keeps; a query of a verb chooses its own.
 
     `data` is a pandas, Polars (eager or lazy), PyArrow, DuckDB, Ibis, Dask, Spark or Spark Connect frame; the path of a
     CSV, TSV, JSON lines or Parquet file, a glob, or a directory of Parquet files; or a NumPy array or list, whose
@@ -103,6 +109,7 @@ class Table(Population):
         self._engine = open_data(data, progress, self._time_zone)
         self._chosen: dict[Readings, Rows] = {}
         self._cached: dict[Readings, Rows | None] = {}
+        self._several: dict[tuple[Readings, int], Rows] = {}
         try:
             self._check_settings()
         except BaseException:
@@ -119,11 +126,19 @@ class Table(Population):
         if any(kind != self._engine.kind(column) for column, kind in self._types.items()):
             self._engine.reading(self._types)  # refuses what it cannot read
 
-    def charged(self, before_draw: Callable[[], object]) -> Table:
-        """The same table with another `before_draw`. It shares the engine and the counts of this one."""
+    @contextmanager
+    def charged(self, before_draw: Callable[[], object]) -> Iterator[Table]:
+        """The same table for one query, with another `before_draw`. It shares the engine and the counts of this one.
+
+        Guarantee: where units count for several values, these are chosen for this query, and let go at its end.
+        """
         table = copy.copy(self)
         table._before_draw = before_draw
-        return table
+        table._several = {}
+        try:
+            yield table
+        finally:
+            table._let_go(table._several.values())
 
     def check(self, question: Question) -> None:
         """Require that the question's columns exist and hold what it reads; nothing is counted or drawn."""
@@ -137,6 +152,15 @@ class Table(Population):
                     hint=f"Rename it: {', '.join(NUMBERS)} are taken.",
                 )
             kinds.check_kind(column, self._kind(column, question), question)
+
+    def check_plan(self, plan: Plan) -> None:
+        """Refuse a plan of several contributions where each row is a unit, which has one value."""
+        if plan.contributions > 1 and self._unit is None:
+            raise InvalidSetting(
+                "contributions",
+                f"of the plan are {plan.contributions}, and each row is a unit here, which has one value",
+                hint="Name the column that tells units apart, as unit='user_id', or leave contributions out.",
+            )
 
     def _kind(self, column: str, question: Question) -> kinds.Kind | None:
         """What a column is counted as for a question."""
@@ -157,13 +181,18 @@ class Table(Population):
         Guarantee: one of the plan's rounds, for units as the class says.
         Edge cases: an empty table and a column of nulls give an empty release.
         """
+        self.check_plan(plan)
         self.check(question)
         if self._holds_nothing(question):
             self._about_to_draw()
             return self._release(nothing(question), question, plan)
         if self._samples_rows(question, plan):
             return self._release(self._sampled(question, plan), question, plan)
-        rows = self._rows(question)
+        with self._counting(question, plan.contributions) as rows:
+            return self._drawn(rows, question, plan)
+
+    def _drawn(self, rows: Rows, question: Question, plan: Plan) -> Release:
+        """Count, charge and draw."""
         most = self._driver_limit if rows.thins and self._randomness.private else None
         counted = rows.counts(question, at_least=plan.threshold, most=most)
         if most is not None and counted.num_rows > most:
@@ -182,10 +211,13 @@ class Table(Population):
         Guarantee: never fails, so that an answer that was paid for is not lost because its engine could not be closed.
         The log names the type of the error.
         """
-        kept: list[Any] = [rows for rows in (*self._chosen.values(), *self._cached.values()) if rows is not None]
-        self._chosen.clear()
-        self._cached.clear()
-        for part in (*kept, self._engine):
+        kept = [*self._chosen.values(), *self._cached.values(), *self._several.values()]
+        for held in (self._chosen, self._cached, self._several):
+            held.clear()
+        self._let_go([*(rows for rows in kept if rows is not None), self._engine])
+
+    def _let_go(self, parts: Iterable[Rows | Engine]) -> None:
+        for part in parts:
             try:
                 part.close()
             except Exception as error:
@@ -201,12 +233,15 @@ class Table(Population):
         unit = "each row a unit" if self._unit is None else f"unit {self._unit!r}"
         return f"<Table on {self._engine.name}, {unit}>"
 
-    def _tally(self, question: Question, *, at_least: int = 1) -> tuple[pa.Table, NDArray[np.int64]]:
+    def _tally(
+        self, question: Question, *, at_least: int = 1, contributions: int = 1
+    ) -> tuple[pa.Table, NDArray[np.int64]]:
         """Exact buckets and counts before any draw, for tests. They must never be shown to anyone."""
         self.check(question)
         if self._holds_nothing(question):
             return buckets(nothing(question), question)
-        return buckets(self._rows(question).counts(question, at_least=at_least), question)
+        with self._counting(question, contributions) as rows:
+            return buckets(rows.counts(question, at_least=at_least), question)
 
     def _holds_nothing(self, question: Question) -> bool:
         return any(self._engine.kind(column) == "nothing" for column in question.columns)
@@ -231,6 +266,28 @@ class Table(Population):
         if readings not in self._cached and question.repeated:
             self._cached[readings] = self._distinct(readings)
         return self._cached.get(readings) or self._units(readings)
+
+    @contextmanager
+    def _counting(self, question: Question, contributions: int) -> Iterator[Rows]:
+        """What to count: rows of one value a unit, or units with several.
+
+        Several are chosen for this round and let go after it; or they are whole values, kept for several rounds.
+        """
+        if contributions == 1 or self._unit is None:
+            yield self._rows(question)
+            return
+        readings = self._readings(question)
+        if not question.repeated:
+            rows = self._reader(readings).pairs(question, self._unit, contributions)
+            try:
+                yield rows
+            finally:
+                self._let_go([rows])
+            return
+        asked = readings, contributions
+        if asked not in self._several:
+            self._several[asked] = self._reader(readings).several(question.columns, self._unit, contributions)
+        yield self._several[asked]
 
     def _units(self, readings: Readings) -> Rows:
         wanted = tuple(column for column, _ in readings)

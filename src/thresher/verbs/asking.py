@@ -42,8 +42,8 @@ class Asking(TypedDict, total=False):
         plan: a plan in place of epsilon and delta; `thresher.plan` makes one.
         adjacency: "replace" (the default) hides what one unit holds; "add-remove" also hides that it takes part.
         unit: the column that names the person; without it each row is a unit. A unit counts for one of its values,
-            chosen at random: an estimate is how many units are *counted* under a value, which is less than how many
-            hold it where units hold several. Tables only.
+            chosen at random (for several with `contributions=`, where a verb has it): an estimate is how many units
+            are *counted* under a value, which is less than how many hold it where units hold more. Tables only.
         types: what text says, as `{"age": "whole numbers"}`: columns of CSV and JSON lines, lists and Python objects
             are text otherwise, whatever their rows hold (see `thresher.look`). Tables only.
         time_zone: on whose wall clock times with a zone are counted, as "Europe/Paris"; UTC by default. Tables only.
@@ -228,11 +228,13 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
             if value is not None:
                 raise InvalidSetting(setting, "is for data that is opened here", hint="Give it to the table itself.")
         if isinstance(data, Table):
-            return _run_on_table(query, data.charged(charge), progress)
+            with data.charged(charge) as table:
+                return _run_on_table(query, table, progress)
         return run(query, data, progress, charge)
 
 
 def _run_on_table(query: Query, table: Table, progress: Progress | None) -> Any:
+    table.check_plan(query.plan)
     table.check(query.first_question)
     return run(query.with_domain(table.read_domain), table, progress)
 

@@ -75,6 +75,16 @@ class Query(ABC):
         """Verb, columns and method in a few words: for a ledger, a list, a title."""
 
     @property
+    def several(self) -> int | None:
+        """How many values of a unit count in a round, where they are several; None for one."""
+        return self.plan.contributions if self.plan.contributions > 1 else None
+
+    @property
+    def several_in_words(self) -> str:
+        """The same at the end of a description."""
+        return "" if self.several is None else f", up to {self.several} values a unit"
+
+    @property
     def first_question(self) -> Question:
         """What the first round asks."""
         return drivers.first_questions(self)[0]
