@@ -68,7 +68,7 @@ def admit(request: QueryRequest | bytes, defaults: RoundSettings = DEFAULTS) -> 
             hint="How many devices complete a round is public, which only replace-one allows.",
         )
     settings = filled(request.settings, defaults)
-    check_columns(query.first_question.columns)
+    check_columns(query.first_question.inputs)
     check_bucket_size(query, settings.bucket_size or 0)
     rates, exact = share(plan, settings.contact_rate or 1.0, sampled_by(settings))
     _ = exact.guarantee  # recomputed, or refused
@@ -105,8 +105,16 @@ def _first_round(query: Query, rates: Rates, settings: RoundSettings) -> RoundCo
         public_key=bytes(sealing.KEY_BYTES),
     )
     if not len(canonical(first)) <= LARGEST_CONFIGURATION - _NAMES:
-        raise query.too_large(_fits, f"{LARGEST_CONFIGURATION // 2 >> 20} MiB")
+        raise _too_large(query)
     return first
+
+
+def _too_large(query: Query) -> InvalidSetting:
+    """The error for a query that cannot be sent: its filter is to blame, or a setting of its verb."""
+    most = f"{LARGEST_CONFIGURATION // 2 >> 20} MiB"
+    if query.where is not None and _fits(query.with_where(None)):
+        return InvalidSetting("where", f"is too long for a fleet, which takes {most}", hint="Name fewer values.")
+    return query.too_large(_fits, most)
 
 
 def filled(settings: RoundSettings, defaults: RoundSettings) -> RoundSettings:
@@ -141,7 +149,7 @@ def check_bucket_size(query: Query, size: int) -> None:
             hint="Answers that do not fit are not counted.",
         )
     if not _fits(query):
-        raise query.too_large(_fits, f"{LARGEST_CONFIGURATION // 2 >> 20} MiB")
+        raise _too_large(query)
 
 
 def _fits(query: Query) -> bool:
