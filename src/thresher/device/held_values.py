@@ -19,7 +19,8 @@ Attributes: TypeAlias = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
 """What a device holds: values by name, or a function that returns them when a round is answered.
 
 A value may be a function too, called when it is asked for; of a list, one element is chosen at random in each round.
-A condition on a list holds if one of its elements satisfies it; where the list is asked about, only such elements count.
+A condition on a list holds if one of its elements satisfies it. If the list itself is asked about, only such elements
+count.
 """
 
 SECONDS = 5.0

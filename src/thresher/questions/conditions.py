@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -85,7 +85,7 @@ class Among(Condition):
 
     def __post_init__(self) -> None:
         column_names((self.column,))
-        if isinstance(self.values, str) or not isinstance(self.values, Iterable):
+        if not isinstance(self.values, tuple):
             raise InvalidSetting("where", "must name values in a list", hint=_EXAMPLE)
         texts = [_text(value) for value in self.values]
         if not texts:
@@ -212,7 +212,9 @@ class Where:
             raise InvalidSetting("where", "must have at least one condition", hint=_EXAMPLE)
         if len(set(self.columns)) < len(self.conditions):
             raise InvalidSetting(
-                "where", "must have one condition a column", hint="Name several values in one, as 'version in 1.2, 1.3'."
+                "where",
+                "must have one condition a column",
+                hint="Name several values in one, as 'version in 1.2, 1.3'.",
             )
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from thresher.errors import InvalidSetting
-from thresher.questions.conditions import Where
+from thresher.questions.conditions import Condition, Where
 from thresher.questions.question import Bucket, Part, Question, from_dict
 
 
@@ -23,10 +23,8 @@ class Filtered(Question):
     kind = "filtered"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.question, Question) or isinstance(self.question, Filtered):
+        if isinstance(self.question, Filtered):
             raise InvalidSetting("question", "must be a question without a filter")
-        if not isinstance(self.where, Where):
-            raise InvalidSetting("where", "must be a filter")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -39,9 +37,9 @@ class Filtered(Question):
         return self.question.parts
 
     @property
-    def filters(self) -> tuple[str, ...]:
-        """The columns that the conditions read."""
-        return self.where.columns
+    def conditions(self) -> tuple[Condition, ...]:
+        """Those of the filter; all must hold."""
+        return self.where.conditions
 
     @property
     def repeated(self) -> bool:  # type: ignore[override]
@@ -67,14 +65,14 @@ class Filtered(Question):
         """What the other question takes, as the only element; None for a unit that does not satisfy the filter."""
         values = (value,) if len(self.inputs) == 1 else tuple(value)
         held = dict(zip(self.inputs, values, strict=True))
-        if not all(condition.holds(held[condition.column]) for condition in self.where.conditions):
+        if not all(condition.holds(held[condition.column]) for condition in self.conditions):
             return None
         own = values[: len(self.columns)]
         return (own if len(own) > 1 else own[0],)
 
     def narrowed(self, held: list[Any]) -> list[Any]:
         """Of each list, the elements that satisfy the condition on its attribute."""
-        conditions = {condition.column: condition for condition in self.where.conditions}
+        conditions = {condition.column: condition for condition in self.conditions}
         return [
             [each for each in value if conditions[name].holds(each)]
             if name in conditions and isinstance(value, list | tuple)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import narwhals as nw
     import pyarrow as pa
 
+    from thresher.questions.conditions import Condition
+
 Bucket: TypeAlias = Any
 """A text, whole number, float, boolean, date or time, or a tuple of these. Never None: that is "no value"."""
 
@@ -79,9 +81,14 @@ class Question(ABC):
             """The questions of one column each that make it up."""
 
     @property
-    def filters(self) -> tuple[str, ...]:
-        """The columns by which units are filtered; see `Filtered`."""
+    def conditions(self) -> tuple[Condition, ...]:
+        """What a unit must satisfy to have a bucket; see `Filtered`."""
         return ()
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """The columns by which units are filtered."""
+        return tuple(condition.column for condition in self.conditions)
 
     @property
     def inputs(self) -> tuple[str, ...]:

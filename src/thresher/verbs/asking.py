@@ -144,7 +144,10 @@ def verb(function: F) -> F:
     ]
     common = [
         inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name), annotation=_plain_type(hint.__forward_arg__)
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=_DEFAULTS.get(name),
+            annotation=_plain_type(hint.__forward_arg__),
         )
         for name, hint in Asking.__annotations__.items()
     ]

@@ -61,7 +61,7 @@ class Query(ABC):
             """What it may cost."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        super(Query, cls).__init_subclass__(**settings)  # noqa: UP008 - a dataclass with slots is made a second time
+        super(Query, cls).__init_subclass__(**settings)  # not `super()`: a dataclass with slots is made twice
         if "verb" in cls.__dict__:
             _QUERIES[cls.verb] = cls
 
@@ -111,11 +111,11 @@ class Query(ABC):
 
     def with_plan(self, plan: Plan) -> Self:
         """The same query with another plan."""
-        return replace(self, plan=plan)  # type: ignore[type-var]
+        return replace(self, plan=plan)  # type: ignore[call-arg]
 
     def with_where(self, where: Where | None) -> Self:
         """The same query with another filter."""
-        return replace(self, where=where)  # type: ignore[type-var]
+        return replace(self, where=where)
 
     def with_domain(self, read: Any) -> Self:
         """The same query with its public domain, if it has one, as `read(question, domain)` gives it."""
@@ -132,8 +132,8 @@ class Query(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Plain values that `query_from_dict` and any JSON library read back exactly."""
         content: dict[str, Any] = {"verb": self.verb}
-        for field in _own_fields(type(self)):
-            content[field.name] = _plain(getattr(self, field.name))
+        for own in _own_fields(type(self)):
+            content[own.name] = _plain(getattr(self, own.name))
         # Left out where there is none: so it was before there were filters.
         return content if self.where is None else content | {"where": self.where.to_list()}
 
@@ -158,8 +158,7 @@ def query_from_dict(content: Mapping[str, Any]) -> Query:
         raise InvalidFormat("This is not a query that this Thresher knows.", hint="Upgrade Thresher.")
     given = {name: value for name, value in content.items() if name != "verb"}
     types = {
-        field.name: field.type if isinstance(field.type, str) else field.type.__name__
-        for field in _own_fields(kind)
+        field.name: field.type if isinstance(field.type, str) else field.type.__name__ for field in _own_fields(kind)
     }
     where = Where.read(given.pop("where")) if "where" in given else None
     if set(given) != set(types):

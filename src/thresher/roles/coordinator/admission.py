@@ -68,7 +68,7 @@ def admit(request: QueryRequest | bytes, defaults: RoundSettings = DEFAULTS) -> 
             hint="How many devices complete a round is public, which only replace-one allows.",
         )
     settings = filled(request.settings, defaults)
-    check_columns(query.first_question.inputs)
+    check_columns(query.first_question.columns, query.first_question.filters)
     check_bucket_size(query, settings.bucket_size or 0)
     rates, exact = share(plan, settings.contact_rate or 1.0, sampled_by(settings))
     _ = exact.guarantee  # recomputed, or refused
@@ -168,12 +168,13 @@ def _domain_of_fleet(question: Question, domain: Any) -> tuple[Any, ...]:
     return counted
 
 
-def check_columns(columns: tuple[str, ...]) -> None:
-    """Refuse attributes that no round can ask for."""
-    if len(columns) > MOST_COLUMNS:
-        raise InvalidSetting("column", f"must name at most {MOST_COLUMNS} columns")
-    if not all(len(column) <= LONGEST_COLUMN and column.isprintable() for column in columns):
-        raise InvalidSetting("column", f"must be printable, of at most {LONGEST_COLUMN} characters")
+def check_columns(columns: tuple[str, ...], filters: tuple[str, ...] = ()) -> None:
+    """Refuse attributes that no round can ask for, or filter by."""
+    for setting, names in (("column", columns), ("where", filters)):
+        if len(names) > MOST_COLUMNS:
+            raise InvalidSetting(setting, f"must name at most {MOST_COLUMNS} columns")
+        if not all(len(name) <= LONGEST_COLUMN and name.isprintable() for name in names):
+            raise InvalidSetting(setting, f"must be printable, of at most {LONGEST_COLUMN} characters")
     if not set(columns).isdisjoint(NUMBERS):
         raise InvalidSetting(
             "column", f"must not be called {', '.join(NUMBERS)}", hint="Every release has columns of these names."
