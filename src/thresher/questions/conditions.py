@@ -98,8 +98,8 @@ class Among(Condition):
 
     @property
     def reads(self) -> tuple[ColumnKind, ...]:
-        """Every kind; text as text."""
-        return ("text", *NUMBERS, "booleans", "dates", "times")
+        """Every kind but times, which engines store to different fractions of a second; text as text."""
+        return ("text", *NUMBERS, "booleans", "dates")
 
     @property
     def constants(self) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ class Among(Condition):
         elif kind in ("floats", "decimals"):
             tests = [value.cast(nw.Float64) == double_constant(constant) for constant in constants]
         else:
-            tests = [value == _time_constant(constant) for constant in constants]
+            tests = [value == nw.lit(constant) for constant in constants]
         return nw.any_horizontal(*tests, ignore_nulls=True)
 
     def to_dict(self) -> dict[str, Any]:
@@ -276,12 +276,6 @@ def _double(end: Any) -> float:
 
 
 def _end(end: float | dt.date) -> nw.Expr:
-    return _time_constant(end) if isinstance(end, dt.date) else double_constant(end)
-
-
-def _time_constant(time: dt.date) -> nw.Expr:
-    """A date or time as a constant. It is sent as text and cast, so that every engine reads the same one."""
     import narwhals as nw
 
-    kind = nw.Datetime("us") if isinstance(time, dt.datetime) else nw.Date()
-    return nw.lit(str(time)).cast(kind)
+    return nw.lit(end) if isinstance(end, dt.date) else double_constant(end)

@@ -172,6 +172,8 @@ def check_readable(column: str, kind: Kind | None, readable: tuple[Kind, ...], *
             f"{column!r} holds {kind}, and {asks} reads {_listed(readable)}",
             hint=f"Declare what its text says, for example types={{{column!r}: {_example(readable)!r}}}."
             if kind == "text"
+            else "Give a range of days, as ('2024-01-01', '2024-02-01')."
+            if kind == "times" and setting == "where"
             else "",
         )
 
