@@ -5,7 +5,9 @@ from __future__ import annotations
 from thresher.questions.below import Below
 from thresher.questions.bins import MOST_BINS, Bins
 from thresher.questions.cells import Cells
+from thresher.questions.conditions import Among, Between, Where
 from thresher.questions.dates import Dates, Every
+from thresher.questions.filtered import Filtered
 from thresher.questions.joint import Joint
 from thresher.questions.normal_form import END, normal
 from thresher.questions.prefixes import LONGEST_PREFIX, Prefixes
@@ -17,18 +19,22 @@ __all__ = [
     "END",
     "LONGEST_PREFIX",
     "MOST_BINS",
+    "Among",
     "Below",
+    "Between",
     "Bins",
     "Bucket",
     "Cells",
     "Dates",
     "Every",
+    "Filtered",
     "Joint",
     "Part",
     "Prefixes",
     "Question",
     "RecountedPrefixes",
     "Values",
+    "Where",
     "from_dict",
     "kinds",
     "normal",

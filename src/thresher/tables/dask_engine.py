@@ -19,12 +19,13 @@ from thresher.questions.spelling import read_whole
 from thresher.tables.arrow_engine import ArrowEngine, as_unit, readable
 from thresher.tables.column_keys import COUNT, Form, canonical, key_names, value_names
 from thresher.tables.column_kinds import Kind, kind_of_arrow
-from thresher.tables.duckdb_columns import chosen, collect, text_read, unit_key
+from thresher.tables.duckdb_columns import chosen, collect, satisfying, text_read, unit_key
 from thresher.tables.duckdb_connection import connected
 from thresher.tables.duckdb_pairs import keys_of, new_seed, numbered, pairs, whole_values
 from thresher.tables.engine import Engine, renamed
 from thresher.tables.error_guard import guarded
 from thresher.tables.objects import arrow_column, holds_objects, spelled
+from thresher.tables.row_filters import RowFilter
 from thresher.tables.rows import LazyRows, Rows
 
 _MOST_SHARES = 32
@@ -133,14 +134,17 @@ class DaskEngine(Engine):
 
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> list[Any]:
         read = _task(_partition)
-        named = renamed(wanted, unit)
+        named = renamed(wanted, unit) | self._filter.named
         columns = list(named.values())
         schema = pa.schema([(name, self._type(column)) for name, column in named.items()])
-        kinds = {name: self._read[column] for name, column in named.items() if column in self._read}
+        kinds = {name: self._read[column] for name, column in renamed(wanted, unit).items() if column in self._read}
         dtypes = [self._frame._meta[column].dtype for column in columns]
         # One column may be wanted twice, as a value and as the unit.
         parts = self._frame[list(dict.fromkeys(columns))].to_delayed()
-        return [read(part, columns, schema, dtypes, kinds, self.time_zone) for part in parts]
+        return [
+            read(part, columns, schema, dtypes, kinds | self._filter.read, self.time_zone, self._filter)
+            for part in parts
+        ]
 
 
 def _task(function: Callable[..., Any], results: int | None = None) -> Callable[..., Any]:
@@ -170,16 +174,25 @@ def _arrow_type(frame: Any, column: str) -> pa.DataType:
 
 
 def _partition(
-    frame: Any, wanted: list[str], schema: pa.Schema, dtypes: list[Any], kinds: dict[str, Kind], time_zone: str
+    frame: Any,
+    wanted: list[str],
+    schema: pa.Schema,
+    dtypes: list[Any],
+    kinds: dict[str, Kind],
+    time_zone: str,
+    rows: RowFilter,
 ) -> pa.Table:
-    """A partition's columns as Arrow, of the same types in every partition, with the text in some of them read."""
+    """The columns of a partition's rows that satisfy a filter, as Arrow of the same types in every partition.
+
+    `kinds` says as what the text in some of them is read.
+    """
     expected = zip(wanted, schema.types, dtypes, strict=True)
     stored = [as_unit(_stored(frame[column], kind, dtype)) for column, kind, dtype in expected]
     table = pa.table(stored, names=schema.names)
-    if not kinds:
+    if not kinds and not rows:
         return table
     with connected(threads=1) as connection:
-        return collect(text_read(connection.from_arrow(table), kinds, time_zone))
+        return collect(satisfying(text_read(connection.from_arrow(table), kinds, time_zone), rows, time_zone))
 
 
 def _stored(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:

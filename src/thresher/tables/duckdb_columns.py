@@ -19,6 +19,7 @@ from thresher.questions.normal_form import LEAST_BYTES, TOO_MANY_MARKS
 from thresher.tables.column_keys import UNIT, VALUE, WEIGHT, canonical, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.duckdb_connection import connect, disconnect
+from thresher.tables.row_filters import RowFilter
 from thresher.tables.rows import LazyRows, Rows
 from thresher.tables.text_reading import once, text_as
 from thresher.tables.time_zones import INSTANTS, SQL_IN_CALENDAR, UTC
@@ -112,6 +113,22 @@ def cleaned(
 def clean_values(kinds: Sequence[Kind]) -> list[str]:
     """SQL for the cleaned values v0, v1, … of columns of these kinds."""
     return [f"{_CLEAN[kind].format(name)} AS {name}" for name, kind in zip(value_names(len(kinds)), kinds, strict=True)]
+
+
+def satisfying(relation: Any, rows: RowFilter, time_zone: str) -> Any:
+    """The rows that satisfy a filter, without its columns f0, f1, …, which hold what was stored, or was read."""
+    if not rows:
+        return relation
+    kinds = rows.kinds
+    names = [name for name in relation.columns if name not in kinds]
+    types = dict(zip(relation.columns, relation.types, strict=True))
+    forms = [f"{_form(name, types[name].id, time_zone)} AS {name}" for name in kinds]
+    # A value that is none is null from here on, and satisfies nothing.
+    clean = [
+        f"CASE WHEN {_held([name], [kind])} THEN {_CLEAN[kind].format(name)} END AS {name}"
+        for name, kind in kinds.items()
+    ]
+    return rows.kept(relation.project(", ".join(names + forms)).project(", ".join(names + clean)), names)
 
 
 def chosen(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zone: str = UTC) -> Any:

@@ -12,7 +12,7 @@ from thresher.errors import InvalidSetting
 from thresher.questions import Question
 from thresher.questions.population import Progress
 from thresher.tables.column_kinds import Kind
-from thresher.tables.duckdb_columns import KINDS, chosen, cleaned, collect, counted_once, text_read
+from thresher.tables.duckdb_columns import KINDS, chosen, cleaned, collect, counted_once, satisfying, text_read
 from thresher.tables.duckdb_connection import disconnect, watched
 from thresher.tables.duckdb_pairs import kept_pairs, keys_of, new_seed, numbered, pairs, whole_values
 from thresher.tables.engine import Engine, renamed
@@ -139,18 +139,18 @@ class RelationEngine(Engine):
         return watched(self._own, action, self._progress, self._share)
 
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
-        """The wanted columns as v0, v1, … and the unit's as u, with their text read."""
+        """The wanted columns as v0, v1, … and the unit's as u, with their text read; rows that the filter keeps."""
         named = renamed(wanted, unit)
-        return self._as_read(self._stored(named), named)
+        return self._as_read(self._stored(named | self._filter.named), named)
 
     def _stored(self, named: Mapping[str, str]) -> Any:
         """A relation with a column for each name, from the column that it stands for."""
         return project_as(self._relation, named)
 
     def _as_read(self, relation: Any, named: Mapping[str, str]) -> Any:
-        """The same relation, with the text in its columns read."""
+        """The rows of a relation that satisfy the filter, with the text in its columns read."""
         read = {name: self._read[column] for name, column in named.items() if column in self._read}
-        return text_read(relation, read, self.time_zone)
+        return satisfying(text_read(relation, read | self._filter.read, self.time_zone), self._filter, self.time_zone)
 
 
 def project_as(relation: Any, named: Mapping[str, str]) -> Any:

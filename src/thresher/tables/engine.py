@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Self
 
 import narwhals as nw
 import numpy as np
@@ -19,6 +19,7 @@ from thresher.errors import InvalidSetting
 from thresher.questions import Question
 from thresher.tables.column_keys import UNIT, value_names
 from thresher.tables.column_kinds import Kind, kind_of_narwhals
+from thresher.tables.row_filters import RowFilter
 from thresher.tables.rows import Rows
 from thresher.tables.time_zones import UTC
 
@@ -67,6 +68,15 @@ class Engine(ABC):
         """
         engine = copy.copy(self)
         engine._read = dict(kinds)
+        return engine
+
+    _filter: RowFilter = RowFilter()
+    """Only rows that satisfy it are chosen, sampled or counted."""
+
+    def filtered(self, rows: RowFilter) -> Self:
+        """The same data with only those rows that satisfy a filter; it shares what `reading` shares."""
+        engine = copy.copy(self)
+        engine._filter = rows
         return engine
 
     @abstractmethod

@@ -113,11 +113,28 @@ class IbisEngine(LazyFrameEngine):
         return keyed.filter(keyed[UNIT].notnull())
 
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
-        return self._frame.select(
+        named = renamed(wanted, unit)
+        table = self._frame.select(
             **{
                 name: self._frame[column] if name == UNIT else self._on_clock(self._frame[column])
-                for name, column in renamed(wanted, unit).items()
+                for name, column in (named | self._filter.named).items()
             }
+        )
+        if not self._filter:
+            return table
+        kinds = self._filter.kinds
+        held = table.filter(*(test for name, kind in kinds.items() for test in self._tests(table[name], kind)))
+        clean = {name: self._comparable(held[name], kind, self._filter.named[name]) for name, kind in kinds.items()}
+        return self._filter.kept(held.mutate(**clean), named)
+
+    def _comparable(self, value: Any, kind: Kind, column: str) -> Any:
+        """A column of a condition, cleaned; null where text cannot be normalised."""
+        if kind != "text":
+            return _clean(value, kind)
+        raise InvalidSetting(
+            "where",
+            f"{column!r} is text in a database that Thresher cannot make normalise it",
+            hint="Give the table as a data frame, for example table.to_polars().",
         )
 
     def _cleaned(self, table: Any, wanted: Sequence[str]) -> LazyRows:
@@ -179,6 +196,9 @@ class PostgresEngine(IbisEngine):
         tests = super()._tests(value, kind)
         return [*tests, functions.is_a_double_on_postgresql(value)] if kind == "decimals" else tests
 
+    def _comparable(self, value: Any, kind: Kind, column: str) -> Any:
+        return functions.text_on_postgresql(value.cast("string")) if kind == "text" else _clean(value, kind)
+
     def _unit_key(self, value: Any, unit: str) -> Any:
         return functions.normal_on_postgresql(value.cast("string")) if _is_text(value) else value
 
@@ -206,6 +226,9 @@ class SqliteEngine(IbisEngine):
             # Ibis sends values through JSON here, which has no infinity.
             tests.append(value.cast("float64").between(-sys.float_info.max, sys.float_info.max))
         return tests
+
+    def _comparable(self, value: Any, kind: Kind, column: str) -> Any:
+        return functions.text_on_sqlite(value) if kind == "text" else _clean(value, kind)
 
     def _unit_key(self, value: Any, unit: str) -> Any:
         # A column of SQLite may hold text whatever its type is, and a cast keeps the column's collation.

@@ -129,7 +129,12 @@ class PolarsEngine(LazyFrameEngine):
 
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
         named = renamed(wanted, unit)
-        return self._frame.select(self._on_clock(column, name).alias(name) for name, column in named.items())
+        both = named | self._filter.named
+        frame = self._frame.select(self._on_clock(column, name).alias(name) for name, column in both.items())
+        if not self._filter:
+            return frame
+        clean = [_clean(pl.col(name), kind).alias(name) for name, kind in self._filter.kinds.items()]
+        return self._filter.kept(frame.with_columns(*clean), named)
 
     def _on_clock(self, column: str, name: str) -> Any:
         """A column; instants are times on the wall clock of the zone from here on, but for units."""

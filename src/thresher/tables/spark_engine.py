@@ -175,10 +175,18 @@ class SparkEngine(LazyFrameEngine):
                 self._persisted.pop().unpersist()
 
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
-        named = renamed(wanted, unit)
-        return self._frame.selectExpr(
-            *[f"{self._comparable(column, name)} AS {name}" for name, column in named.items()]
+        named, kinds = renamed(wanted, unit), self._filter.kinds
+        frame = self._frame.selectExpr(
+            *[f"{self._comparable(column, name)} AS {name}" for name, column in (named | self._filter.named).items()]
         )
+        if not kinds:
+            return frame
+        # A value that is none is null from here on, and satisfies nothing.
+        held = {name: _HELD.get(kind, "{0} IS NOT NULL").format(name) for name, kind in kinds.items()}
+        clean = [
+            f"CASE WHEN {held[name]} THEN {_CLEAN[kind].format(name)} END AS {name}" for name, kind in kinds.items()
+        ]
+        return self._filter.kept(frame.selectExpr(*named, *clean), named)
 
     def _comparable(self, column: str, name: str) -> str:
         """A column in a form that does not depend on the session.

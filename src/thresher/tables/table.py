@@ -21,20 +21,22 @@ from thresher.questions import Question, Values
 from thresher.questions.population import Population, Progress
 from thresher.tables import column_kinds as kinds
 from thresher.tables.column_keys import buckets, nothing
-from thresher.tables.domains import as_counted
-from thresher.tables.time_zones import UTC, check_time_zone
+from thresher.tables.domains import as_counted, counted_value
+from thresher.tables.time_zones import UTC, check_time_zone, zone_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from thresher.questions.conditions import Condition
     from thresher.tables.engine import Engine
+    from thresher.tables.row_filters import ColumnTest, RowFilter
     from thresher.tables.rows import Rows
 
 SAMPLING_RATE_LIMIT = 0.4
 """Up to this rate, rows in memory are sampled before they are counted; above it, counts are thinned."""
 
-Readings = tuple[tuple[str, kinds.Kind | None], ...]
-"""Columns, each with the kind as which it is read."""
+Readings = tuple[tuple[tuple[str, kinds.Kind | None], ...], "RowFilter"]
+"""Columns, each with the kind as which it is read, and the rows that are read."""
 
 _log = logging.getLogger("thresher.tables")
 
@@ -43,9 +45,9 @@ class Table(Population):
     """Rows of any table as a population. Without `unit=`, each row is a unit: a person with ten rows is ten people.
 
     With `unit="user_id"`, each unit contributes one value: one of its rows that have a value in all columns that a
-    question reads is chosen at random, once for each set of columns, so that several rounds see the same value. Rows
-    without a unit are left out. Units are told apart by the bytes of their text in NFC, whatever collation a column,
-    session or database has.
+    question reads is chosen at random, once for each set of columns, so that several rounds see the same value. With a
+    filter, it is one of the rows that satisfy it. Rows without a unit are left out. Units are told apart by the bytes
+    of their text in NFC, whatever collation a column, session or database has.
 
     With a plan of several `contributions`, c, each unit is counted once in each of its distinct buckets, and a unit
     that has more than c is counted in c of them, chosen uniformly at random; each bucket of a unit has a coin of its
@@ -152,6 +154,9 @@ class Table(Population):
                     hint=f"Rename it: {', '.join(NUMBERS)} are taken.",
                 )
             kinds.check_kind(column, self._kind(column, question), question)
+        for column in question.filters:
+            kinds.check_name(column, names, setting="where")
+        self._filter(question)
 
     def check_plan(self, plan: Plan) -> None:
         """Refuse a plan of several contributions where each row is a unit, which has one value."""
@@ -167,6 +172,27 @@ class Table(Population):
         if column in self._types:
             return self._types[column]
         return kinds.counted_as(question, column) if self._engine.untyped(column) else self._engine.kind(column)
+
+    def _filter(self, question: Question) -> RowFilter:
+        """The rows that the question is about; what does not fit the types of their columns is refused."""
+        from thresher.tables.row_filters import RowFilter
+
+        return RowFilter(tuple(self._test(condition) for condition in question.conditions))
+
+    def _test(self, condition: Condition) -> ColumnTest:
+        from thresher.tables.row_filters import ColumnTest
+
+        column = condition.column
+        untyped, stored = self._engine.untyped(column), self._engine.kind(column)
+        kind = self._types.get(column) or (condition.reads[0] if untyped else stored)
+        kinds.check_readable(column, kind, condition.reads, setting="where")
+        assert kind is not None
+        read_as: kinds.Kind = "floats" if kind == "decimals" else kind  # decimals are compared as doubles
+        constants = tuple(
+            counted_value(each, read_as, column, untyped, zone_of(self._time_zone), setting="where")
+            for each in condition.constants
+        )
+        return ColumnTest(condition, kind, kind != stored, constants)
 
     def read_domain(self, question: Question, domain: Sequence[Any]) -> tuple[Any, ...]:
         """A public domain as the question's buckets on this table; what does not fit its columns is refused."""
@@ -244,21 +270,24 @@ class Table(Population):
             return buckets(rows.counts(question, at_least=at_least), question)
 
     def _holds_nothing(self, question: Question) -> bool:
-        return any(self._engine.kind(column) == "nothing" for column in question.columns)
+        return any(self._engine.kind(column) == "nothing" for column in question.inputs)
 
     def _readings(self, question: Question) -> Readings:
-        """The question's columns, each with what it is read as."""
-        return tuple((column, self._kind(column, question)) for column in question.columns)
+        """The question's columns, each with what it is read as, and the rows that it is about."""
+        columns = tuple((column, self._kind(column, question)) for column in question.columns)
+        return columns, self._filter(question)
 
     def _reader(self, readings: Readings) -> Engine:
         """The engine that reads columns so."""
+        columns, rows = readings
         declared = {column: self._types[column] for column in (self._unit,) if column in self._types}
         read = {
             column: kind
-            for column, kind in {**declared, **dict(readings)}.items()
+            for column, kind in {**declared, **dict(columns)}.items()
             if kind is not None and kind != self._engine.kind(column)
         }
-        return self._engine.reading(read) if read else self._engine
+        engine = self._engine.reading(read) if read else self._engine
+        return engine.filtered(rows) if rows else engine
 
     def _rows(self, question: Question) -> Rows:
         """What to count: the columns' distinct values if they are in memory, else the rows."""
@@ -290,7 +319,7 @@ class Table(Population):
         yield self._several[asked]
 
     def _units(self, readings: Readings) -> Rows:
-        wanted = tuple(column for column, _ in readings)
+        wanted = tuple(column for column, _ in readings[0])
         if self._unit is None:
             return self._reader(readings).rows(wanted)
         if readings not in self._chosen:
@@ -301,7 +330,7 @@ class Table(Population):
         """Distinct values with their counts, in memory; None if there are too many."""
         from thresher.tables.duckdb_columns import weighted_rows
 
-        values = Values(tuple(column for column, _ in readings))
+        values = Values(tuple(column for column, _ in readings[0]))
         counted = self._units(readings).counts(values, most=self._cache_limit)
         return None if counted.num_rows > self._cache_limit else weighted_rows(counted)
 

@@ -54,7 +54,7 @@ def run(
             release = population.ask(question, query.plan)
             releases.append(replace(release, unit=unit_of(population)) if release.unit is None else release)
             if progress is not None:
-                progress(len(releases), query.plan.rounds, query.describe())
+                progress(len(releases), query.plan.rounds, query.what)
         return releases[index:]
 
     at = _drive(query, ask)
@@ -125,7 +125,7 @@ def _drive(query: Query, supply: Callable[[int, Sequence[Question]], Sequence[Re
     received: Any = None
     while True:
         try:
-            questions = tuple(rounds.send(received))
+            questions = tuple(query.asked(question) for question in rounds.send(received))
         except StopIteration as stopped:
             return Done(stopped.value)
         if not index + len(questions) <= query.plan.rounds:

@@ -10,13 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 from thresher.errors import InvalidSetting, NotReleased
 from thresher.mechanism.release import ReleasedBucket
 from thresher.privacy.plans import Plan
-<<<<<<< HEAD
-from thresher.privacy.settings import check_count
-from thresher.questions import END, LONGEST_PREFIX, Prefixes, Question, RecountedPrefixes, Values
-=======
 from thresher.privacy.settings import MAX_CONTRIBUTIONS, check_count
-from thresher.questions import END, LONGEST_PREFIX, Prefixes, Question, Values
->>>>>>> ctables
+from thresher.questions import END, LONGEST_PREFIX, Prefixes, Question, RecountedPrefixes, Values
 from thresher.verbs.accuracy import CONFIDENCE
 from thresher.verbs.answer import (
     COUNTS,
@@ -66,15 +61,11 @@ def heavy_hitters(
     levels: Annotated[
         int | None, Whole("Levels of the trie, one round each.", usual=LEVELS, only=_TRIE, is_rounds=True)
     ] = None,
-<<<<<<< HEAD
     step: Annotated[int, Whole("Characters a level.", label="Characters a level", usual=STEP, only=_TRIE)] = STEP,
-=======
-    step: Annotated[int, Whole("Characters a level.", label="Characters a level", usual=1, only=_TRIE)] = 1,
     contributions: Annotated[
         int | None,
         Whole("How many distinct values of a unit count.", label="Values of a unit", usual=1, most=MAX_CONTRIBUTIONS),
     ] = None,
->>>>>>> ctables
     **asking: Unpack[Asking],
 ) -> HeavyHitters:
     """The common values of a text column, by how many units are counted under each.
@@ -86,20 +77,14 @@ def heavy_hitters(
         column: the column of texts.
         method: "one-shot" asks for whole values in a single round; it finds the most. "trie" (TrieHH++) asks level by
             level, each with a fresh sample. The aggregator then only ever sees extensions of what is popular, at the
-<<<<<<< HEAD
             price of a budget shared by all levels. A text that was found is counted again in every later level.
         levels: how many levels the trie has; 4, or as many as the plan has rounds.
         step: how many characters a level adds; 6 by default. Texts of levels × step characters or more are cut: their
             beginnings are found and marked as not complete. Fewer levels with larger steps find more; smaller steps
             show the aggregator less of what is rare.
-=======
-            price of a budget shared by all levels.
-        levels: how many levels the trie has; 10, or as many as the plan has rounds.
-        step: how many characters a level adds.
         contributions: how many distinct values of a unit count, each with its own coin; 1 by default. It costs what so
             many rounds cost. A unit with more is counted under so many of them, chosen at random; how many units that
             concerns is not public.
->>>>>>> ctables
         asking: what every verb takes; see `thresher.verbs.Asking`.
 
     Returns `HeavyHitters`. Raises `InvalidSetting` before anything is charged.
@@ -166,15 +151,11 @@ class HeavyHittersQuery(Query):
     def make(cls, target: Target, **settings: Any) -> HeavyHittersQuery:
         """One round, or as many as there are levels."""
         method, levels = settings["method"], settings["levels"]
-<<<<<<< HEAD
+        contributions = target.contributions(settings["contributions"])
         if method == "one-shot":
-            return cls(settings["column"], target.plan(1))
-        return cls(settings["column"], target.plan(target.rounds(levels, LEVELS, "levels")), method, settings["step"])
-=======
-        rounds = 1 if method == "one-shot" else target.rounds(levels, LEVELS, "levels")
-        plan = target.plan(rounds, target.contributions(settings["contributions"]))
+            return cls(settings["column"], target.plan(1, contributions))
+        plan = target.plan(target.rounds(levels, LEVELS, "levels"), contributions)
         return cls(settings["column"], plan, method, settings["step"])
->>>>>>> ctables
 
     def settings(self) -> dict[str, Any]:
         """Levels and step matter to a trie only."""

@@ -111,7 +111,7 @@ def in_short(query: dict[str, Any]) -> list[tuple[str, str]]:
     except ThresherError:
         attribute = ", ".join(columns(query))
         return [("Attribute", attribute)] if attribute else []
-    described, settings = settings_of(function_of(asked.verb)), asked.settings()
+    described, settings = settings_of(function_of(asked.verb)), asked.arguments()
     return [
         ("Attribute" if name == "column" else described[name].title, described[name].in_words(value))
         for name, value in settings.items()

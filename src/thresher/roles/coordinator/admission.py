@@ -89,7 +89,7 @@ def admit(request: QueryRequest | bytes, defaults: RoundSettings = DEFAULTS) -> 
             hint="How many devices complete a round is public, which only replace-one allows.",
         )
     settings = filled(request.settings, defaults)
-    check_columns(query.first_question.columns)
+    check_columns(query.first_question.columns, query.first_question.filters)
     check_bucket_size(query, settings.bucket_size or 0)
     rates, exact = share(plan, settings.contact_rate or 1.0, sampled_by(settings))
     _ = exact.guarantee  # recomputed, or refused
@@ -126,8 +126,16 @@ def _first_round(query: Query, rates: Rates, settings: RoundSettings) -> RoundCo
         public_key=bytes(sealing.KEY_BYTES),
     )
     if not len(canonical(first)) <= LARGEST_CONFIGURATION - _NAMES:
-        raise query.too_large(_fits, f"{LARGEST_CONFIGURATION // 2 >> 20} MiB")
+        raise _too_large(query)
     return first
+
+
+def _too_large(query: Query) -> InvalidSetting:
+    """The error for a query that cannot be sent: its filter is to blame, or a setting of its verb."""
+    most = f"{LARGEST_CONFIGURATION // 2 >> 20} MiB"
+    if query.where is not None and _fits(query.with_where(None)):
+        return InvalidSetting("where", f"is too long for a fleet, which takes {most}", hint="Name fewer values.")
+    return query.too_large(_fits, most)
 
 
 def filled(settings: RoundSettings, defaults: RoundSettings) -> RoundSettings:
@@ -162,7 +170,7 @@ def check_bucket_size(query: Query, size: int) -> None:
             hint="Answers that do not fit are not counted.",
         )
     if not _fits(query):
-        raise query.too_large(_fits, f"{LARGEST_CONFIGURATION // 2 >> 20} MiB")
+        raise _too_large(query)
 
 
 def _fits(query: Query) -> bool:
@@ -181,12 +189,13 @@ def _domain_of_fleet(question: Question, domain: Any) -> tuple[Any, ...]:
     return counted
 
 
-def check_columns(columns: tuple[str, ...]) -> None:
-    """Refuse attributes that no round can ask for."""
-    if len(columns) > MOST_COLUMNS:
-        raise InvalidSetting("column", f"must name at most {MOST_COLUMNS} columns")
-    if not all(len(column) <= LONGEST_COLUMN and column.isprintable() for column in columns):
-        raise InvalidSetting("column", f"must be printable, of at most {LONGEST_COLUMN} characters")
+def check_columns(columns: tuple[str, ...], filters: tuple[str, ...] = ()) -> None:
+    """Refuse attributes that no round can ask for, or filter by."""
+    for setting, names in (("column", columns), ("where", filters)):
+        if len(names) > MOST_COLUMNS:
+            raise InvalidSetting(setting, f"must name at most {MOST_COLUMNS} columns")
+        if not all(len(name) <= LONGEST_COLUMN and name.isprintable() for name in names):
+            raise InvalidSetting(setting, f"must be printable, of at most {LONGEST_COLUMN} characters")
     if not set(columns).isdisjoint(NUMBERS):
         raise InvalidSetting(
             "column", f"must not be called {', '.join(NUMBERS)}", hint="Every release has columns of these names."

@@ -398,7 +398,7 @@ class Coordinator:
                 by=by,
                 name=admitted.name,
                 verb=admitted.query.verb,
-                what=admitted.query.describe(),
+                what=admitted.query.what,
                 query=canonical(admitted.query.to_dict()).decode(),
                 settings=canonical(admitted.settings).decode(),
                 prepared=canonical(fixed).decode(),

@@ -23,7 +23,7 @@ def preview_admitted(admitted: Admitted, budget: Budget, public: Public) -> Plan
     charge = budget.price(plan)
     return PlanPreview(
         verb=query.verb,
-        what=query.describe(),
+        what=query.what,
         sampling_rate=plan.sampling_rate,
         threshold=plan.threshold,
         rounds=plan.rounds,

@@ -286,7 +286,7 @@ class SeriesKeeper:
                 by=by,
                 name=release.name,
                 verb=release.query.verb,
-                what=release.query.describe(),
+                what=release.query.what,
                 query=canonical(release.query.to_dict()).decode(),
                 settings=canonical(release.settings).decode(),
                 prepared=canonical(prepared).decode(),
