@@ -192,9 +192,19 @@ def test_every_query_chooses_anew_and_its_rounds_see_the_same_values(engine: Mak
                 assert {word[0] for word in counted(asked, Prefixes("word", 2, 1, parents), 2)} == parents
                 assert not population._several
             kept.append(parents)
+            assert kept_by(population) == []
         assert len(set(kept)) > 1  # six equal choices of 325 happen once in 325^5
         chosen = [frozenset(counted(population, Values(("word",)), 2)) for _ in range(6)]
         assert len(set(chosen)) > 1
+        assert kept_by(population) == []
+
+
+def kept_by(population: Table) -> list[Any]:
+    """What an engine keeps for a table: tables on our own connection to DuckDB, or frames on a cluster."""
+    engine: Any = population._engine
+    if getattr(engine, "_own", None) is not None:
+        return list(engine._own.execute("SHOW TABLES").fetchall())
+    return list(getattr(engine, "_persisted", ()))
 
 
 # Verbs.
