@@ -18,7 +18,7 @@ class Joint(Question):
 
     def __post_init__(self) -> None:
         if not (len(self.parts) >= 2 and all(getattr(part, "joinable", False) for part in self.parts)):
-            raise InvalidSetting("parts", "must be at least two questions for values, bins or dates")
+            raise InvalidSetting("parts", "must be at least two questions for values, bins, dates or cells")
         column_names(self.columns)
         if any(len(part.columns) != 1 for part in self.parts):
             raise InvalidSetting("parts", "must read one column each")
@@ -27,6 +27,11 @@ class Joint(Question):
     def columns(self) -> tuple[str, ...]:
         """The columns of all parts, in order."""
         return tuple(part.columns[0] for part in self.parts)
+
+    @property
+    def repeated(self) -> bool:  # type: ignore[override]
+        """Whether one of the parts is: a table then counts the distinct combinations of values once."""
+        return any(part.repeated for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
         """The parts, each with its kind."""

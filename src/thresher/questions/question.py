@@ -127,6 +127,8 @@ class Part(Question):
     bucket_type: ClassVar[ArrowType]
     joinable: ClassVar[bool] = False
     """Whether it may be part of a question about several columns."""
+    in_histograms: ClassVar[bool] = False
+    """Whether a histogram may ask it."""
     listed_as: ClassVar[ColumnKind | None] = None
     """What the values of a public domain are read as; None: as what the column holds."""
 

@@ -8,6 +8,7 @@ from thresher.verbs.alert_rules import Alert, Finding, Rule
 from thresher.verbs.answer import Answer, load
 from thresher.verbs.asking import Asking, QueryTaker
 from thresher.verbs.changes import Change, Changes, OneSided
+from thresher.verbs.groups import Grouped
 from thresher.verbs.heavy_hitters import FoundItem, HeavyHitters, HeavyHittersQuery, heavy_hitters
 from thresher.verbs.histogram import Histogram, HistogramQuery, histogram
 from thresher.verbs.over_time import OverTime
@@ -26,6 +27,7 @@ __all__ = [
     "Error",
     "Finding",
     "FoundItem",
+    "Grouped",
     "HeavyHitters",
     "HeavyHittersQuery",
     "Histogram",

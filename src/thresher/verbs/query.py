@@ -48,6 +48,8 @@ class Query(ABC):
     """Where lists of verbs have it."""
     about: ClassVar[str] = ""
     """What it tells of a fleet, in a few words."""
+    later: ClassVar[tuple[str, ...]] = ()
+    """Fields that came with later versions of the verb: left out of the wire form while they have their defaults."""
     plan: Plan
 
     def __init_subclass__(cls, **settings: Any) -> None:
@@ -106,7 +108,9 @@ class Query(ABC):
         """Plain values that `query_from_dict` and any JSON library read back exactly."""
         content: dict[str, Any] = {"verb": self.verb}
         for field in fields(self):  # type: ignore[arg-type]
-            content[field.name] = _plain(getattr(self, field.name))
+            value = getattr(self, field.name)
+            if not (field.name in self.later and value == field.default):
+                content[field.name] = _plain(value)
         return content
 
 
@@ -133,7 +137,7 @@ def query_from_dict(content: Mapping[str, Any]) -> Query:
         field.name: field.type if isinstance(field.type, str) else field.type.__name__
         for field in fields(kind)  # type: ignore[arg-type]
     }
-    if set(given) != set(types):
+    if not set(types) - set(kind.later) <= set(given) <= set(types):
         raise InvalidFormat("This query has missing or unknown fields.")
     try:
         return kind(**{name: _read(name, types[name], value) for name, value in given.items()})
