@@ -30,6 +30,18 @@ class GroupRow(NamedTuple):
     numbers: Sequence[Number] | None
 
 
+class PageRows(NamedTuple):
+    """The picture for a web page: rows that share one scale, and the scale's axis, to be put below them.
+
+    A row is the group's name, its drawing, and its numbers as text. The axis is None where no number is known. `cut`
+    says whether an interval goes on beyond the picture, where it has an arrow.
+    """
+
+    rows: list[tuple[str, Svg, str]]
+    axis: Svg | None
+    cut: bool
+
+
 class _Axis(NamedTuple):
     """What the axis shows, and its ticks."""
 
@@ -160,14 +172,11 @@ def _axis(groups: Sequence[GroupRow]) -> _Axis | None:
     return _Axis(first, last, nice_ticks(first, last, 7))
 
 
-def group_rows_svg(names: Sequence[str], groups: Sequence[GroupRow]) -> tuple[list[tuple[str, Svg, str]], Svg | None]:
-    """The same picture for a web page, as rows that share one scale, and the scale's axis below them.
-
-    A row is the group's name, its drawing, and its numbers as text; the axis is None where no number is known.
-    """
+def group_rows_svg(names: Sequence[str], groups: Sequence[GroupRow]) -> PageRows:
+    """The same picture for a web page."""
     axis = _axis(groups)
     if axis is None:
-        return [(group.name, Svg(), BELOW) for group in groups], None
+        return PageRows([(group.name, Svg(), BELOW) for group in groups], None, cut=False)
     rows = []
     for group in groups:
         height = _PAGE_MARK * len(names) + 6
@@ -187,7 +196,7 @@ def group_rows_svg(names: Sequence[str], groups: Sequence[GroupRow]) -> tuple[li
         for tick in axis.ticks
     ]
     foot = svg.tag("svg", *ticks, class_="row-bar", width="100%", height=18, aria_hidden="true", focusable="false")
-    return rows, foot
+    return PageRows(rows, foot, cut=any(row["cut"] for row in _rows(names, groups, axis)))
 
 
 def _page_number(axis: _Axis, place: int, estimate: float, lower: float | None, upper: float | None) -> Svg:

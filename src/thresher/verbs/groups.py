@@ -148,7 +148,7 @@ class Grouped(Answer, Generic[A]):
         """Whether the groups' answers have ranges to read off."""
         return self._nothing.reads_ranges
 
-    def _key_columns(self, own: Sequence[str]) -> list[tuple[str, pa.DataType]]:
+    def key_columns(self, own: Sequence[str]) -> list[tuple[str, pa.DataType]]:
         """The group columns with their types; one that is called as a column of the answers is called group_…"""
         found: list[tuple[str, pa.DataType]] = []
         listed = None if self.query.groups is None else bucket_columns(self.query.groups, self.query.by)
@@ -170,7 +170,7 @@ class Grouped(Answer, Generic[A]):
 
         tables = [(group, answer.to_arrow()) for group, answer in self.items()]
         schema = self._nothing.to_arrow().schema
-        keys = self._key_columns([*schema.names, STATUS])
+        keys = self.key_columns([*schema.names, STATUS])
         sizes = [(group, table.num_rows) for group, table in tables] + [(group, 1) for group in self.missing]
         columns: dict[str, Any] = {}
         for index, (name, kind) in enumerate(keys):
@@ -212,7 +212,7 @@ class Grouped(Answer, Generic[A]):
             for group, answer in self.items()
             for row in answer.readings(confidence, ranges).rows
         )
-        keys = self._key_columns([name for name, _ in nothing.key_columns])
+        keys = self.key_columns([name for name, _ in nothing.key_columns])
         return Readings(
             (*keys, *nothing.key_columns), rows, column=nothing.column, counts=nothing.counts, ordered=nothing.ordered
         )
