@@ -57,9 +57,24 @@ RIGHT = [
         QuantilesQuery("x", (0.5,), TWO, **BOUNDS, method="hierarchy", branching=3),
     ),
     (
+        "quantiles",
+        {"column": "x", "probabilities": [0.5], **BOUNDS, "method": "hierarchy", "levels": 2, "by": "os"},
+        QuantilesQuery("x", (0.5,), TWO, **BOUNDS, method="hierarchy", by=("os",)),
+    ),
+    (
         "ranges",
         {"column": "x", **BOUNDS, "levels": 2, "branching": 5},
         RangesQuery("x", TWO, **BOUNDS, branching=5),
+    ),
+    (
+        "ranges",
+        {"column": "x", **BOUNDS, "levels": 2, "by": ["os", "word"]},
+        RangesQuery("x", TWO, **BOUNDS, by=("os", "word")),
+    ),
+    (
+        "ranges",
+        {"column": "x", **BOUNDS, "levels": 2, "by": "os", "groups": ["linux", "mac"]},
+        RangesQuery("x", TWO, **BOUNDS, by=("os",), groups=("linux", "mac")),
     ),
 ]
 
@@ -75,6 +90,8 @@ WRONG = [
     ("quantiles", {"column": "x", "probabilities": [0.5], "lower": 5.0, "upper": 5.0}, "lower"),
     ("ranges", {"column": "x", **BOUNDS, "branching": 1}, "branching"),
     ("ranges", {"column": "x", **BOUNDS, "levels": 0}, "levels"),
+    ("ranges", {"column": "x", **BOUNDS, "by": ["x"]}, "by"),
+    ("ranges", {"column": "x", **BOUNDS, "groups": ["linux"]}, "groups"),
 ]
 
 
@@ -126,9 +143,9 @@ def on_a_command_line(verb, settings, tmp_path):
         described = settings_of(function_of(verb)).get(name)
         if name == "column":
             arguments += [value] if isinstance(value, str) else value
-        elif name == "domain":
-            (tmp_path / "domain.txt").write_text("\n".join(value))
-            arguments += ["--domain", str(tmp_path / "domain.txt")]
+        elif name in ("domain", "groups"):
+            (tmp_path / f"{name}.txt").write_text("\n".join(value))
+            arguments += [f"--{name}", str(tmp_path / f"{name}.txt")]
         elif name == "bins":
             arguments += ["--bins", ",".join(map(str, value)) if isinstance(value, list) else str(value)]
         else:
@@ -155,7 +172,7 @@ def on_the_form(verb, settings, tmp_path):
             continue
         if described[name].group:
             fields[f"{verb}_group"] = described[name].group
-        parts = "\n" if name == "domain" else ", "
+        parts = "\n" if name in ("domain", "groups") else ", "
         fields[f"{verb}_{name}"] = parts.join(map(str, value)) if isinstance(value, list) else str(value)
     filled = ask_form.filled(fields)
     if isinstance(settings.get("bins"), list):  # bounds are for equal bins

@@ -47,7 +47,7 @@ class GroupableQuery(Query):
     def check_groups(self) -> None:
         """Check `by` and `groups`, and keep them as tuples."""
         by: Any = self.by
-        names = (by,) if isinstance(by, str) else tuple(by or ())
+        names = tuple(by) if isinstance(by, list | tuple) else () if by is None else (by,)
         if not all(isinstance(name, str) and name for name in names):
             raise InvalidSetting("by", "must be the name of a column, or two names")
         if len(names) > MOST_GROUP_COLUMNS:

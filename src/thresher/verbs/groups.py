@@ -150,11 +150,13 @@ class Grouped(Answer, Generic[A]):
 
     def key_columns(self, own: Sequence[str]) -> list[tuple[str, pa.DataType]]:
         """The group columns with their types; one that is called as a column of the answers is called group_…"""
+        import pyarrow as pa
+
         found: list[tuple[str, pa.DataType]] = []
         listed = None if self.query.groups is None else bucket_columns(self.query.groups, self.query.by)
         for index, name in enumerate(self.query.by):
             kind = self.releases[0].table.schema.field(name).type
-            if listed is not None and not len(self):
+            if listed is not None and (not len(self) or pa.types.is_floating(listed[index].type)):
                 kind = listed[index].type
             while name in (*own, *(each for each, _ in found)):
                 name = f"group_{name}"
@@ -212,7 +214,7 @@ class Grouped(Answer, Generic[A]):
             for group, answer in self.items()
             for row in answer.readings(confidence, ranges).rows
         )
-        keys = self.key_columns([name for name, _ in nothing.key_columns])
+        keys = self.key_columns([*(name for name, _ in nothing.key_columns), nothing.column, "lower", "upper"])
         return Readings(
             (*keys, *nothing.key_columns), rows, column=nothing.column, counts=nothing.counts, ordered=nothing.ordered
         )
