@@ -55,7 +55,7 @@ def test_each_group_has_its_own_quantiles(found):
     for group, median in (("1.9", 20), ("1.10", 40)):
         assert isinstance(found[group], Quantiles)
         low, high = found[group][0.5].interval
-        assert low - 0.3 <= median <= high + 0.3  # the sampled people's own median is that close to the law's
+        assert low - 1 <= median <= high + 1  # a cell more than the interval, which is for 95 %
         assert high - low < 8
     assert [group for group, _ in found.items()] == ["1.9", "1.10"]
     assert found.values()[0] is found["1.9"]
