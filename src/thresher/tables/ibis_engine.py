@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from thresher.errors import InvalidSetting
 from thresher.tables import ibis_functions as functions
-from thresher.tables.column_keys import UNIT, value_names
+from thresher.tables.column_keys import DRAW, UNIT, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.duckdb_columns import counted_once
 from thresher.tables.duckdb_engine import RelationEngine
@@ -94,7 +94,7 @@ class IbisEngine(LazyFrameEngine):
             )
         held = self._held(table, named)
         clean = held.select(**{name: _clean(held[name], kind) for name, kind in kinds.items()})
-        return LazyRows(self.name, clean, _collect)
+        return LazyRows(self.name, clean, _collect, drawn=lambda: clean.mutate(**{DRAW: ibis.random()}))
 
     def _held(self, table: Any, named: dict[str, str]) -> Any:
         """The rows that have a value in all columns; `named` says what a table's columns are called in the data."""

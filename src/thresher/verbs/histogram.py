@@ -115,7 +115,8 @@ class HistogramQuery(Query):
     about = "How many devices hold each value"
 
     def __post_init__(self) -> None:
-        if not all(part.joinable for part in getattr(self.question, "parts", ())) or not self.question:
+        parts = getattr(self.question, "parts", ())
+        if not all(part.joinable and not part.randomised for part in parts) or not self.question:
             raise InvalidSetting("question", "must ask for values, bins, dates or several of them")
         if self.plan.rounds != 1:
             raise InvalidSetting(
