@@ -110,7 +110,7 @@ class Points(OneColumn):
             below = number < double_constant(points[middle])
             return nw.when(below).then(within(first, middle)).otherwise(within(middle, last))
 
-        return [within(0, len(points) - 1)]
+        return [nw.when(number == number).then(within(0, len(points) - 1))]
 
     def reader(self) -> Reader:
         """Reads one of the points."""

@@ -70,7 +70,7 @@ class ArrowEngine(RelationEngine):
 
     def seed(self, seed: float) -> None:
         """Fix the random numbers that DuckDB draws next, on one thread, by a number between -1 and 1."""
-        self._own.execute("SELECT setseed(?)", [seed])
+        self._own.execute("SELECT setseed(?)", [seed]).fetchall()
 
     def sampled(self, wanted: Sequence[str], toss: Callable[[int], NDArray[np.bool_]]) -> LazyRows:
         """These columns of a sample of the rows."""
