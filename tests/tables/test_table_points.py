@@ -94,7 +94,7 @@ def test_a_release_has_rounded_counts(local: Maker, rate: float) -> None:
     found = dict(zip(release.buckets, release.counts.tolist(), strict=True))
     expected = rate * (0.75 * EACH + OUTSIDE)
     assert found[0.0] == pytest.approx(expected, abs=6.2 * expected**0.5)  # 6.2 standard errors: 1e-9 at most
-    assert not found[0.0] == pytest.approx(rate * (EACH + OUTSIDE), abs=6.2 * expected**0.5)
+    assert found[0.0] != pytest.approx(rate * (EACH + OUTSIDE), abs=6.2 * expected**0.5)
 
 
 def test_counts_kept_for_other_questions_are_rounded_unit_by_unit() -> None:

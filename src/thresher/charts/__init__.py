@@ -12,6 +12,7 @@ from thresher.charts.distribution import distribution, distribution_svg
 from thresher.charts.error_lines import error_lines
 from thresher.charts.frontier import frontier
 from thresher.charts.histogram import bar_svg, histogram
+from thresher.charts.mean import mean
 from thresher.charts.meter import meter
 from thresher.charts.rendering import show
 from thresher.charts.sparkline import sparkline
@@ -32,6 +33,7 @@ __all__ = [
     "error_lines",
     "frontier",
     "histogram",
+    "mean",
     "meter",
     "shares",
     "show",
