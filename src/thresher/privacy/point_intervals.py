@@ -114,8 +114,9 @@ def _mean_root(at: Floats, counts: Floats, units: Floats, tilt: Floats) -> tuple
     stretched = 1 + tilt[:, None] * at
     tilted = counts / stretched
     mean = (tilted @ at) / tilted.sum(axis=1)
-    scale = tilted.sum(axis=1) / units
-    root = np.sqrt(np.maximum(2 * ((counts * np.log1p(tilt[:, None] * at)).sum(axis=1) + units * np.log(scale)), 0))
+    less_one = -(tilted @ at) * tilt / units
+    scale = 1 + less_one
+    root = np.sqrt(2 * (counts * _deviance(less_one[:, None] + (scale * tilt)[:, None] * at)).sum(axis=1))
     away = (at - mean[:, None]) / (scale[:, None] * stretched)
     slope = scale * tilt * np.sqrt((counts * away**2).sum(axis=1))
     return _modified(-root, -slope), mean
@@ -146,13 +147,19 @@ def _sum_root(weights: Floats, counts: Floats, tilt: float) -> tuple[float, floa
     """r* and the sum for this tilt, which is below 1 ÷ the largest weight."""
     shrunk = np.maximum(1 - tilt * weights, 1e-300)
     total = float((counts * weights / shrunk).sum())
-    root = np.sqrt(max(2 * (tilt * total + float((counts * np.log(shrunk)).sum())), 0.0))
+    root = np.sqrt(2 * float((counts * _deviance(shrunk - 1)).sum()))
     slope = tilt * np.sqrt(float((counts * (weights / shrunk) ** 2).sum()))
     return float(_modified(np.array([root]), np.array([slope]))[0]), total
 
 
+def _deviance(change: Floats) -> Floats:
+    """ln(1 + x) − x / (1 + x), which is never negative. Sums of it lose no digits to cancellation."""
+    above = np.maximum(change, -1 + 1e-300)
+    return np.maximum(np.log1p(above) - above / (1 + above), 0.0)
+
+
 def _modified(root: Floats, slope: Floats) -> Floats:
     """Barndorff-Nielsen's r*; close to 0, where its formula has no digits left, r itself."""
-    usable = (np.abs(root) > 1e-4) & (root * slope > 0)
+    usable = (np.abs(root) > 1e-3) & (root * slope > 0)
     safe_root, ratio = np.where(usable, root, 1.0), np.where(usable, slope / np.where(usable, root, 1.0), 1.0)
     return np.where(usable, root + np.log(ratio) / safe_root, root)
