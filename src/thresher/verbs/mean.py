@@ -151,16 +151,15 @@ def placed(points: Any, lower: float, upper: float) -> tuple[float, ...]:
         if number > MOST_POINTS:
             raise InvalidSetting("points", f"must be from 2 to {MOST_POINTS:,}")
         return equal_points(lower, upper, number)
-    given = Points("points", (lower, upper) if isinstance(points, str) else _with_bounds(points, lower, upper)).points
-    if isinstance(points, str) or given[0] != lower or given[-1] != upper:
+    given = () if isinstance(points, str) else tuple(points)
+    try:
+        inside = bool(given) and all(lower <= point <= upper for point in given)
+    except TypeError:
+        inside = False
+    if not inside:
         raise InvalidSetting("points", "must be numbers from lower to upper", hint="For example points=[0, 100, 1000].")
-    return given
-
-
-def _with_bounds(points: Iterable[Any], lower: float, upper: float) -> tuple[Any, ...]:
-    given = tuple(points)
-    before = () if given and given[0] == lower else (lower,)
-    after = () if given and given[-1] == upper else (upper,)
+    before = () if given[0] == lower else (lower,)
+    after = () if given[-1] == upper else (upper,)
     return (*before, *given, *after)
 
 
