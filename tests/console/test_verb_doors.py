@@ -20,6 +20,7 @@ from thresher.questions import Bins, Dates, Joint, Values
 from thresher.verbs import (
     HeavyHittersQuery,
     HistogramQuery,
+    MeanQuery,
     QuantilesQuery,
     QueryTaker,
     RangesQuery,
@@ -61,6 +62,9 @@ RIGHT = [
         {"column": "x", **BOUNDS, "levels": 2, "branching": 5},
         RangesQuery("x", TWO, **BOUNDS, branching=5),
     ),
+    ("mean", {"column": "x", **BOUNDS}, MeanQuery("x", ONE, (0.0, 25.0, 50.0, 75.0, 100.0))),
+    ("mean", {"column": "x", **BOUNDS, "points": 3}, MeanQuery("x", ONE, (0.0, 50.0, 100.0))),
+    ("mean", {"column": "x", **BOUNDS, "points": [10.0, 30.0]}, MeanQuery("x", ONE, (0.0, 10.0, 30.0, 100.0))),
 ]
 
 # verb, settings, and the one that is wrong
@@ -75,6 +79,10 @@ WRONG = [
     ("quantiles", {"column": "x", "probabilities": [0.5], "lower": 5.0, "upper": 5.0}, "lower"),
     ("ranges", {"column": "x", **BOUNDS, "branching": 1}, "branching"),
     ("ranges", {"column": "x", **BOUNDS, "levels": 0}, "levels"),
+    ("mean", {"column": "x", **BOUNDS, "points": 1}, "points"),
+    ("mean", {"column": "x", **BOUNDS, "points": [30.0, 10.0]}, "points"),
+    ("mean", {"column": "x", **BOUNDS, "points": [10.0, 130.0]}, "points"),
+    ("mean", {"column": "x", "lower": 5.0, "upper": 5.0}, "lower"),
 ]
 
 
@@ -129,8 +137,8 @@ def on_a_command_line(verb, settings, tmp_path):
         elif name == "domain":
             (tmp_path / "domain.txt").write_text("\n".join(value))
             arguments += ["--domain", str(tmp_path / "domain.txt")]
-        elif name == "bins":
-            arguments += ["--bins", ",".join(map(str, value)) if isinstance(value, list) else str(value)]
+        elif name in ("bins", "points"):
+            arguments += [f"--{name}", ",".join(map(str, value)) if isinstance(value, list) else str(value)]
         else:
             option = f"--{((described and described.option) or name).replace('_', '-')}"
             for each in value if isinstance(value, list) else [value]:

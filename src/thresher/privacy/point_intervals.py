@@ -155,7 +155,8 @@ def _sum_root(weights: Floats, counts: Floats, tilt: float) -> tuple[float, floa
 def _deviance(change: Floats) -> Floats:
     """ln(1 + x) − x / (1 + x), which is never negative. Sums of it lose no digits to cancellation."""
     above = np.maximum(change, -1 + 1e-300)
-    return np.maximum(np.log1p(above) - above / (1 + above), 0.0)
+    deviance: Floats = np.maximum(np.log1p(above) - above / (1 + above), 0.0)
+    return deviance
 
 
 def _modified(root: Floats, slope: Floats) -> Floats:
