@@ -20,6 +20,7 @@ from thresher.questions import Bins, Dates, Joint, Values
 from thresher.verbs import (
     HeavyHittersQuery,
     HistogramQuery,
+    MeanQuery,
     QuantilesQuery,
     QueryTaker,
     RangesQuery,
@@ -76,6 +77,14 @@ RIGHT = [
         {"column": "x", **BOUNDS, "levels": 2, "by": "os", "groups": ["linux", "mac"]},
         RangesQuery("x", TWO, **BOUNDS, by=("os",), groups=("linux", "mac")),
     ),
+    ("mean", {"column": "x", **BOUNDS}, MeanQuery("x", ONE, (0.0, 25.0, 50.0, 75.0, 100.0))),
+    (
+        "mean",
+        {"column": "x", **BOUNDS, "points": 3, "by": "os"},
+        MeanQuery("x", ONE, (0.0, 50.0, 100.0), by=("os",)),
+    ),
+    ("mean", {"column": "x", **BOUNDS, "points": 3}, MeanQuery("x", ONE, (0.0, 50.0, 100.0))),
+    ("mean", {"column": "x", **BOUNDS, "points": [10.0, 30.0]}, MeanQuery("x", ONE, (0.0, 10.0, 30.0, 100.0))),
 ]
 
 # verb, settings, and the one that is wrong
@@ -92,6 +101,10 @@ WRONG = [
     ("ranges", {"column": "x", **BOUNDS, "levels": 0}, "levels"),
     ("ranges", {"column": "x", **BOUNDS, "by": ["x"]}, "by"),
     ("ranges", {"column": "x", **BOUNDS, "groups": ["linux"]}, "groups"),
+    ("mean", {"column": "x", **BOUNDS, "points": 1}, "points"),
+    ("mean", {"column": "x", **BOUNDS, "points": [30.0, 10.0]}, "points"),
+    ("mean", {"column": "x", **BOUNDS, "points": [10.0, 130.0]}, "points"),
+    ("mean", {"column": "x", "lower": 5.0, "upper": 5.0}, "lower"),
 ]
 
 
@@ -146,8 +159,8 @@ def on_a_command_line(verb, settings, tmp_path):
         elif name in ("domain", "groups"):
             (tmp_path / f"{name}.txt").write_text("\n".join(value))
             arguments += [f"--{name}", str(tmp_path / f"{name}.txt")]
-        elif name == "bins":
-            arguments += ["--bins", ",".join(map(str, value)) if isinstance(value, list) else str(value)]
+        elif name in ("bins", "points"):
+            arguments += [f"--{name}", ",".join(map(str, value)) if isinstance(value, list) else str(value)]
         else:
             option = f"--{((described and described.option) or name).replace('_', '-')}"
             for each in value if isinstance(value, list) else [value]:

@@ -14,6 +14,7 @@ from thresher.charts.frontier import frontier
 from thresher.charts.group_distributions import group_distributions
 from thresher.charts.group_intervals import GroupRow, group_intervals, group_rows_svg
 from thresher.charts.histogram import bar_svg, histogram
+from thresher.charts.mean import mean
 from thresher.charts.meter import meter
 from thresher.charts.rendering import show
 from thresher.charts.sparkline import sparkline
@@ -38,6 +39,7 @@ __all__ = [
     "group_intervals",
     "group_rows_svg",
     "histogram",
+    "mean",
     "meter",
     "shares",
     "show",

@@ -78,18 +78,19 @@ class Visit:
         self._reader = reader
         self._seen: dict[str | None, Any] = {}
 
-    def plaintext(self, question: Question, size: int, choice: int) -> bytes | None:
+    def plaintext(self, question: Question, size: int, choice: int, draw: float | None = None) -> bytes | None:
         """The padded plaintext of what is held, or None where there is no value that can be sent.
 
-        `choice` is a random number: it says which elements of lists are taken.
+        `choice` is a random number: it says which elements of lists are taken. `draw` is one in [0, 1), for questions
+        that need it.
         """
         held = self._reader.attributes
         columns = question.columns
         if type(held) is dict and all(type(name) is str for name in held):
             found = [held.get(column) for column in columns]
             if all(_is_plain(value) for value in found):
-                return _encoded(question, _chosen(found, choice), size)
-        return self._reader.run(lambda: _encoded(question, _chosen(self._values(columns), choice), size))
+                return _encoded(question, _chosen(found, choice), size, draw)
+        return self._reader.run(lambda: _encoded(question, _chosen(self._values(columns), choice), size, draw))
 
     def _values(self, columns: tuple[str, ...]) -> list[Any]:
         """What is held, by the app's own code: only in a thread of its own."""
@@ -119,6 +120,6 @@ def _chosen(values: list[Any], choice: int) -> tuple[Any, ...]:
     return tuple(chosen)
 
 
-def _encoded(question: Question, values: tuple[Any, ...], size: int) -> bytes | None:
-    bucket = plaintext.fleet_bucket(question, values if len(values) > 1 else values[0])
+def _encoded(question: Question, values: tuple[Any, ...], size: int, draw: float | None) -> bytes | None:
+    bucket = plaintext.fleet_bucket(question, values if len(values) > 1 else values[0], draw)
     return plaintext.encode_bucket(question, bucket, size)

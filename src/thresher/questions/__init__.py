@@ -8,6 +8,7 @@ from thresher.questions.cells import Cells
 from thresher.questions.dates import Dates, Every
 from thresher.questions.joint import Joint
 from thresher.questions.normal_form import END, normal
+from thresher.questions.points import MOST_POINTS, Points
 from thresher.questions.prefixes import LONGEST_PREFIX, Prefixes
 from thresher.questions.question import Bucket, Part, Question, from_dict, kinds
 from thresher.questions.values import Values
@@ -16,6 +17,7 @@ __all__ = [
     "END",
     "LONGEST_PREFIX",
     "MOST_BINS",
+    "MOST_POINTS",
     "Below",
     "Bins",
     "Bucket",
@@ -24,6 +26,7 @@ __all__ = [
     "Every",
     "Joint",
     "Part",
+    "Points",
     "Prefixes",
     "Question",
     "Values",

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from thresher.errors import InvalidSetting
 from thresher.tables import ibis_functions as functions
-from thresher.tables.column_keys import UNIT, value_names
+from thresher.tables.column_keys import DRAW, UNIT, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.duckdb_columns import counted_once
 from thresher.tables.duckdb_engine import RelationEngine
@@ -94,7 +94,11 @@ class IbisEngine(LazyFrameEngine):
             )
         held = self._held(table, named)
         clean = held.select(**{name: _clean(held[name], kind) for name, kind in kinds.items()})
-        return LazyRows(self.name, clean, _collect)
+        return LazyRows(self.name, clean, _collect, drawn=lambda: self._drawn(clean))
+
+    def _drawn(self, table: Any) -> Any:
+        """The table with a random number d in each row."""
+        return table.mutate(**{DRAW: ibis.random()})
 
     def _held(self, table: Any, named: dict[str, str]) -> Any:
         """The rows that have a value in all columns; `named` says what a table's columns are called in the data."""
@@ -158,6 +162,11 @@ class SqliteEngine(IbisEngine):
         "booleans": ("integer",),
     }
     """How SQLite stores values of a kind; what is stored otherwise does not count."""
+
+    def _drawn(self, table: Any) -> Any:
+        # SQLite draws again wherever it inlines a subquery: a unit would be grouped by one bucket and shown as another.
+        # It inlines none that has a limit into one that counts.
+        return super()._drawn(table).limit(2**62)
 
     def _tests(self, value: Any, kind: Kind | None) -> list[Any]:
         if value.get_name() == UNIT:

@@ -14,7 +14,7 @@ from thresher.mechanism import SecureRandomness, thin, threshold
 from thresher.privacy.plans import Plan
 from thresher.questions import Question
 from thresher.questions.normal_form import LEAST_BYTES, TOO_MANY_MARKS
-from thresher.tables.column_keys import COUNT, UNIT, WEIGHT, value_names
+from thresher.tables.column_keys import COUNT, DRAW, UNIT, WEIGHT, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.engine import LazyFrameEngine, renamed
 from thresher.tables.error_guard import guarded
@@ -97,7 +97,11 @@ class SparkEngine(LazyFrameEngine):
 
     def rows(self, wanted: Sequence[str]) -> SparkRows:
         """These columns, each row a unit."""
-        return guarded(self.name, lambda: self._cleaned(self._select(wanted), wanted))
+
+        def numbered() -> Any:
+            return self._select(wanted).selectExpr("*", f"rand({secrets.randbits(31)}) AS {DRAW}")
+
+        return guarded(self.name, lambda: self._cleaned(self._select(wanted), wanted, numbered))
 
     def chosen(self, wanted: Sequence[str], unit: str) -> SparkRows:
         """These columns, one row a unit, kept by the cluster.
@@ -108,15 +112,21 @@ class SparkEngine(LazyFrameEngine):
 
         def run() -> SparkRows:
             names = value_names(len(wanted))
-            numbered = self._select(wanted, unit).selectExpr("*", f"rand({secrets.randbits(31)}) AS r")
-            drawn = numbered.filter(self._held(wanted, unit))
-            packed = f"min_by(struct({', '.join(names)}), r) AS s"
+            placed = self._select(wanted, unit).selectExpr("*", f"rand({secrets.randbits(31)}) AS r")
+            drawn = placed.filter(self._held(wanted, unit))
+            packed = f"min_by(struct({', '.join(names)}, r), r) AS s"
             if self.kind(unit) == "text":
                 drawn = drawn.selectExpr(*names, "r", f"{_NFC.format(UNIT)} AS {UNIT}")
             grouped = drawn.groupBy(UNIT).agg(_expression(self._frame, packed))
-            kept = grouped.selectExpr(*[f"s.{name} AS {name}" for name in names]).persist()
+            kept = grouped.selectExpr(*[f"s.{name} AS {name}" for name in (*names, "r")]).persist()
             self._persisted.append(kept)
-            return self._cleaned(kept, wanted)
+
+            def numbered() -> Any:
+                # A hash of r, so that a unit has the same number if its task runs again, and another in each round.
+                bits = f"shiftrightunsigned(xxhash64(r, {secrets.randbits(62)}L), 11)"
+                return kept.selectExpr(*names, f"{bits} * {2.0**-53!r}D AS {DRAW}")
+
+            return self._cleaned(kept, wanted, numbered)
 
         return guarded(self.name, run)
 
@@ -152,7 +162,8 @@ class SparkEngine(LazyFrameEngine):
         # At an instant that no calendar has, the functions would stop the whole count.
         return f"CASE WHEN {number} BETWEEN {INSTANTS[0]} AND {INSTANTS[1]} THEN {local} END"
 
-    def _cleaned(self, frame: Any, wanted: Sequence[str]) -> SparkRows:
+    def _cleaned(self, frame: Any, wanted: Sequence[str], numbered: Callable[[], Any]) -> SparkRows:
+        """The cleaned rows. `numbered` gives the frame with random numbers that belong to the rows of the source."""
         names, kinds = value_names(len(wanted)), self._kinds(wanted)
         frame = frame.filter(self._held(wanted))
         weighted = "text" in kinds
@@ -161,7 +172,11 @@ class SparkEngine(LazyFrameEngine):
             frame = frame.groupBy(*names).agg(_expression(frame, f"count(*) AS {WEIGHT}"))
         clean = [f"{_CLEAN[kind].format(name)} AS {name}" for name, kind in zip(names, kinds, strict=True)]
         cleaned = frame.selectExpr(*clean, *([WEIGHT] if weighted else []))
-        return SparkRows(self.name, cleaned, _collect, weighted)
+
+        def drawn() -> Any:
+            return numbered().filter(self._held(wanted)).selectExpr(*clean, DRAW)
+
+        return SparkRows(self.name, cleaned, _collect, weighted, drawn=drawn)
 
     def _held(self, wanted: Sequence[str], unit: str | None = None) -> str:
         """The test that a row has a value in all columns."""
