@@ -32,13 +32,14 @@ def test_quantiles_by_version_of_real_devices():
     with local_server() as server, th.Fleet(server.url, key=server.analyst_key) as fleet:
         simulation = Simulation(server.url, server.enrolment_key, Population({"version": versions, "ms": times}))
 
-        def ask() -> tuple[Grouped, Grouped]:
+        def ask() -> tuple[Grouped, Grouped, Grouped]:
             asked = fleet.with_rounds(completions=simulation.completions, seconds=120)
             settings = {"lower": 0, "upper": 64, "levels": 2, **TARGET}
             one = th.quantiles(asked, "ms", [0.5], by="version", method="hierarchy", **settings)
-            return one, th.ranges(asked, "ms", by=["version"], groups=["2.0", "canary"], **settings)
+            listed = th.ranges(asked, "ms", by=["version"], groups=["2.0", "canary"], **settings)
+            return one, listed, th.mean(asked, "ms", by="version", lower=0, upper=64, points=3, **TARGET)
 
-        found, listed = simulate(simulation, ask, stop=threading.Event())
+        found, listed, means = simulate(simulation, ask, stop=threading.Event())
     assert found.groups == ("1.0", "2.0")
     for group, held in (("1.0", 0), ("2.0", 1)):
         true = float(np.quantile(times.held[versions.held == held], 0.5, method="inverted_cdf"))
@@ -48,4 +49,10 @@ def test_quantiles_by_version_of_real_devices():
     assert found.verify() == found.guarantee
     assert "canary" not in found.to_json()
     assert (listed.groups, listed.missing) == (("2.0",), ("canary",))
+    assert means.groups == ("1.0", "2.0")
+    for group, held in (("1.0", 0), ("2.0", 1)):
+        low, high = means[group].interval
+        assert (
+            low - 5 <= times.held[versions.held == held].mean() <= high + 5
+        )  # more room than the 95 % of the interval
     assert listed.query.to_dict()["by"] == ["version"]

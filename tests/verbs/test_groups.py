@@ -16,9 +16,18 @@ from scipy import stats
 import thresher as th
 from thresher.errors import InvalidFormat, InvalidSetting, NotReleased
 from thresher.privacy.plans import Plan
-from thresher.questions import Cells, Joint, Values
+from thresher.questions import Cells, Joint, Points, Values
 from thresher.tables import Table
-from thresher.verbs import Grouped, HistogramQuery, Quantiles, QuantilesQuery, Ranges, RangesQuery, query_from_dict
+from thresher.verbs import (
+    Grouped,
+    HistogramQuery,
+    Mean,
+    Quantiles,
+    QuantilesQuery,
+    Ranges,
+    RangesQuery,
+    query_from_dict,
+)
 from thresher.verbs.drivers import first_questions, replay
 
 ALPHA = 1e-9  # false alarm of each statistical check
@@ -246,6 +255,26 @@ def test_ranges_of_groups_are_followed_over_time(frame):
     rows = answer.readings(ranges=[(0, 32)]).rows
     assert [row.key for row in rows] == [("1.9", 0.0, 32.0), ("1.10", 0.0, 32.0)]
     assert rows[0].estimate == answer["1.9"].count(0, 32).estimate
+
+
+def test_means_by_group(frame):
+    one = th.plan(1, 1e-6)
+    answer = th.mean(frame, "ms", lower=0, upper=64, by=["version", "os"], plan=one)
+    assert answer.plan == th.mean(frame, "ms", lower=0, upper=64, plan=one).plan
+    assert len(answer) == 4
+    for (version, _), found in answer.items():
+        assert isinstance(found, Mean)
+        low, high = found.interval
+        assert low - 1 <= (20 if version == "1.9" else 40) <= high + 1  # room for chance: the interval is for 95 %
+    assert first_questions(answer.query) == (
+        Joint((Values(("version",)), Values(("os",)), Points("ms", (0, 16, 32, 48, 64)))),
+    )
+    assert [row.label for row in answer.readings().rows][:2] == ["1.9 · linux · mean", "1.9 · mac · mean"]
+    listed = th.mean(frame, "ms", lower=0, upper=64, by="version", groups=["1.9", "2.0"], plan=one)
+    assert listed.missing == ("2.0",)
+    assert listed.measures
+    assert listed.query.describe() == "mean of ms by version"
+    assert query_from_dict(json.loads(json.dumps(listed.query.to_dict()))) == listed.query
 
 
 def test_groups_may_be_of_any_type():

@@ -104,9 +104,11 @@ def group_intervals(
         return alt.X(f"{field}:Q", title=heading, scale=scale, axis=alt.Axis(values=axis.ticks, labelFlush=False))
 
     listed = [shortened(name, _LONGEST_LABEL) for name in names]
-    legend = alt.Legend(orient="top", title=None, symbolType="circle", symbolSize=90) if len(names) > 1 else None
+    legend = alt.Legend(orient="top", title=None, symbolType="circle", symbolSize=90, symbolOpacity=1)
     colours = [LINES[place % len(LINES)] for place in range(len(names))]
-    colour = alt.Color("name:N", scale=alt.Scale(domain=listed, range=colours), legend=legend, sort=None)
+    colour = alt.Color(
+        "name:N", scale=alt.Scale(domain=listed, range=colours), legend=legend if len(names) > 1 else None, sort=None
+    )
     within = alt.YOffset("name:N", sort=None, scale=alt.Scale(domain=listed, paddingOuter=0.6))
     base = alt.Chart(alt.Data(values=rows)).encode(y=down, yOffset=within, color=colour)
     tips = [alt.Tooltip(f"{field}:Q", format=",.6~g") for field in ("estimate", "lower", "upper")]
