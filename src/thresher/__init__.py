@@ -15,6 +15,7 @@ from thresher.tables import look
 from thresher.verbs.answer import load
 from thresher.verbs.heavy_hitters import heavy_hitters
 from thresher.verbs.histogram import histogram
+from thresher.verbs.mean import mean
 from thresher.verbs.over_time import OverTime
 from thresher.verbs.quantiles import quantiles
 from thresher.verbs.ranges import ranges
@@ -41,6 +42,7 @@ __all__ = [
     "histogram",
     "load",
     "look",
+    "mean",
     "mechanism",
     "plan",
     "privacy",

@@ -29,6 +29,8 @@ def test_pictures_for_pages_are_well_formed_and_styled_by_classes_only():
             [0, 1, 2], [0, 0.5, 1], [0, 0.4, 1], [0, 0.6, 1], title="<b>", marks=[("50 %", 1, 0.5, 0.5, 1.5)]
         ),
         charts.distribution_svg([0, 1], [nan, nan], [0, 0], [1, 1], title="none", chosen=(-5, 5)),
+        charts.distribution_svg([0, 1], [0, 1], [0, 1], [0, 1], title="small", small=True),
+        charts.group_rows_svg(["mean"], [charts.GroupRow("<b>", [(5.0, 4.0, 900.0)])]).rows[0][1],
         charts.bar_svg(10, 5, 20, 8, 20),
         charts.meter(0.3, "a <part>", more=0.9),
         charts.sparkline([1.0, 2.0, None, nan, 5.0, None], "a <line>"),

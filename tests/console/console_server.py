@@ -7,6 +7,7 @@ ports are answered from the rows, so that ten thousand buckets take no ten thous
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 import threading
 import time
@@ -89,7 +90,7 @@ class Rows:
         held = self.rows[: response.completed]
         columns = question.columns
         values = [tuple(row.get(name) for name in columns) if len(columns) > 1 else row.get(columns[0]) for row in held]
-        buckets = Counter(fleet_bucket(question, value) for value in values)
+        buckets = Counter(fleet_bucket(question, value, random.random()) for value in values)
         buckets.pop(None, None)
         keys, sizes = list(buckets), np.array(list(buckets.values()), dtype=np.int64)
         sampled = thin(sizes, plan)

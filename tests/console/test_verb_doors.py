@@ -21,6 +21,7 @@ from thresher.questions import Among, Between, Bins, Dates, Joint, Values, Where
 from thresher.verbs import (
     HeavyHittersQuery,
     HistogramQuery,
+    MeanQuery,
     QuantilesQuery,
     QueryTaker,
     RangesQuery,
@@ -58,6 +59,11 @@ RIGHT = [
         QuantilesQuery("x", (0.5,), TWO, **BOUNDS, method="hierarchy", branching=3),
     ),
     (
+        "quantiles",
+        {"column": "x", "probabilities": [0.5], **BOUNDS, "method": "hierarchy", "levels": 2, "by": "os"},
+        QuantilesQuery("x", (0.5,), TWO, **BOUNDS, method="hierarchy", by=("os",)),
+    ),
+    (
         "ranges",
         {"column": "x", **BOUNDS, "levels": 2, "branching": 5},
         RangesQuery("x", TWO, **BOUNDS, branching=5),
@@ -92,6 +98,24 @@ RIGHT = [
             where=Where((Between("joined", dt.date(2024, 1, 1), dt.date(2024, 2, 1)),)),
         ),
     ),
+    (
+        "ranges",
+        {"column": "x", **BOUNDS, "levels": 2, "by": ["os", "word"]},
+        RangesQuery("x", TWO, **BOUNDS, by=("os", "word")),
+    ),
+    (
+        "ranges",
+        {"column": "x", **BOUNDS, "levels": 2, "by": "os", "groups": ["linux", "mac"]},
+        RangesQuery("x", TWO, **BOUNDS, by=("os",), groups=("linux", "mac")),
+    ),
+    ("mean", {"column": "x", **BOUNDS}, MeanQuery("x", ONE, (0.0, 25.0, 50.0, 75.0, 100.0))),
+    (
+        "mean",
+        {"column": "x", **BOUNDS, "points": 3, "by": "os"},
+        MeanQuery("x", ONE, (0.0, 50.0, 100.0), by=("os",)),
+    ),
+    ("mean", {"column": "x", **BOUNDS, "points": 3}, MeanQuery("x", ONE, (0.0, 50.0, 100.0))),
+    ("mean", {"column": "x", **BOUNDS, "points": [10.0, 30.0]}, MeanQuery("x", ONE, (0.0, 10.0, 30.0, 100.0))),
 ]
 
 # verb, settings, and the one that is wrong
@@ -108,6 +132,12 @@ WRONG = [
     ("ranges", {"column": "x", **BOUNDS, "levels": 0}, "levels"),
     ("ranges", {"column": "x", **BOUNDS, "where": ["age > 18"]}, "where"),
     ("heavy_hitters", {"column": "word", "where": ["a = 1", "a = 2"]}, "where"),
+    ("ranges", {"column": "x", **BOUNDS, "by": ["x"]}, "by"),
+    ("ranges", {"column": "x", **BOUNDS, "groups": ["linux"]}, "groups"),
+    ("mean", {"column": "x", **BOUNDS, "points": 1}, "points"),
+    ("mean", {"column": "x", **BOUNDS, "points": [30.0, 10.0]}, "points"),
+    ("mean", {"column": "x", **BOUNDS, "points": [10.0, 130.0]}, "points"),
+    ("mean", {"column": "x", "lower": 5.0, "upper": 5.0}, "lower"),
 ]
 
 
@@ -159,11 +189,11 @@ def on_a_command_line(verb, settings, tmp_path):
         described = settings_of(function_of(verb)).get(name)
         if name == "column":
             arguments += [value] if isinstance(value, str) else value
-        elif name == "domain":
-            (tmp_path / "domain.txt").write_text("\n".join(value))
-            arguments += ["--domain", str(tmp_path / "domain.txt")]
-        elif name == "bins":
-            arguments += ["--bins", ",".join(map(str, value)) if isinstance(value, list) else str(value)]
+        elif name in ("domain", "groups"):
+            (tmp_path / f"{name}.txt").write_text("\n".join(value))
+            arguments += [f"--{name}", str(tmp_path / f"{name}.txt")]
+        elif name in ("bins", "points"):
+            arguments += [f"--{name}", ",".join(map(str, value)) if isinstance(value, list) else str(value)]
         else:
             option = f"--{((described and described.option) or name).replace('_', '-')}"
             for each in value if isinstance(value, list) else [value]:
@@ -188,7 +218,7 @@ def on_the_form(verb, settings, tmp_path):
             continue
         if described[name].group:
             fields[f"{verb}_group"] = described[name].group
-        parts = "\n" if name in ("domain", "where") else ", "
+        parts = "\n" if name in ("domain", "groups", "where") else ", "
         fields[f"{verb}_{name}"] = parts.join(map(str, value)) if isinstance(value, list) else str(value)
     filled = ask_form.filled(fields)
     if isinstance(settings.get("bins"), list):  # bounds are for equal bins

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -94,7 +95,7 @@ class Roles:
 
     def _draw(self, configuration: RoundConfiguration, response: Response) -> str:
         question, plan, _ = check_configuration(configuration)
-        buckets = Counter(fleet_bucket(question, value) for value in self.values[: self.completed])
+        buckets = Counter(fleet_bucket(question, value, random.random()) for value in self.values[: self.completed])
         buckets.pop(None, None)
         keys, sizes = list(buckets), np.array(list(buckets.values()), dtype=np.int64)
         sampled = thin(sizes, plan)

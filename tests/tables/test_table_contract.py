@@ -42,6 +42,8 @@ QUESTIONS: list[Question] = [
     Dates("moment", "day"),
     Dates("moment", "month"),
     Joint((Values(("word",)), Bins("share", (0, 1, 10)), Dates("day", "month"))),
+    Joint((Values(("word",)), Cells("share", -1, 2, 7))),
+    Joint((Values(("flag",)), Values(("day",)), Cells("number", 0, 10, 4))),
     Prefixes("word", 2),
     Prefixes("word", 4, known=2, parents=frozenset({"th", "K" + END, "it"})),
     Prefixes("word", 4, known=2, parents=frozenset({"K" + END})),

@@ -2,8 +2,8 @@
 
 Pictures for files and notebooks (PNG, SVG, HTML) need the extra `plot` (Altair and vl-convert), which is imported when
 a picture is made. Pictures for web pages are small SVG of our own, made in a millisecond: `bar_svg`, `check_ins`,
-`distribution_svg`, `meter`, `shares`, `sparkline`, `spending`, `trends_svg` and `visibility`. No picture needs a
-network.
+`distribution_svg`, `group_rows_svg`, `meter`, `shares`, `sparkline`, `spending`, `trends_svg` and `visibility`. No
+picture needs a network.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from __future__ import annotations
 from thresher.charts.distribution import distribution, distribution_svg
 from thresher.charts.error_lines import error_lines
 from thresher.charts.frontier import frontier
+from thresher.charts.group_distributions import group_distributions
+from thresher.charts.group_intervals import GroupRow, group_intervals, group_rows_svg
 from thresher.charts.histogram import bar_svg, histogram
+from thresher.charts.mean import mean
 from thresher.charts.meter import meter
 from thresher.charts.rendering import show
 from thresher.charts.sparkline import sparkline
@@ -24,6 +27,7 @@ from thresher.charts.visibility import visibility
 __all__ = [
     "MOST_LINES",
     "PAGE_HEIGHT",
+    "GroupRow",
     "Trend",
     "bar_svg",
     "check_ins",
@@ -31,7 +35,11 @@ __all__ = [
     "distribution_svg",
     "error_lines",
     "frontier",
+    "group_distributions",
+    "group_intervals",
+    "group_rows_svg",
     "histogram",
+    "mean",
     "meter",
     "shares",
     "show",

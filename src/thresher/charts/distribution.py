@@ -26,7 +26,7 @@ from thresher.charts.ticks import nice_ticks
 Mark = tuple[str, float, float, float, float]
 """A quantile with its interval: name, value, rank, left end, right end. A value that is not known is NaN."""
 
-_PAGE_HEIGHT = 280.0
+_PAGE_HEIGHT, _SMALL_HEIGHT = 280.0, 110.0
 
 
 def distribution(
@@ -103,9 +103,13 @@ def distribution_svg(
     title: str,
     marks: Sequence[Mark] = (),
     chosen: tuple[float, float] | None = None,
+    small: bool = False,
 ) -> Svg:
-    """The same picture for a web page, about devices that checked in. `chosen` is a range of values to shade."""
-    height, low, high = _PAGE_HEIGHT, values[0], values[-1]
+    """The same picture for a web page, about devices that checked in. `chosen` is a range of values to shade.
+
+    `small` is for one of many pictures side by side: it is low, and has fewer ticks and no heading.
+    """
+    height, low, high = (_SMALL_HEIGHT if small else _PAGE_HEIGHT), values[0], values[-1]
 
     def place(value: float) -> float:
         return min(max((value - low) / (high - low), 0.0), 1.0)
@@ -118,7 +122,8 @@ def distribution_svg(
         left, width = place(chosen[0]), place(chosen[1]) - place(chosen[0])
         x, y = svg.across(left), svg.down(1, height)
         behind.insert(0, svg.tag("rect", x=x, width=svg.across(width), y=y, height=height, class_="chosen"))
-    front = [svg.tag("text", f"of the {DEVICES} are below", x=0, y=svg.down(1, height) - 8, class_="tick")]
+    heading = svg.tag("text", f"of the {DEVICES} are below", x=0, y=svg.down(1, height) - 8, class_="tick")
+    front = [] if small else [heading]
     for name, value, rank, start, stop in marks:
         y = svg.down(rank, height)
         front.append(
@@ -135,8 +140,8 @@ def distribution_svg(
     return svg.chart(
         *behind,
         front=front,
-        up=[(part, percent(part)) for part in (0.0, 0.25, 0.5, 0.75, 1.0)],
-        below=[(place(tick), short(tick)) for tick in nice_ticks(low, high, 4)],
+        up=[(part, percent(part)) for part in ((0.0, 0.5, 1.0) if small else (0.0, 0.25, 0.5, 0.75, 1.0))],
+        below=[(place(tick), short(tick)) for tick in nice_ticks(low, high, 2 if small else 4)],
         height=height,
         title=title,
         description=(f"{said}. " if said else "") + "The band holds with 95 %, with all that the threshold may hide.",

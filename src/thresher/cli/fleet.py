@@ -22,7 +22,7 @@ from thresher.cli.enrolment import COMMANDS
 from thresher.cli.fleet_asking import AnyOrder, confirm, said_on_failure
 from thresher.cli.fleet_options import on_fleet
 from thresher.cli.fleet_series import app as series
-from thresher.cli.output import check_files, console, plain, print_json, range_row
+from thresher.cli.output import check_files, console, plain, print_json, range_rows
 from thresher.cli.plan_files import read_plan
 from thresher.cli.verb_commands import (
     OTHER,
@@ -248,7 +248,7 @@ def _show(
         else:
             _show_status(status)
         return
-    rows = [range_row(answer, *ends) for ends in ranges] if answer.reads_ranges else []
+    rows = range_rows(answer, ranges) if answer.reads_ranges else []
 
     def after() -> None:
         if answer.counted:

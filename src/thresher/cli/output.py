@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,6 +150,19 @@ def range_row(answer: Any, low: float, high: float) -> dict[str, Any]:
         "upper": count.interval[1],
         "fraction": None if math.isnan(fraction.estimate) else fraction.estimate,
     }
+
+
+def range_rows(answer: Any, ranges: Sequence[tuple[float, float]]) -> list[dict[str, Any]]:
+    """What is shown of several ranges; where the answer has groups, for each of them, with the group columns first."""
+    if not answer.grouped:
+        return [range_row(answer, *ends) for ends in ranges]
+    rows = []
+    for group, found in answer.items():
+        for ends in ranges:
+            row = range_row(found, *ends)
+            names = [name for name, _ in answer.key_columns(list(row))]
+            rows.append(dict(zip(names, group if len(names) > 1 else (group,), strict=True)) | row)
+    return rows
 
 
 def _is_number(kind: str) -> bool:

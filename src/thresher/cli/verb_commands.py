@@ -12,7 +12,7 @@ import typer
 from thresher.cli import options
 from thresher.cli.answer_delivery import deliver, said_if_charged
 from thresher.cli.command_making import command, parameter, parameters_of
-from thresher.cli.output import check_files, console, range_row, rows_table
+from thresher.cli.output import check_files, console, range_rows, rows_table
 from thresher.cli.plan_files import read_plan
 from thresher.cli.sources import opened, progress_bar
 from thresher.errors import InvalidSetting, ThresherError
@@ -151,7 +151,7 @@ def table_command(verb: str) -> Callable[..., None]:
             if took := _took(book, answer):
                 console.print(took, style="dim", soft_wrap=True, markup=False)
 
-        rows = [range_row(answer, *ends) for ends in ranges]
+        rows = range_rows(answer, ranges)
         deliver(
             answer,
             lambda: show_answer(answer, rows, top, after),

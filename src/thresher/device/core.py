@@ -270,7 +270,8 @@ class DeviceCore:
         # All random bits are drawn before any value is read, and always the same number of them.
         heads = configuration.device_rate == ONE or coin(configuration.device_rate / ONE, randomness)
         choice = _choice(randomness)
-        real = held.plaintext(terms.question, size, choice)
+        draw = _draw(randomness) if terms.question.randomised else None
+        real = held.plaintext(terms.question, size, choice, draw)
         instead = plaintext.decoy(size)
         return sealing.seal(real if heads and real is not None else instead, terms.public, configuration.hash)
 
@@ -321,6 +322,13 @@ def _choice(randomness: Randomness) -> int:
     drawn = np.empty(4, dtype=np.uint64)
     randomness.fill(drawn)
     return int.from_bytes(drawn.tobytes(), "little")
+
+
+def _draw(randomness: Randomness) -> float:
+    """A uniform random number in [0, 1): one of the 2^53 multiples of 2^-53."""
+    drawn = np.empty(1, dtype=np.uint64)
+    randomness.fill(drawn)
+    return int(drawn[0] >> np.uint64(11)) * 2.0**-53
 
 
 @functools.lru_cache(maxsize=16)

@@ -80,19 +80,20 @@ class Visit:
         self._reader = reader
         self._seen: dict[str | None, Any] = {}
 
-    def plaintext(self, question: Question, size: int, choice: int) -> bytes | None:
+    def plaintext(self, question: Question, size: int, choice: int, draw: float | None = None) -> bytes | None:
         """The padded plaintext of what is held, or None where there is no value that can be sent.
 
-        `choice` is a random number: it says which elements of lists are taken.
+        `choice` is a random number: it says which elements of lists are taken. `draw` is one in [0, 1), for questions
+        that need it.
         """
         held = self._reader.attributes
         inputs = question.inputs
         if type(held) is dict and all(type(name) is str for name in held):
             found = [held.get(name) for name in inputs]
             if all(_is_plain(value) for value in found):
-                return _encoded(question, _chosen(question.narrowed(found), choice), size)
+                return _encoded(question, _chosen(question.narrowed(found), choice), size, draw)
         return self._reader.run(
-            lambda: _encoded(question, _chosen(question.narrowed(self._values(inputs)), choice), size)
+            lambda: _encoded(question, _chosen(question.narrowed(self._values(inputs)), choice), size, draw)
         )
 
     def _values(self, columns: tuple[str, ...]) -> list[Any]:
@@ -123,6 +124,6 @@ def _chosen(values: list[Any], choice: int) -> tuple[Any, ...]:
     return tuple(chosen)
 
 
-def _encoded(question: Question, values: tuple[Any, ...], size: int) -> bytes | None:
-    bucket = plaintext.fleet_bucket(question, values if len(values) > 1 else values[0])
+def _encoded(question: Question, values: tuple[Any, ...], size: int, draw: float | None) -> bytes | None:
+    bucket = plaintext.fleet_bucket(question, values if len(values) > 1 else values[0], draw)
     return plaintext.encode_bucket(question, bucket, size)

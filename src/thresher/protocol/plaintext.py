@@ -20,7 +20,7 @@ import msgspec
 from thresher.errors import InvalidFormat
 from thresher.protocol.messages import SMALLEST_BUCKET
 from thresher.questions import Bucket, Question
-from thresher.questions.question import Foreign, Impossible, Reader
+from thresher.questions.question import Foreign, Impossible, Reader, draw_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,14 +37,15 @@ DECOY = _Mark.DECOY
 """What `decode_payload` returns for a report that is not to be counted."""
 
 
-def fleet_bucket(question: Question, value: Any) -> Bucket | None:
+def fleet_bucket(question: Question, value: Any, draw: float | None = None) -> Bucket | None:
     """The bucket of a value, as a fleet counts it: that of the question, with whole values as text.
 
-    `value` is what `Question.bucket` takes: a tuple where several columns are read.
+    `value` is what `Question.bucket` takes: a tuple where several columns are read. `draw` is a uniform random number
+    in [0, 1), for questions that need one.
     Guarantee: never raises, so that whether a device completes a round cannot depend on what it holds.
     """
     try:
-        return question.device_bucket(value)
+        return question.device_bucket(value, *draw_for(question, draw))
     except Exception:  # whatever an object held by a device does: it has no value then
         return None
 

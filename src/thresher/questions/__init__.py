@@ -10,6 +10,7 @@ from thresher.questions.dates import Dates, Every
 from thresher.questions.filtered import Filtered
 from thresher.questions.joint import Joint
 from thresher.questions.normal_form import END, normal
+from thresher.questions.points import MOST_POINTS, Points
 from thresher.questions.prefixes import LONGEST_PREFIX, Prefixes
 from thresher.questions.question import Bucket, Part, Question, from_dict, kinds
 from thresher.questions.recounted_prefixes import RecountedPrefixes
@@ -19,6 +20,7 @@ __all__ = [
     "END",
     "LONGEST_PREFIX",
     "MOST_BINS",
+    "MOST_POINTS",
     "Among",
     "Below",
     "Between",
@@ -30,6 +32,7 @@ __all__ = [
     "Filtered",
     "Joint",
     "Part",
+    "Points",
     "Prefixes",
     "Question",
     "RecountedPrefixes",

@@ -38,6 +38,7 @@ class Bins(OneColumn):
     reads = NUMBERS
     bucket_type = "double"
     joinable = True
+    in_histograms = True
     listed_as = "floats"
     ordered = True
 

@@ -36,6 +36,7 @@ class Cells(OneColumn):
     kind = "cells"
     reads = NUMBERS
     bucket_type = "int64"
+    joinable = True
     repeated = True
     ordered = True
 

@@ -29,6 +29,7 @@ class Dates(OneColumn):
     reads = ("dates", "times")
     bucket_type = "date32"
     joinable = True
+    in_histograms = True
     listed_as = "dates"
     ordered = True
 

@@ -51,15 +51,20 @@ class Filtered(Question):
         """As of the other question."""
         return self.question.ordered
 
-    def bucket(self, value: Any) -> Bucket | None:
+    @property
+    def randomised(self) -> bool:
+        """As of the other question."""
+        return self.question.randomised
+
+    def bucket(self, value: Any, *draw: float) -> Bucket | None:
         """The bucket of the other question, or None for a unit that does not satisfy the filter."""
         inner = self._admitted(value)
-        return None if inner is None else self.question.bucket(*inner)
+        return None if inner is None else self.question.bucket(*inner, *draw)
 
-    def device_bucket(self, value: Any) -> Bucket | None:
+    def device_bucket(self, value: Any, *draw: float) -> Bucket | None:
         """The same, as a fleet counts it."""
         inner = self._admitted(value)
-        return None if inner is None else self.question.device_bucket(*inner)
+        return None if inner is None else self.question.device_bucket(*inner, *draw)
 
     def _admitted(self, value: Any) -> tuple[Any] | None:
         """What the other question takes, as the only element; None for a unit that does not satisfy the filter."""

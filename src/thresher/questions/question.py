@@ -109,6 +109,14 @@ class Question(ABC):
         buckets = tuple(part.device_bucket(each) for part, each in zip(self.parts, value, strict=True))
         return None if None in buckets else buckets
 
+    @property
+    def randomised(self) -> bool:
+        """Whether a bucket also depends on a draw: a uniform random number in [0, 1), fresh in each round.
+
+        Then `bucket`, `device_bucket` and a part's `keys` take the draw as one more argument.
+        """
+        return False
+
     def label(self, bucket: Bucket) -> str:
         """A bucket as people read it."""
         return " · ".join(part.label(each) for part, each in zip(self.parts, bucket, strict=True))
@@ -148,6 +156,8 @@ class Part(Question):
     bucket_type: ClassVar[ArrowType]
     joinable: ClassVar[bool] = False
     """Whether it may be part of a question about several columns."""
+    in_histograms: ClassVar[bool] = False
+    """Whether a histogram may ask it."""
     listed_as: ClassVar[ColumnKind | None] = None
     """What the values of a public domain are read as; None: as what the column holds."""
 
@@ -275,6 +285,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, frozenset):
         return sorted(value)
     return list(value) if isinstance(value, tuple) else value
+
+
+def draw_for(question: Question, draw: Any) -> tuple[Any, ...]:
+    """The draw as the last arguments of `bucket`, `device_bucket` or `keys`: none where a question takes none."""
+    return (draw,) if question.randomised else ()
 
 
 def column_names(columns: Any) -> tuple[str, ...]:

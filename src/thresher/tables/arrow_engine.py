@@ -68,6 +68,10 @@ class ArrowEngine(RelationEngine):
         """Whether a column holds lists or structures."""
         return bool(pa.types.is_nested(self.column(column).type))
 
+    def seed(self, seed: float) -> None:
+        """Fix the random numbers that DuckDB draws next, on one thread, by a number between -1 and 1."""
+        self._own.execute("SELECT setseed(?)", [seed]).fetchall()
+
     def sampled(self, wanted: Sequence[str], toss: Callable[[int], NDArray[np.bool_]]) -> LazyRows:
         """These columns of a sample of the rows."""
         named = renamed(wanted)

@@ -1,7 +1,8 @@
 """Counts a question's buckets over columns: one set of narwhals expressions for every engine.
 
 It reads cleaned columns (see `column_kinds`) called v0, v1, …, without nulls. The question gives key columns
-k0, k1, …, which are null where a unit has no bucket. `buckets` turns counted keys into the buckets that
+k0, k1, …, which are null where a unit has no bucket. A question that is randomised also reads d, a uniform random
+number in [0, 1) for each unit. `buckets` turns counted keys into the buckets that
 `question.bucket` gives for single values.
 """
 
@@ -13,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.questions import Question
+from thresher.questions.question import draw_for
 
 if TYPE_CHECKING:
     import narwhals as nw
     import pyarrow as pa
 
-VALUE, UNIT, KEY, COUNT, WEIGHT = "v", "u", "k", "n", "w"
+VALUE, UNIT, KEY, COUNT, WEIGHT, DRAW = "v", "u", "k", "n", "w", "d"
 """The names of columns while they are counted; values and keys have a number too."""
 
 Form: TypeAlias = Literal["values", "units", "keys"]
@@ -35,7 +37,7 @@ def keys(question: Question) -> list[nw.Expr]:
     import narwhals as nw
 
     parts = zip(question.parts, value_names(len(question.parts)), strict=True)
-    expressions = [key for part, name in parts for key in part.keys(nw.col(name))]
+    expressions = [key for part, name in parts for key in part.keys(nw.col(name), *draw_for(part, nw.col(DRAW)))]
     return [expression.alias(f"{KEY}{index}") for index, expression in enumerate(expressions)]
 
 

@@ -6,6 +6,7 @@ cannot be released before anything reaches the caller.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,7 +48,7 @@ class DaskRows(Rows):
             names = value_names(len(question.columns))
             partial = _task(_counted)
             by = ", ".join(key_names(question))
-            tasks = [partial(part, question, names, self._time_zone, self._form) for part in self._partitions]
+            tasks = [partial(part, question, names, self._time_zone, self._form, _seed()) for part in self._partitions]
             shares = _deal(tasks, by)
             merge = _task(_merged)
             merged = [merge(share, at_least, most) for share in shares]
@@ -235,14 +236,25 @@ def _fitting(text: str, kind: pa.DataType) -> Any:
         return None
 
 
-def _counted(table: pa.Table, question: Question, names: list[str], time_zone: str, form: Form) -> pa.Table:
-    """A partition's keys and counts."""
+def _seed() -> float:
+    return secrets.SystemRandom().uniform(-1, 1)
+
+
+def _counted(
+    table: pa.Table, question: Question, names: list[str], time_zone: str, form: Form, seed: float
+) -> pa.Table:
+    """A partition's keys and counts.
+
+    The seed fixes the random numbers that a question needs: where a worker is lost and the task runs again, each unit
+    has the same bucket as before, and none is counted in two.
+    """
     if form != "values":
         with connected(threads=1) as connection:
             return canonical(LazyRows("DuckDB", connection.from_arrow(table), collect, form=form).counts(question))
     engine = ArrowEngine(names, table.column, threads=1)
     engine.time_zone = time_zone
     try:
+        engine.seed(seed)
         return canonical(engine.rows(names).counts(question))
     finally:
         engine.close()

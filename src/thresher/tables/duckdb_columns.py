@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from thresher.questions import Values
 from thresher.questions.normal_form import LEAST_BYTES, TOO_MANY_MARKS
-from thresher.tables.column_keys import UNIT, VALUE, WEIGHT, canonical, value_names
+from thresher.tables.column_keys import DRAW, UNIT, VALUE, WEIGHT, canonical, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.duckdb_connection import connect, disconnect
 from thresher.tables.row_filters import RowFilter
@@ -73,6 +73,7 @@ _UNIT = (
     f"CASE WHEN {_ASCII} OR contains({{0}}, chr(0)) THEN {{0}} "
     f"WHEN {_COMPOSABLE} THEN nfc_normalize({{0}}) END COLLATE C"
 )
+_UNITS_A_STEP = 1024
 _EARLIEST, _LATEST = (f"make_timestamptz({instant})" for instant in INSTANTS)
 
 
@@ -106,8 +107,19 @@ def cleaned(
         relation = relation.aggregate(f"{listed}, count(*) AS {WEIGHT}", listed)
     clean = clean_values(kinds)
     projected = relation.project(", ".join([*clean, WEIGHT] if weighted else clean))
+    drawn = functools.partial(_drawn, projected, names, weighted)
     # Text that cannot be normalised is null from here on.
-    return LazyRows("DuckDB", projected, collect, weighted, nulls=weighted)
+    return LazyRows("DuckDB", projected, collect, weighted, nulls=weighted, drawn=drawn)
+
+
+def _drawn(relation: Any, names: Sequence[str], weighted: bool) -> Any:
+    """One row a unit, with a random number d."""
+    listed = ", ".join(names)
+    if weighted:
+        # In two steps: a list as long as the largest weight might not fit into memory.
+        step = f"least({WEIGHT} - {_UNITS_A_STEP} * unnest(range((w - 1) // {_UNITS_A_STEP} + 1)), {_UNITS_A_STEP})"
+        relation = relation.project(f"{listed}, {step} AS {WEIGHT}").project(f"{listed}, unnest(range({WEIGHT}))")
+    return relation.project(f"{listed}, random() AS {DRAW}")
 
 
 def clean_values(kinds: Sequence[Kind]) -> list[str]:
@@ -197,10 +209,12 @@ def _form(name: str, dtype: str, time_zone: str) -> str:
 
 def weighted_rows(counted: pa.Table) -> LazyRows:
     """Rows from counts of whole values: one for each value, which stands for as many units as have it."""
-    names = [*value_names(counted.num_columns - 1), WEIGHT]
+    values = value_names(counted.num_columns - 1)
     connection = connect()
-    relation = connection.from_arrow(canonical(counted).rename_columns(names))
-    return LazyRows("DuckDB", relation, collect, weighted=True, closing=functools.partial(disconnect, connection))
+    relation = connection.from_arrow(canonical(counted).rename_columns([*values, WEIGHT]))
+    closing = functools.partial(disconnect, connection)
+    drawn = functools.partial(_drawn, relation, values, True)
+    return LazyRows("DuckDB", relation, collect, weighted=True, closing=closing, drawn=drawn)
 
 
 def counted_once(rows: Rows, wanted: Sequence[str]) -> LazyRows:

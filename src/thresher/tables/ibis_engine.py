@@ -14,7 +14,7 @@ from thresher.errors import InvalidSetting
 from thresher.questions import Question, Values
 from thresher.tables import column_keys
 from thresher.tables import ibis_functions as functions
-from thresher.tables.column_keys import UNIT, key_names, value_names
+from thresher.tables.column_keys import DRAW, UNIT, key_names, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.duckdb_columns import counted_once
 from thresher.tables.duckdb_engine import RelationEngine
@@ -139,7 +139,8 @@ class IbisEngine(LazyFrameEngine):
 
     def _cleaned(self, table: Any, wanted: Sequence[str]) -> LazyRows:
         held = self._held(table, renamed(wanted))
-        return LazyRows(self.name, held.select(**self._clean_values(held, wanted)), _collect)
+        clean = held.select(**self._clean_values(held, wanted))
+        return LazyRows(self.name, clean, _collect, drawn=lambda: self._drawn(clean))
 
     def _clean_values(self, held: Any, wanted: Sequence[str]) -> dict[str, Any]:
         kinds = {name: self.kind(column) for name, column in renamed(wanted).items()}
@@ -150,6 +151,10 @@ class IbisEngine(LazyFrameEngine):
                 hint="Give the column as a data frame, for example table.to_polars().",
             )
         return {name: _clean(held[name], kind) for name, kind in kinds.items()}
+
+    def _drawn(self, table: Any) -> Any:
+        """The table with a random number d in each row."""
+        return table.mutate(**{DRAW: ibis.random()})
 
     def _held(self, table: Any, named: dict[str, str]) -> Any:
         """The rows that have a value in all columns; `named` says what a table's columns are called in the data."""
@@ -216,6 +221,11 @@ class SqliteEngine(IbisEngine):
         "booleans": ("integer",),
     }
     """How SQLite stores values of a kind; what is stored otherwise does not count."""
+
+    def _drawn(self, table: Any) -> Any:
+        # SQLite draws again wherever it inlines a subquery: a unit would be grouped by one bucket and shown as another.
+        # It inlines none that has a limit into one that counts.
+        return super()._drawn(table).limit(2**62)
 
     def _tests(self, value: Any, kind: Kind | None) -> list[Any]:
         if value.get_name() == UNIT:

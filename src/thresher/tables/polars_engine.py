@@ -16,7 +16,7 @@ from thresher.questions import Question, Values
 from thresher.questions.normal_form import LEAST_BYTES, TOO_MANY_MARKS
 from thresher.tables import column_keys
 from thresher.tables.arrow_engine import ArrowEngine
-from thresher.tables.column_keys import UNIT, WEIGHT, key_names, value_names
+from thresher.tables.column_keys import DRAW, UNIT, WEIGHT, key_names, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.engine import LazyFrameEngine, renamed
 from thresher.tables.error_guard import guarded
@@ -149,11 +149,20 @@ class PolarsEngine(LazyFrameEngine):
 
     def _cleaned(self, frame: Any, wanted: Sequence[str]) -> LazyRows:
         names, kinds = value_names(len(wanted)), self._kinds(wanted)
-        weighted = "text" in kinds
+        clean = self._clean_values(wanted)
+        draw = pl.col(names[0]).map_batches(_uniform, return_dtype=pl.Float64, is_elementwise=True).alias(DRAW)
+        each_row, weighted = frame, "text" in kinds
         if weighted:
             # Text is cleaned after a first count: each form once instead of each row.
             frame = frame.group_by(names).agg(pl.len().cast(pl.Int64).alias(WEIGHT))
-        return LazyRows(self.name, frame.with_columns(*self._clean_values(wanted)), _collect, weighted, nulls=True)
+        return LazyRows(
+            self.name,
+            frame.with_columns(*clean),
+            _collect,
+            weighted,
+            nulls=True,
+            drawn=lambda: each_row.with_columns(draw).with_columns(*clean),
+        )
 
     def _clean_values(self, wanted: Sequence[str]) -> list[Any]:
         named = zip(value_names(len(wanted)), self._kinds(wanted), strict=True)
@@ -202,6 +211,11 @@ def _composable(text: Any) -> Any:
 
 def _without_nul(text: Any) -> Any:
     return text.str.replace_all("\x00", "", literal=True)
+
+
+def _uniform(rows: Any) -> Any:
+    """A random number for each row."""
+    return pl.Series(np.random.default_rng().random(len(rows)))
 
 
 def _collect(frame: Any) -> pa.Table:

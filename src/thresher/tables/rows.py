@@ -45,6 +45,10 @@ class LazyRows(Rows):
 
     `closing` lets go of what must live as long as these rows. With `nulls`, values may be null, and their keys are
     dropped last: looking for nulls while rows are read costs more than counting them.
+
+    `drawn` gives the same units with one row each, no weights, and a column d of uniform random numbers in [0, 1) that
+    are fresh at each call. The engine's own random numbers are good enough, as they are for choosing a unit's row:
+    even someone who knew them all would still face the coins.
     """
 
     engine: str
@@ -54,11 +58,16 @@ class LazyRows(Rows):
     closing: Callable[[], object] | None = None
     nulls: bool = False
     form: column_keys.Form = "values"
+    drawn: Callable[[], Any] | None = None
 
     def counted(self, question: Question, *, at_least: int = 1) -> Any:
         """The query for the counts, as a lazy frame of narwhals."""
-        frame = nw.from_native(self.frame).lazy()
-        return column_keys.count(frame, question, at_least=at_least, weighted=self.weighted, form=self.form)
+        if not question.randomised:
+            frame = nw.from_native(self.frame).lazy()
+            return column_keys.count(frame, question, at_least=at_least, weighted=self.weighted, form=self.form)
+        if self.drawn is None:
+            raise NotImplementedError(f"{self.engine} draws no random numbers")
+        return column_keys.count(nw.from_native(self.drawn()).lazy(), question, at_least=at_least)
 
     def counts(self, question: Question, *, at_least: int = 1, most: int | None = None) -> pa.Table:
         """Keys and n of `column_keys.count`, no more than `most` + 1 rows of them."""

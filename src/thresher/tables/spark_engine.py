@@ -16,7 +16,7 @@ from thresher.privacy.plans import Plan
 from thresher.questions import Question, Values
 from thresher.questions.normal_form import LEAST_BYTES, TOO_MANY_MARKS
 from thresher.tables import column_keys
-from thresher.tables.column_keys import COUNT, UNIT, WEIGHT, key_names, value_names
+from thresher.tables.column_keys import COUNT, DRAW, UNIT, WEIGHT, key_names, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.engine import LazyFrameEngine, renamed
 from thresher.tables.error_guard import guarded
@@ -99,7 +99,11 @@ class SparkEngine(LazyFrameEngine):
 
     def rows(self, wanted: Sequence[str]) -> SparkRows:
         """These columns, each row a unit."""
-        return guarded(self.name, lambda: self._cleaned(self._select(wanted), wanted))
+
+        def numbered() -> Any:
+            return self._select(wanted).selectExpr("*", f"rand({secrets.randbits(31)}) AS {DRAW}")
+
+        return guarded(self.name, lambda: self._cleaned(self._select(wanted), wanted, numbered))
 
     def chosen(self, wanted: Sequence[str], unit: str) -> SparkRows:
         """These columns, one row a unit, kept by the cluster.
@@ -110,15 +114,21 @@ class SparkEngine(LazyFrameEngine):
 
         def run() -> SparkRows:
             names = value_names(len(wanted))
-            numbered = self._select(wanted, unit).selectExpr("*", f"rand({secrets.randbits(31)}) AS r")
-            drawn = numbered.filter(self._held(wanted, unit))
-            packed = f"min_by(struct({', '.join(names)}), r) AS s"
+            placed = self._select(wanted, unit).selectExpr("*", f"rand({secrets.randbits(31)}) AS r")
+            drawn = placed.filter(self._held(wanted, unit))
+            packed = f"min_by(struct({', '.join(names)}, r), r) AS s"
             if self.kind(unit) == "text":
                 drawn = drawn.selectExpr(*names, "r", f"{_NFC.format(UNIT)} AS {UNIT}")
             grouped = drawn.groupBy(UNIT).agg(_expression(self._frame, packed))
-            kept = grouped.selectExpr(*[f"s.{name} AS {name}" for name in names]).persist()
+            kept = grouped.selectExpr(*[f"s.{name} AS {name}" for name in (*names, "r")]).persist()
             self._persisted.append(kept)
-            return self._cleaned(kept, wanted)
+
+            def numbered() -> Any:
+                # A hash of r, so that a unit has the same number if its task runs again, and another in each round.
+                bits = f"shiftrightunsigned(xxhash64(r, {secrets.randbits(62)}L), 11)"
+                return kept.selectExpr(*names, f"{bits} * {2.0**-53!r}D AS {DRAW}")
+
+            return self._cleaned(kept, wanted, numbered)
 
         return guarded(self.name, run)
 
@@ -207,15 +217,21 @@ class SparkEngine(LazyFrameEngine):
         # At an instant that no calendar has, the functions would stop the whole count.
         return f"CASE WHEN {number} BETWEEN {INSTANTS[0]} AND {INSTANTS[1]} THEN {local} END"
 
-    def _cleaned(self, frame: Any, wanted: Sequence[str]) -> SparkRows:
+    def _cleaned(self, frame: Any, wanted: Sequence[str], numbered: Callable[[], Any]) -> SparkRows:
+        """The cleaned rows. `numbered` gives the frame with random numbers that belong to the rows of the source."""
         names, kinds = value_names(len(wanted)), self._kinds(wanted)
         frame = frame.filter(self._held(wanted))
         weighted = "text" in kinds
         if weighted:
             # Text is cleaned after a first count: each form once instead of each row.
             frame = frame.groupBy(*names).agg(_expression(frame, f"count(*) AS {WEIGHT}"))
-        cleaned = frame.selectExpr(*self._clean_values(wanted), *([WEIGHT] if weighted else []))
-        return SparkRows(self.name, cleaned, _collect, weighted)
+        clean = self._clean_values(wanted)
+        cleaned = frame.selectExpr(*clean, *([WEIGHT] if weighted else []))
+
+        def drawn() -> Any:
+            return numbered().filter(self._held(wanted)).selectExpr(*clean, DRAW)
+
+        return SparkRows(self.name, cleaned, _collect, weighted, drawn=drawn)
 
     def _clean_values(self, wanted: Sequence[str]) -> list[str]:
         named = zip(value_names(len(wanted)), self._kinds(wanted), strict=True)

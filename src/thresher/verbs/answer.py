@@ -110,6 +110,8 @@ class Answer(Tabular):
     """Whether each row is a bucket with an estimate, to be drawn as a bar."""
     reads_ranges: ClassVar[bool] = False
     """Whether `count(low, high)` and `fraction(low, high)` read ranges off it."""
+    grouped: ClassVar[bool] = False
+    """Whether it has an answer for each group, in place of one for all units."""
 
     @property
     def plan(self) -> Plan:
@@ -122,6 +124,11 @@ class Answer(Tabular):
         """The columns that were asked about."""
         columns: tuple[str, ...] = self.query.first_question.columns
         return columns
+
+    @property
+    def measured(self) -> str:
+        """What the numbers of `readings` measure, where they do not count units."""
+        return ", ".join(self.columns)
 
     @property
     def private(self) -> bool:

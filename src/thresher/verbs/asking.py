@@ -15,7 +15,8 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from thresher.errors import InvalidSetting
 from thresher.ledger import Booking, Ledger
@@ -199,8 +200,9 @@ def function_of(name: str) -> Callable[..., Any]:
 
 
 def answer_of(name: str) -> type[Answer]:
-    """The class of a verb's answers."""
-    kind: type[Answer] = get_type_hints(function_of(name))["return"]
+    """The class of a verb's answers, without groups."""
+    returned = get_type_hints(function_of(name))["return"]
+    kind: type[Answer] = get_args(returned)[0] if get_origin(returned) in (Union, UnionType) else returned
     return kind
 
 

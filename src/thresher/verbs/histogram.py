@@ -123,7 +123,7 @@ class HistogramQuery(Query):
 
     def __post_init__(self) -> None:
         parts = getattr(self.question, "parts", ())
-        if not all(part.joinable for part in parts) or not self.question or self.question.filters:
+        if not all(part.in_histograms for part in parts) or not self.question or self.question.filters:
             raise InvalidSetting("question", "must ask for values, bins, dates or several of them")
         if self.plan.rounds != 1:
             raise InvalidSetting(
@@ -139,7 +139,7 @@ class HistogramQuery(Query):
     @property
     def listed(self) -> tuple[Any, ...] | None:
         """The domain without repetitions, each bucket in the form in which it is counted."""
-        return None if self.domain is None else _checked_domain(self.domain, self.question.columns)
+        return None if self.domain is None else checked_domain(self.domain, self.question.columns)
 
     @classmethod
     def make(cls, target: Target, **settings: Any) -> HistogramQuery:
@@ -153,7 +153,7 @@ class HistogramQuery(Query):
         several = len(self.question.parts) > 1
         settings: dict[str, Any] = {
             "column": list(self.question.columns) if several else self.question.columns[0],
-            "domain": None if self.domain is None else [_written(bucket) for bucket in self.domain],
+            "domain": None if self.domain is None else [written_bucket(bucket) for bucket in self.domain],
             "contributions": self.several,
         }
         for part in self.question.parts:
@@ -378,38 +378,38 @@ def _edges(bins: Any, width: Any, lower: float | None, upper: float | None) -> S
     return (*(low + size * index for index in range(number)), max(high, low + size * number))
 
 
-def _checked_domain(domain: Any, columns: tuple[str, ...]) -> tuple[Any, ...]:
-    """The domain without repetitions, each bucket in the form in which it is counted."""
+def checked_domain(domain: Any, columns: tuple[str, ...], setting: str = "domain") -> tuple[Any, ...]:
+    """A public list without repetitions, each bucket in the form in which it is counted; `setting` is its name."""
     if isinstance(domain, str):
-        raise InvalidSetting("domain", "must be a list of buckets, not one text")
+        raise InvalidSetting(setting, "must be a list of buckets, not one text")
     try:
-        buckets = tuple(dict.fromkeys(_normal_bucket(bucket, len(columns)) for bucket in domain))
+        buckets = tuple(dict.fromkeys(_normal_bucket(bucket, len(columns), setting) for bucket in domain))
     except TypeError:
         raise InvalidSetting(
-            "domain", "must be a list of values, or of tuples where there are several columns"
+            setting, "must be a list of values, or of tuples where there are several columns"
         ) from None
     if not buckets or None in buckets:
-        raise InvalidSetting("domain", "must name at least one bucket, and none that is missing")
+        raise InvalidSetting(setting, "must name at least one bucket, and none that is missing")
     try:  # what could not be shown is refused before anything is asked
         bucket_columns(buckets, columns)
     except InvalidSetting as error:
-        raise InvalidSetting("domain", "has buckets of another type, or of several", hint=error.hint) from None
+        raise InvalidSetting(setting, "has buckets of another type, or of several", hint=error.hint) from None
     return buckets
 
 
-def _written(bucket: Any) -> Any:
+def written_bucket(bucket: Any) -> Any:
     """A bucket of the domain as somebody would type it: dates and times as text."""
     if isinstance(bucket, tuple):
-        return tuple(map(_written, bucket))
+        return tuple(map(written_bucket, bucket))
     return bucket.isoformat() if hasattr(bucket, "isoformat") else bucket
 
 
-def _normal_bucket(bucket: Any, parts: int) -> Any:
+def _normal_bucket(bucket: Any, parts: int, setting: str) -> Any:
     if parts == 1:
         return normal(bucket)
     values = () if isinstance(bucket, str) else tuple(normal(part) for part in bucket)
     if len(values) != parts or None in values:
-        raise InvalidSetting("domain", f"must have {parts} values a bucket, one for each column")
+        raise InvalidSetting(setting, f"must have {parts} values a bucket, one for each column")
     return values
 
 

@@ -251,7 +251,7 @@ class OverTime(Tabular):
     def _measured(self) -> str | None:
         if not self.readings or self.readings[0].counts:
             return None
-        return ", ".join(self.released[0][1].columns)
+        return self.released[0][1].measured
 
     def _trends(self, buckets: Sequence[Any] | None, most: int) -> list[Any]:
         from thresher import charts

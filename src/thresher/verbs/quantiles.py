@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack, overload
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from thresher.questions import Below
 from thresher.verbs.accuracy import CONFIDENCE, Error, Quantile, check_bounds, check_quantile, rank_standard_error
 from thresher.verbs.answer import Answer, Field, Line, Shown, Truth, json_value
 from thresher.verbs.asking import Asking, Target, ask, verb
+from thresher.verbs.grouping import BY, GROUPS, GroupableQuery
+from thresher.verbs.groups import Grouped
 from thresher.verbs.quantile_search import Splits, interpolate, search, steps_of
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.ranges import BRANCHING, FINER, LEVELS, Ranges, RangesQuery
@@ -33,6 +35,18 @@ STEPS = 10
 _HIERARCHY = ("method", "hierarchy")
 
 
+@overload
+def quantiles(
+    data: Any, column: str, probabilities: float | Sequence[float], *, lower: float, upper: float, method: Method = ...,
+    steps: int | None = ..., levels: int | None = ..., branching: int = ..., by: None = None, groups: None = None,
+    **asking: Unpack[Asking],
+) -> Quantiles: ...  # fmt: skip
+@overload
+def quantiles(
+    data: Any, column: str, probabilities: float | Sequence[float], *, lower: float, upper: float, method: Method = ...,
+    steps: int | None = ..., levels: int | None = ..., branching: int = ..., by: str | Sequence[str],
+    groups: Iterable[Any] | None = ..., **asking: Unpack[Asking],
+) -> Grouped[Quantiles]: ...  # fmt: skip
 @verb
 def quantiles(
     data: Any,
@@ -74,8 +88,10 @@ def quantiles(
         int | None, Whole("Levels of the hierarchy, one round each.", usual=LEVELS, only=_HIERARCHY, is_rounds=True)
     ] = None,
     branching: Annotated[int, replace(FINER, only=_HIERARCHY)] = BRANCHING,
+    by: Annotated[str | Sequence[str] | None, replace(BY, only=_HIERARCHY)] = None,
+    groups: Annotated[Iterable[Any] | None, replace(GROUPS, only=_HIERARCHY)] = None,
     **asking: Unpack[Asking],
-) -> Quantiles:
+) -> Quantiles | Grouped[Quantiles]:
     """Quantiles: for each probability q, the value that a fraction q of all units lies below, between public bounds.
 
     Guarantee: the total over all rounds is (epsilon, delta). Each answer states its error from sampling, resolution
@@ -93,9 +109,13 @@ def quantiles(
         steps: rounds of search for each quantile; 10 by default.
         levels: rounds of the hierarchy; 6 by default.
         branching: how many times finer each level is than the one before.
+        by: a column to group by, or two: the same for each of their values, in one query at the same price. It needs
+            the hierarchy: a search asks about all units together.
+        groups: a public list of groups, shown even if nothing of them was released; the answer is restricted to them.
         asking: what every verb takes; see `thresher.verbs.Asking`.
 
-    Returns `Quantiles`. Raises `InvalidSetting` before anything is charged.
+    Returns `Quantiles`; with `by`, a `Grouped` with one for each group. Raises `InvalidSetting` before anything is
+    charged.
 
         >>> latencies = [random.lognormvariate(5.5, 1) for _ in range(100_000)]  # half are below 245
         >>> bounds = {"lower": 0, "upper": 60_000}
@@ -105,12 +125,12 @@ def quantiles(
     """
     return ask(  # type: ignore[no-any-return]
         "quantiles", data, asking, column=column, probabilities=probabilities, lower=lower, upper=upper, method=method,
-        steps=steps, levels=levels, branching=branching,
+        steps=steps, levels=levels, branching=branching, by=by, groups=groups,
     )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class QuantilesQuery(Query):
+class QuantilesQuery(GroupableQuery):
     """Quantiles with their plan.
 
     "search" spends `plan.rounds` ÷ (number of quantiles) rounds on each.
@@ -127,6 +147,8 @@ class QuantilesQuery(Query):
     upper: float
     method: Method = "search"
     branching: int = BRANCHING
+    by: tuple[str, ...] = ()
+    groups: tuple[Any, ...] | None = None
     verb = "quantiles"
     place = 3
     about = "The value that a given part of all devices lies below"
@@ -137,11 +159,16 @@ class QuantilesQuery(Query):
             raise InvalidSetting("probabilities", "must be at least one number between 0 and 1, each only once")
         object.__setattr__(self, "probabilities", checked)
         low, high = check_bounds(self.lower, self.upper)
+        self.check_groups()
         if self.method == "hierarchy":
             _ = self._hierarchy
             return
         if self.method != "search":
             raise InvalidSetting("method", "must be 'search' or 'hierarchy'")
+        if self.by:
+            raise InvalidSetting(
+                "by", "needs method='hierarchy'", hint="A search asks about all units together, not group by group."
+            )
         if self.plan.rounds < len(checked):
             raise InvalidSetting(
                 "rounds",
@@ -174,7 +201,8 @@ class QuantilesQuery(Query):
             method = {"levels": rounds, "branching": self.branching}
         bounds = {"lower": self.lower, "upper": self.upper}
         wanted = list(self.probabilities)
-        return {"column": self.column, "probabilities": wanted, **bounds, "method": self.method, **method}
+        asked = {"column": self.column, "probabilities": wanted, **bounds, "method": self.method, **method}
+        return asked | self.group_settings()
 
     @property
     def _hierarchy(self) -> RangesQuery:
@@ -187,6 +215,8 @@ class QuantilesQuery(Query):
 
     def rounds(self) -> Rounds:
         """Ask one split for each quantile at once, step by step; or all levels at once."""
+        if self.by:
+            return (yield from self.ask_groups())
         if self.method == "hierarchy":
             tree: Ranges = yield from self._hierarchy.rounds()
             found = tuple(tree.quantile(probability) for probability in self.probabilities)
@@ -200,10 +230,12 @@ class QuantilesQuery(Query):
 
     def describe(self) -> str:
         """For example "quantiles of latency, search"."""
-        return f"quantiles of {self.column}, {self.method}"
+        return f"quantiles of {self.column}{self.by_words}, {self.method}"
 
     def too_large(self, fits: Callable[[Query], bool], most: str) -> InvalidSetting:
-        """There are too many quantiles."""
+        """There are too many groups or quantiles."""
+        if self.groups is not None and fits(replace(self, groups=None)):
+            return GroupableQuery.too_large(self, fits, most)
         return InvalidSetting("query", "is too long for a fleet", hint="Ask for fewer quantiles at a time.")
 
 

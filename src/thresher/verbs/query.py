@@ -54,7 +54,10 @@ class Query(ABC):
     about: ClassVar[str] = ""
     """What it tells of a fleet, in a few words."""
     before: ClassVar[Mapping[str, Any]] = {}
-    """Fields that were added later, with their values for queries that were written before: those are asked as then."""
+    """Fields that came with later versions of the verb, with the values that stand for what was asked before.
+
+    They are left out of the wire form while they have these values, so that it is as before.
+    """
 
     if TYPE_CHECKING:  # an annotation would be the first field of every query
 
@@ -150,7 +153,9 @@ class Query(ABC):
         """Plain values that `query_from_dict` and any JSON library read back exactly."""
         content: dict[str, Any] = {"verb": self.verb}
         for own in _own_fields(type(self)):
-            content[own.name] = _plain(getattr(self, own.name))
+            value = getattr(self, own.name)
+            if own.name not in self.before or value != self.before[own.name]:
+                content[own.name] = _plain(value)
         # Left out where there is none: so it was before there were filters.
         return content if self.where is None else content | {"where": self.where.to_list()}
 
@@ -173,15 +178,16 @@ def query_from_dict(content: Mapping[str, Any]) -> Query:
     kind = queries().get(str(content.get("verb")))
     if kind is None:
         raise InvalidFormat("This is not a query that this Thresher knows.", hint="Upgrade Thresher.")
-    given = {**kind.before, **{name: value for name, value in content.items() if name != "verb"}}
+    given = {name: value for name, value in content.items() if name != "verb"}
     types = {
         field.name: field.type if isinstance(field.type, str) else field.type.__name__ for field in _own_fields(kind)
     }
     where = Where.read(given.pop("where")) if "where" in given else None
-    if set(given) != set(types):
+    if not set(types) - set(kind.before) <= set(given) <= set(types):
         raise InvalidFormat("This query has missing or unknown fields.")
     try:
-        return kind(**{name: _read(name, types[name], value) for name, value in given.items()}, where=where)
+        read = {name: _read(name, types[name], value) for name, value in given.items()}
+        return kind(**{**kind.before, **read}, where=where)
     except ThresherError:
         raise
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError):

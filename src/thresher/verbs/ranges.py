@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack, overload
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from thresher.verbs.accuracy import (
 )
 from thresher.verbs.answer import COUNTS, Answer, Field, Line, Shown, Truth
 from thresher.verbs.asking import Asking, Target, ask, verb
+from thresher.verbs.grouping import BY, GROUPS, GroupableQuery
+from thresher.verbs.groups import Grouped
 from thresher.verbs.hierarchy import LARGEST_BRANCHING, Hierarchy, ask_levels, check_hierarchy, decompose
-from thresher.verbs.query import Query, Rounds
+from thresher.verbs.query import Rounds
 from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.settings import Column, Number, Whole
 
@@ -42,6 +44,16 @@ MOST_FOLLOWED = 16
 """How many cells a series shows over time."""
 
 
+@overload
+def ranges(
+    data: Any, column: str, *, lower: float, upper: float, branching: int = ..., levels: int | None = ...,
+    by: None = None, groups: None = None, **asking: Unpack[Asking],
+) -> Ranges: ...  # fmt: skip
+@overload
+def ranges(
+    data: Any, column: str, *, lower: float, upper: float, branching: int = ..., levels: int | None = ...,
+    by: str | Sequence[str], groups: Iterable[Any] | None = ..., **asking: Unpack[Asking],
+) -> Grouped[Ranges]: ...  # fmt: skip
 @verb
 def ranges(
     data: Any,
@@ -53,8 +65,10 @@ def ranges(
     levels: Annotated[
         int | None, Whole("Levels of the hierarchy, one round each.", usual=LEVELS, is_rounds=True)
     ] = None,
+    by: Annotated[str | Sequence[str] | None, BY] = None,
+    groups: Annotated[Iterable[Any] | None, GROUPS] = None,
     **asking: Unpack[Asking],
-) -> Ranges:
+) -> Ranges | Grouped[Ranges]:
     """How many units lie in any range between public bounds; any number of ranges cost the same as one.
 
     Guarantee: the total over all levels is (epsilon, delta); what is read off afterwards costs nothing more.
@@ -67,10 +81,12 @@ def ranges(
             cell's: a range that reaches a bound includes all beyond it.
         branching: how many times finer each level is than the one before.
         levels: how many levels there are, one round each; 6, or as many as the plan has rounds.
+        by: a column to group by, or two: the same for each of their values, in one query at the same price.
+        groups: a public list of groups, shown even if nothing of them was released; the answer is restricted to them.
         asking: what every verb takes; see `thresher.verbs.Asking`.
 
-    Returns `Ranges`, off which `count(lo, hi)`, `quantile(q)` and `cdf(x)` are read. Raises `InvalidSetting` before
-    anything is charged.
+    Returns `Ranges`, off which `count(lo, hi)`, `quantile(q)` and `cdf(x)` are read; with `by`, a `Grouped` with one
+    for each group. Raises `InvalidSetting` before anything is charged.
 
         >>> ages = [random.randrange(100) for _ in range(60_000)]  # 28,200 are from 18 to 64
         >>> found = th.ranges(ages, "value", lower=0, upper=128, epsilon=1, delta=1e-8)
@@ -78,12 +94,13 @@ def ranges(
         (27270, 29058)
     """
     return ask(  # type: ignore[no-any-return]
-        "ranges", data, asking, column=column, lower=lower, upper=upper, branching=branching, levels=levels
-    )
+        "ranges", data, asking, column=column, lower=lower, upper=upper, branching=branching, levels=levels,
+        by=by, groups=groups,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class RangesQuery(Query):
+class RangesQuery(GroupableQuery):
     """Ranges with their plan: a hierarchy of `plan.rounds` levels of half-open cells between two public bounds.
 
     Edge cases: units without a number are not counted.
@@ -95,12 +112,15 @@ class RangesQuery(Query):
     lower: float
     upper: float
     branching: int = BRANCHING
+    by: tuple[str, ...] = ()
+    groups: tuple[Any, ...] | None = None
     verb = "ranges"
     place = 4
     about = "How many devices lie in any range of a number"
 
     def __post_init__(self) -> None:
         check_hierarchy(self.column, *check_bounds(self.lower, self.upper), self.branching, self.plan)
+        self.check_groups()
 
     @classmethod
     def make(cls, target: Target, **settings: Any) -> RangesQuery:
@@ -116,6 +136,7 @@ class RangesQuery(Query):
             "upper": self.upper,
             "branching": self.branching,
             "levels": self.plan.rounds,
+            **self.group_settings(),
         }
 
     @property
@@ -125,12 +146,14 @@ class RangesQuery(Query):
 
     def rounds(self) -> Rounds:
         """Ask all levels at once: none depends on another."""
+        if self.by:
+            return (yield from self.ask_groups())
         releases, hierarchy = yield from ask_levels(self.column, self.lower, self.upper, self.branching, self.plan)
         return Ranges(self, releases, hierarchy)
 
     def describe(self) -> str:
-        """For example "ranges of age"."""
-        return f"ranges of {self.column}"
+        """For example "ranges of age by city"."""
+        return f"ranges of {self.column}{self.by_words}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from thresher import charts
 from thresher.charts.numbers import percent
 from thresher.console.answer_tables import Page, Reading, bars, branches, reading
 from thresher.console.downloads import KINDS, PICTURES, download
+from thresher.console.group_pictures import GroupPictures, pictures_of
 from thresher.console.headers import is_fragment
 from thresher.console.pages.paging import page_number
 from thresher.console.ports import AnalystService
@@ -34,6 +35,8 @@ class Answered:
     table: Reading
     band: Any
     """The distribution of a number; it takes most of the time that its page takes."""
+    groups: GroupPictures | None
+    """The pictures of its groups, if it has groups."""
 
 
 def show(request: PageRequest) -> Response:
@@ -109,7 +112,7 @@ def _answered(request: PageRequest, status: QueryStatus | None = None) -> Answer
 
 def _replayed(analyst: AnalystService, query: str) -> Answered:
     answer = analyst.answer(query)
-    return Answered(analyst.standing(query), answer, reading(answer), answer.band())
+    return Answered(analyst.standing(query), answer, reading(answer), answer.band(), pictures_of(answer))
 
 
 def _table_page(request: PageRequest, whole: Reading) -> Page:
@@ -135,13 +138,14 @@ def _shape(request: PageRequest, found: Answered) -> dict[str, Any]:
         "counted": answer.counted,
         "tree": None,
         "chart": None,
-        "calculator": answer.reads_ranges,
+        "calculator": answer.reads_ranges and not answer.grouped,
+        "groups": found.groups,
     }
     if answer.trie is not None:
         nodes = _WHOLE_TREE if request.parameters.get("tree") == "whole" else _TREE
         tree = branches(answer.trie, nodes)
         content |= {"tree": tree, "hidden": len(answer.trie.without_chains()) - len(tree)}
-    if answer.reads_ranges:
+    if content["calculator"]:
         return content | _calculation(request, found)
     if found.band is not None:
         marks = [(percent(part), value, part, low, high) for part, value, low, high in answer.marks()]
@@ -161,8 +165,8 @@ def _title(answer: Answer) -> str:
 def _calculation(request: PageRequest, found: Answered) -> dict[str, Any]:
     """What the calculator shows: the distribution and, where the address has a range, how many are in it."""
     answer: Any = found.answer
-    if not answer.reads_ranges:
-        raise InvalidSetting("query", "is not about ranges")
+    if not answer.reads_ranges or answer.grouped:
+        raise InvalidSetting("query", "is not about ranges of all devices")
     low, high = answer.hierarchy.lower, answer.hierarchy.upper
     given = request.parameters.get("from", ""), request.parameters.get("to", "")
     content: dict[str, Any] = {"low": low, "high": high, "from_": given[0], "to": given[1], "part": None, "wrong": None}

@@ -32,6 +32,8 @@ MOST_FINDINGS = 10
 MOST_NUMBERS = {"changed": 5_000, "above": 20_000, "below": 20_000}
 """A rule of each kind judges releases of at most so many numbers, which takes about half a second. Rounds wait
 meanwhile. A change is the slowest, because it reads both releases at several confidences, whole."""
+_NUMBERS_OF_GROUP = 50
+"""Reading the numbers of one group takes as long as so many other numbers."""
 _LONGEST_RULE = 4_000
 _LISTED = 16
 
@@ -80,7 +82,7 @@ def judged(rule: Rule, points: Sequence[tuple[dt.datetime, Answer]]) -> Alert | 
     """
     for _, answer in points:
         if isinstance(answer, Sized):  # before its numbers are read, which takes long if there are many
-            _check_size(rule, len(answer))
+            _check_size(rule, len(answer) * (_NUMBERS_OF_GROUP if answer.grouped else 1))
     over_time = _over_time(rule, points)
     _check_size(rule, len(over_time.buckets))
     return rule.judge(over_time)
@@ -116,9 +118,10 @@ def _read(query: str) -> Query:
 
 
 def _over_time(rule: Rule, points: Sequence[tuple[dt.datetime, Answer]]) -> OverTime:
-    """The releases as a rule sees them: a rule for a range reads that range off them."""
-    pair = isinstance(rule.bucket, tuple) and len(rule.bucket) == 2
-    ranges: list[Any] = [rule.bucket] if pair and points[-1][1].reads_ranges else []
+    """The releases as a rule sees them: a rule for a range, or for a group and a range, reads that range off them."""
+    ends = rule.bucket[-2:] if isinstance(rule.bucket, tuple) else ()
+    pair = len(ends) == 2 and all(isinstance(end, int | float) for end in ends)
+    ranges: list[Any] = [ends] if pair and points[-1][1].reads_ranges else []
     return OverTime(points, ranges)
 
 

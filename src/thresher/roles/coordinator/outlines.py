@@ -7,11 +7,12 @@ from typing import Any
 
 LONGEST = 4096
 """A query of at most this many characters is kept as it is."""
-_LONG = ("domain", "edges", "probabilities")
+_LONG = ("domain", "edges", "groups", "probabilities")
 
 
 def outlined(query: str) -> str:
-    """A query's JSON without its lists of values: its domain, the edges of its bins, its probabilities.
+    """A query's JSON without its lists of values: its domain, the edges of its bins, its groups, its
+    probabilities.
 
     Guarantee: the plan, the verb and the columns are there. What is left has at most some ten thousand characters.
     Edge cases: a query of at most `LONGEST` characters, and one that cannot be read, are returned as they are.
@@ -28,7 +29,9 @@ def outlined(query: str) -> str:
 def columns(query: dict[str, Any]) -> list[str]:
     """The attributes that a query asks for, whole or in short; an empty list if they cannot be read."""
     found = query["column"] if "column" in query else _named(query.get("question"))
-    return [name for name in (found if isinstance(found, list) else [found]) if isinstance(name, str)]
+    groups = query.get("by", [])
+    names = [*(found if isinstance(found, list) else [found]), *(groups if isinstance(groups, list) else [])]
+    return [name for name in names if isinstance(name, str)]
 
 
 def _without(content: Any) -> Any:
