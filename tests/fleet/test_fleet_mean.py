@@ -78,6 +78,6 @@ def test_a_mean_beside_the_truth() -> None:
     lines = {line["what"]: line for line in json.loads(done.stdout)["comparison"]["lines"]}
     mean = lines["mean"]
     width = mean["upper"] - mean["lower"]
-    assert 0 < width
+    assert width > 0
     assert mean["lower"] - width < mean["truth"] < mean["upper"] + width
     assert lines["sum"]["lower"] / 2 < lines["sum"]["truth"] < lines["sum"]["upper"] * 2

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
-_STEPS = 80
+_STEPS = 48
 """Halvings of the logarithm of the tilt, which is between the two numbers below."""
 _TILTS = (-40.0, 60.0)
 _PARTS = 8
