@@ -11,7 +11,7 @@ Both are computed by the saddlepoint formula of Barndorff-Nielsen (r*), whose er
 
 Reference: Gaffke, "Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative
 variable" (2005); Fay and Feuer, "Confidence intervals for directly standardized rates" (1997); docs/privacy.md,
-section 12.
+"Means".
 """
 
 from __future__ import annotations
