@@ -30,6 +30,7 @@ def test_two_points_give_clopper_and_pearson(units: int, share: float, tail: flo
     assert high == pytest.approx(exact[1], abs=slack)
 
 
+@pytest.mark.slow
 def test_several_points_agree_with_simulated_weights() -> None:
     points, counts = np.array([0, 1, 2, 5, 10.0]), np.array([100, 50, 30, 25, 20])
     source, draws = np.random.default_rng(5), 200_000
@@ -56,6 +57,7 @@ def fillings(hidden: list[int]) -> Iterator[NDArray[np.int64]]:
         yield np.array(each)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("counts", "hidden"), [([0, 30, 0, 0], [4, 0, 4, 4]), ([0, 0, 60, 7], [4, 4, 0, 0]), ([9, 0, 0, 0], [0, 4, 4, 4])]
 )
