@@ -53,7 +53,7 @@ TWO_VALUES = th.plan(1.0, 1e-8, contributions=2)
         ),
         (
             {"attribute": "w", "verb": "heavy_hitters", "heavy_hitters_method": "trie", "heavy_hitters_levels": "6"},
-            HeavyHittersQuery("w", SIX, "trie", 1),
+            HeavyHittersQuery("w", SIX, "trie", 6),
         ),
         (
             {"attribute": "n", "verb": "quantiles", "quantiles_probabilities": "0.5; .9"},

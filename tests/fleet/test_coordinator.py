@@ -6,7 +6,6 @@ import dataclasses
 import datetime as dt
 import math
 import shutil
-import sys
 import threading
 
 import pytest
@@ -34,6 +33,7 @@ from thresher.roles.coordinator.coordinator import Coordinator
 from thresher.roles.coordinator.views import query_of
 from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery, query_from_dict
 from thresher.verbs.drivers import replay
+from thresher.verbs.recounts import FoundTexts
 
 WORDS = ["yes"] * 3_000 + ["no"] * 2_000 + ["nay"] * 1_000
 TRIE = HeavyHittersQuery("word", th.plan(epsilon=1.0, delta=1e-6, rounds=2), "trie")
@@ -497,7 +497,7 @@ def test_a_verb_that_fails_ends_its_query_and_no_other(server, monkeypatch):
     def fail(*arguments):
         raise ValueError("a value: secret")
 
-    monkeypatch.setattr(sys.modules["thresher.verbs.heavy_hitters"], "TrieNode", fail)
+    monkeypatch.setattr(FoundTexts, "add", fail)
     server.run()
     status = server.coordinator.status(broken.id)
     assert status.state == "failed"

@@ -319,7 +319,8 @@ def test_the_other_verbs_beside_the_truth():
 
     words = population.zipf(["so", "song", "sun", "rare"], 20_000, 5, 1.5)
     held = [words[device] for device in range(20_000)]
-    trie = compare(th.heavy_hitters(pa.table({"w": held}), "w", method="trie", levels=3, epsilon=2, delta=1e-6), words)
+    shape = {"method": "trie", "levels": 3, "step": 1}
+    trie = compare(th.heavy_hitters(pa.table({"w": held}), "w", epsilon=2, delta=1e-6, **shape), words)
     by_name = {line.what: line.truth for line in trie.lines}
     assert by_name["so"] == words.truth()["so"]
     assert by_name["son…"] == words.truth()["song"]

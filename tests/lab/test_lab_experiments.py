@@ -381,10 +381,10 @@ def test_the_command_prints_tables_for_people_and_machines(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_tries_of_every_shape_are_measured() -> None:
     task = next(task for task in trie_shapes.tasks(experiments.fast()) if task.settings["corpus"] == "strings")
-    rows = trie_shapes.rows(dict(task.settings) | {"people": 20_000, "runs": 1}, np.random.SeedSequence(1))
+    rows = trie_shapes.rows(dict(task.settings) | {"people": 100_000, "runs": 3}, np.random.SeedSequence(1))
     assert [(row["levels"], row["step"]) for row in rows] == list(trie_shapes.SHAPES)
     assert all(row["found"] > 0 and 0 <= row["seen_rare"] <= 1 for row in rows)
     by_shape = {(row["levels"], row["step"]): row for row in rows}
     assert by_shape[4, 6]["found"] > by_shape[10, 1]["found"]
     assert by_shape[4, 6]["cut"] == 0 < by_shape[4, 3]["cut"]
-    assert by_shape[10, 1]["again"] < by_shape[10, 1]["once"]
+    assert sum(row["again"] for row in rows) < 0.9 * sum(row["once"] for row in rows)
