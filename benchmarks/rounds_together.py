@@ -47,7 +47,7 @@ def measure() -> list[Measurement]:
     histogram, alone, ranges, together = found
     answered = [release.response.completed for release in (*histogram.releases, *ranges.releases) if release.response]
     assert len(answered) == 1 + LEVELS
-    note = f"{min(answered):,} devices or more of {DEVICES:,} completed every round"
+    note = f"{min(answered):,} of {DEVICES:,} devices, or more, completed each round"
     return [
         _row("histogram, one round", alone, "s", None, f"a round is open for {SECONDS:g} s"),
         _row(f"ranges, {LEVELS} levels", together, "s", None, note),

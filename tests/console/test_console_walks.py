@@ -186,7 +186,7 @@ def test_watching_live_and_cancelling(visit, start):
     page.get_by_role("link", name="Watch").click()
     page.get_by_role("button", name="Cancel").click()
     # The page is drawn anew while the dialog is open: that must not make the answer to it go nowhere.
-    page.locator("[data-confirm]").evaluate("button => { button.dataset.old = 'yes' }")
+    page.locator(".danger[data-confirm]").evaluate("button => { button.dataset.old = 'yes' }")
     expect(page.locator("[data-old]")).to_have_count(0)
     page.get_by_role("button", name="Cancel the query").click()
     expect(page.locator("main")).to_contain_text("Rounds that were drawn stay charged")

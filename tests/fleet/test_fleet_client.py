@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import httpx
 import pytest
@@ -134,6 +135,8 @@ def test_cancelling(fleet):
     assert handle.wait(0).state == "running"
     with pytest.raises(Conflict):
         handle.result(timeout=0)
+    while not any(round.opened for round in handle.status().rounds):  # it is charged before it opens
+        time.sleep(0.05)
     before = fleet.ledger().spent_epsilon
     assert handle.cancel().state == "cancelled"
     assert handle.cancel().state == "cancelled"
