@@ -25,6 +25,8 @@ from thresher.questions import Cells, Joint, Points, Question, Values
 from thresher.tables import Table
 from thresher.tables.column_keys import DRAW, buckets, count
 
+pytestmark = pytest.mark.slow
+
 ALPHA = 1e-9  # false alarm per check
 EACH, OUTSIDE = 3_000, 100
 POINTS = (0.0, 1.0, 4.0)
@@ -104,7 +106,6 @@ def test_counts_kept_for_other_questions_are_rounded_unit_by_unit() -> None:
         assert_has_the_law(counted(table, QUESTION))
 
 
-@pytest.mark.slow
 def test_workers_of_a_cluster_thin_rounded_counts(cluster: Maker) -> None:
     plan = th.plan(epsilon=8, delta=1e-3, sampling_rate=0.75)
     with opened(cluster, people(), driver_limit=1) as table:
@@ -114,7 +115,6 @@ def test_workers_of_a_cluster_thin_rounded_counts(cluster: Maker) -> None:
         assert found[point] == pytest.approx(0.75 * units, abs=6.2 * units**0.5)
 
 
-@pytest.mark.slow
 def test_a_task_that_runs_again_rounds_alike(cluster: Maker) -> None:
     """Spark evaluates a frame again where a task is lost, and whenever it is asked: a unit keeps its draw."""
     from thresher.tables.spark_engine import SparkEngine
@@ -131,7 +131,6 @@ def test_a_task_that_runs_again_rounds_alike(cluster: Maker) -> None:
     engine.close()
 
 
-@pytest.mark.slow
 def test_a_partition_that_is_counted_again_rounds_alike() -> None:
     from thresher.tables.dask_engine import _counted
 
@@ -151,7 +150,6 @@ def postgresql(postgresql_url: str) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("unit", [None, "unit"])
 def test_postgresql(postgresql: Any, unit: str | None) -> None:
     import ibis
@@ -164,7 +162,6 @@ def test_postgresql(postgresql: Any, unit: str | None) -> None:
         assert_has_the_law(counted(table, QUESTION))
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis itself
 @pytest.mark.parametrize("unit", [None, "unit"])
 def test_sqlite(tmp_path: Path, unit: str | None) -> None:
@@ -185,7 +182,6 @@ numbers = st.one_of(st.floats(-1e6, 1e6), st.floats(allow_nan=False), st.integer
 draws = st.one_of(st.floats(0, 1, exclude_max=True), st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 1 - 2**-53]))
 
 
-@pytest.mark.slow
 @settings(max_examples=100)
 @given(points=places, rows=st.lists(st.tuples(numbers, draws), min_size=1, max_size=25))
 def test_columns_round_as_values_do(points: list[float], rows: list[tuple[float, float]]) -> None:

@@ -11,7 +11,7 @@ Both are computed by the saddlepoint formula of Barndorff-Nielsen (r*), whose er
 
 Reference: Gaffke, "Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative
 variable" (2005); Fay and Feuer, "Confidence intervals for directly standardized rates" (1997); docs/privacy.md,
-section 12.
+"Means".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
-_STEPS = 80
+_STEPS = 48
 """Halvings of the logarithm of the tilt, which is between the two numbers below."""
 _TILTS = (-40.0, 60.0)
 _PARTS = 8

@@ -238,6 +238,16 @@ class Answer(Tabular):
         """
         return of_table(self.to_arrow(), confidence, counts=self.counted, verb=self.query.verb)
 
+    @property
+    def headline(self) -> tuple[str, str] | None:
+        """The one number that the answer is about and a few words beside it, for the top of a page; None for many."""
+        return None
+
+    @property
+    def explained(self) -> str:
+        """What the numbers of `shown` mean, in a sentence or two; empty where the usual words for counts are right."""
+        return ""
+
     def bars(self, most: int) -> list[Bar]:
         """At most so many bars of a chart; none where rows are no buckets."""
         return []

@@ -76,7 +76,7 @@ def average(
 
     Guarantee: each end of an interval is wrong with probability at most (1 − confidence) / 2, whatever the dropped
     points hide; see `thresher.privacy.point_intervals`.
-    Reference: docs/privacy.md, section 12.
+    Reference: docs/privacy.md, "Means".
     """
     at = np.asarray(points, dtype=np.float64)
     seen = np.array([counts.get(point, 0) for point in points], dtype=np.float64)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 POINTS = 5
-"""How many points there are by default. docs/privacy.md, section 12, has the table from which it was chosen."""
+"""How many points there are by default. docs/privacy.md, "Means", has the table from which it was chosen."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def mean(
 
         >>> ages = [random.gauss(40, 12) for _ in range(100_000)]
         >>> found = th.mean(ages, "value", lower=0, upper=100, epsilon=1, delta=1e-8)
-        >>> found.mean, found.interval
-        (40.035, (39.817, 40.302))
+        >>> found.interval
+        (39.81677860949861, 40.2221030852279)
     """
     return ask(  # type: ignore[no-any-return]
         "mean", data, asking, column=column, lower=lower, upper=upper, points=points, by=by, groups=groups
@@ -295,6 +295,27 @@ class Mean(Answer):
         rows = [((name, order), *(_finite(cell) for cell in cells)) for name, order, *cells in numbers]
         return Shown(fields, rows, "statistic")
 
+    @property
+    def headline(self) -> tuple[str, str] | None:
+        """The mean and its interval."""
+        if not self.average.known:
+            return "not known", "no point reached the threshold"
+        return amount(self.mean), f"{amount(self.interval[0])} to {amount(self.interval[1])}, 95 %"
+
+    @property
+    def explained(self) -> str:
+        """What the intervals hold, and what they do not."""
+        return (
+            f"Each value was rounded at random to one of {len(self.query.points)} points, whose counts are above. Each "
+            "interval contains the true number with a probability of at least 95 %, also if points below the threshold "
+            f"hide as much as they can. {self._clipping}"
+        )
+
+    @property
+    def _clipping(self) -> str:
+        low, high = amount(self.query.points[0]), amount(self.query.points[-1])
+        return f"Values outside {low} to {high} count as at the nearest bound: that is bias, which no interval shows."
+
     def bars(self, most: int) -> list[Bar]:
         """The released points, in their order: those with the most units, where there are too many."""
         question, rows = self.query.question, sorted(list(self.release)[:most], key=lambda row: row.bucket)
@@ -343,8 +364,7 @@ class Mean(Answer):
                 f"mean of {self.column}: {_between(self.mean, self.interval)}",
                 f"sum of {self.column}: {_between(self.sum, self.sum_interval)}",
                 f"standard errors: {errors}; points below the threshold: at most {amount(self.error.threshold)}",
-                f"Values outside {amount(self.query.points[0])} to {amount(self.query.points[-1])} count as at the "
-                "nearest bound: that is bias, and in none of these numbers.",
+                self._clipping,
             ]
         )
 

@@ -136,6 +136,8 @@ def _shape(request: PageRequest, found: Answered) -> dict[str, Any]:
         "bars": [(bar, charts.bar_svg(bar.estimate, bar.lower, bar.upper, threshold, most)) for bar in shown],
         "threshold": threshold,
         "counted": answer.counted,
+        "headline": answer.headline,
+        "explained": answer.explained,
         "tree": None,
         "chart": None,
         "calculator": answer.reads_ranges and not answer.grouped,
