@@ -7,9 +7,9 @@ groups would have received, had only the units of the group been asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from thresher.errors import InvalidSetting
 from thresher.mechanism.release import Release
@@ -37,7 +37,7 @@ class GroupableQuery(Query):
     """
 
     __slots__ = ()
-    later = ("by", "groups")
+    before: ClassVar[Mapping[str, Any]] = {"by": [], "groups": None}
 
     if TYPE_CHECKING:
         column: str

@@ -152,8 +152,8 @@ class Grouped(Answer, Generic[A]):
     def explained(self) -> str:
         """Why a group may not be there, and what the numbers of each mean."""
         return (
-            "Each group has its own rows. A group that is not there was below the threshold in all its cells, or nobody "
-            f"is in it; the two look the same. {self._nothing.explained}"
+            "Each group has its own rows. A group that is not there was below the threshold in all its cells, or "
+            f"nobody is in it; the two look the same. {self._nothing.explained}"
         ).rstrip()
 
     def key_columns(self, own: Sequence[str]) -> list[tuple[str, pa.DataType]]:

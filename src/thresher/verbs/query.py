@@ -48,8 +48,8 @@ class Query(ABC):
     """Where lists of verbs have it."""
     about: ClassVar[str] = ""
     """What it tells of a fleet, in a few words."""
-    later: ClassVar[tuple[str, ...]] = ()
-    """Fields that came with later versions of the verb: left out of the wire form while they have their defaults."""
+    before: ClassVar[Mapping[str, Any]] = {}
+    """Fields that were added later, with their values for queries that were written before: those are asked as then."""
     plan: Plan
 
     def __init_subclass__(cls, **settings: Any) -> None:
@@ -108,9 +108,7 @@ class Query(ABC):
         """Plain values that `query_from_dict` and any JSON library read back exactly."""
         content: dict[str, Any] = {"verb": self.verb}
         for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if not (field.name in self.later and value == field.default):
-                content[field.name] = _plain(value)
+            content[field.name] = _plain(getattr(self, field.name))
         return content
 
 
@@ -132,12 +130,12 @@ def query_from_dict(content: Mapping[str, Any]) -> Query:
     kind = queries().get(str(content.get("verb")))
     if kind is None:
         raise InvalidFormat("This is not a query that this Thresher knows.", hint="Upgrade Thresher.")
-    given = {name: value for name, value in content.items() if name != "verb"}
+    given = {**kind.before, **{name: value for name, value in content.items() if name != "verb"}}
     types = {
         field.name: field.type if isinstance(field.type, str) else field.type.__name__
         for field in fields(kind)  # type: ignore[arg-type]
     }
-    if not set(types) - set(kind.later) <= set(given) <= set(types):
+    if set(given) != set(types):
         raise InvalidFormat("This query has missing or unknown fields.")
     try:
         return kind(**{name: _read(name, types[name], value) for name, value in given.items()})
