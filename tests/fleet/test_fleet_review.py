@@ -25,7 +25,7 @@ from thresher.protocol.analyst_messages import QueryRequest
 from thresher.protocol.messages import LARGEST_ANSWER, Accepted, CheckedIn, Enrolled, Problem, decode, encode
 from thresher.protocol.plaintext import encode_bucket, fleet_bucket
 from thresher.protocol.recomputation import check_configuration
-from thresher.questions import Bins, Cells, Joint, Prefixes, Values, from_dict
+from thresher.questions import Below, Bins, Cells, Joint, Prefixes, Values, from_dict
 from thresher.roles.collector.collector import Collector
 from thresher.roles.collector.store import CollectorStore
 from thresher.roles.coordinator.coordinator import Coordinator
@@ -61,7 +61,7 @@ def test_a_device_sends_a_decoy_where_its_bucket_would_be_malformed():
         {"kind": "joint", "parts": [Values(("word",)).to_dict()]},  # "x" was malformed, "xy" a decoy
         {"kind": "joint", "parts": []},
         {"kind": "joint", "parts": [Joint((Values(("a",)), Values(("b",)))).to_dict(), Values(("c",)).to_dict()]},
-        {"kind": "joint", "parts": [Cells("a", 0, 1, 4).to_dict(), Values(("c",)).to_dict()]},
+        {"kind": "joint", "parts": [Below("a", 1.0).to_dict(), Values(("c",)).to_dict()]},
         {"kind": "cells", "column": "word", "lower": 0, "upper": 100, "cells": 2.5},  # 90 was malformed, 10 counted
         {"kind": "cells", "column": "word", "lower": 0, "upper": 100, "cells": True},
         {"kind": "prefixes", "column": "word", "length": 2.0, "known": 0, "parents": []},

@@ -147,6 +147,7 @@ TYPED: list[tuple[Question, Any, list[str]]] = [
     (Bins("x", (0, 1, 2)), 1.0, ["double"]),
     (Dates("day", "week"), dt.date(2026, 11, 16), ["date32[day]"]),
     (Joint((WORD, Bins("x", (0, 1, 2)))), ("x", 0.0), ["string", "double"]),
+    (Joint((WORD, Cells("x", 0, 8, 4))), ("x", 3), ["string", "int64"]),
     (Prefixes("word", 2), "a\0", ["string"]),
     (Cells("x", 0, 1, 8), 7, ["int64"]),
     (Below("x", 0.5), True, ["bool"]),

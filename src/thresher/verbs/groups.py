@@ -148,6 +148,14 @@ class Grouped(Answer, Generic[A]):
         """Whether the groups' answers have ranges to read off."""
         return self._nothing.reads_ranges
 
+    @property
+    def explained(self) -> str:
+        """Why a group may not be there, and what the numbers of each mean."""
+        return (
+            "Each group has its own rows. A group that is not there was below the threshold in all its cells, or "
+            f"nobody is in it; the two look the same. {self._nothing.explained}"
+        ).rstrip()
+
     def key_columns(self, own: Sequence[str]) -> list[tuple[str, pa.DataType]]:
         """The group columns with their types; one that is called as a column of the answers is called group_…"""
         import pyarrow as pa
