@@ -48,6 +48,8 @@ class Query(ABC):
     """Where lists of verbs have it."""
     about: ClassVar[str] = ""
     """What it tells of a fleet, in a few words."""
+    before: ClassVar[Mapping[str, Any]] = {}
+    """Fields that were added later, with their values for queries that were written before: those are asked as then."""
     plan: Plan
 
     def __init_subclass__(cls, **settings: Any) -> None:
@@ -94,6 +96,10 @@ class Query(ABC):
         """The same query with its public domain, if it has one, as `read(question, domain)` gives it."""
         return self
 
+    def with_kinds(self, whole: Callable[[str], bool]) -> Self:
+        """The same query on a table; `whole(column)` says whether a column is, by its public type, of whole numbers."""
+        return self
+
     def too_long(self, bytes_needed: int, most: int) -> InvalidSetting | None:
         """The error for a fleet whose reports hold at most so many bytes, if a setting of the verb is to blame."""
         return None
@@ -128,7 +134,7 @@ def query_from_dict(content: Mapping[str, Any]) -> Query:
     kind = queries().get(str(content.get("verb")))
     if kind is None:
         raise InvalidFormat("This is not a query that this Thresher knows.", hint="Upgrade Thresher.")
-    given = {name: value for name, value in content.items() if name != "verb"}
+    given = {**kind.before, **{name: value for name, value in content.items() if name != "verb"}}
     types = {
         field.name: field.type if isinstance(field.type, str) else field.type.__name__
         for field in fields(kind)  # type: ignore[arg-type]
@@ -159,7 +165,15 @@ def _plain(value: Any) -> Any:
     raise InvalidSetting("domain", "has buckets of a type that cannot be sent", hint="Use text, numbers or dates.")
 
 
-_TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "Method": (str,), "int": (int,), "float": (int, float)}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "Method": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "int | None": (int, type(None)),
+    "bool | None": (bool, type(None)),
+}
 
 
 def _read(name: str, declared: str, value: Any) -> Any:
