@@ -3,8 +3,8 @@
 Level ℓ has β^ℓ equally wide half-open cells. For numbers of any kind they lie between the two public bounds.
 
 For whole numbers every edge is a whole number. A finest cell is one whole number wide, or a few where there are more
-whole numbers between the bounds than finest cells. The last cells may then lie above the upper bound; what they count is
-read as if it were at the bound.
+whole numbers between the bounds than finest cells. The last cells may then lie above the upper bound; answers read what
+they count as if it were at the bound.
 """
 
 from __future__ import annotations

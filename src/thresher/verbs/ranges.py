@@ -274,13 +274,13 @@ class Ranges(Answer):
             threshold=below.threshold_error(),
             bound=bound,
         )
-        return Quantile(probability, value, self._values(first, last), rank, error)
+        return Quantile(probability, value, self.values_between(first, last), rank, error)
 
     def interval(self, probability: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
         """Where the quantile lies with this confidence; from bound to bound where nothing was released at all."""
-        return self._values(*self.hierarchy.quantile_range(check_quantile(probability), 1 - confidence))
+        return self.values_between(*self.hierarchy.quantile_range(check_quantile(probability), 1 - confidence))
 
-    def _values(self, first: int, last: int) -> tuple[float, float]:
+    def values_between(self, first: int, last: int) -> tuple[float, float]:
         """The least and the largest number between two edges; of whole numbers, whole ones."""
         tree = self.hierarchy
         if tree.last is None:
