@@ -44,7 +44,6 @@ FINER = Whole(
 WHOLE = YesNo(
     "Whether the values are whole numbers; then answers are, and cells have a whole number at each edge.",
     label="Whole numbers",
-    usual="no",
 )
 """Settings of every verb that asks a hierarchy."""
 MOST_FOLLOWED = 16

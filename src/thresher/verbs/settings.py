@@ -229,6 +229,10 @@ class YesNo(Choice):
         """Yes or no."""
         return "yes" if value else "no"
 
+    def example(self) -> str:
+        """No, unless it is usual: a form has no third choice."""
+        return self.write(self.usual)
+
 
 @dataclass(frozen=True)
 class Edges(Setting):
