@@ -127,7 +127,7 @@ def ask(server: LocalServer, simulation: Simulation, languages: Column, waited: 
     trie.plot(OUT / "fleet-trie.png", most=40)
 
     heading("How long half of them waited, in ms: a search in 7 rounds")
-    quantiles = th.quantiles(fleet, "waited_ms", [0.5], lower=0, upper=1024, steps=7, **budget)
+    quantiles = th.quantiles(fleet, "waited_ms", [0.5], lower=0, upper=1024, levels=5, **budget)
     show_comparison(compare(quantiles, waited))
     quantiles.plot(OUT / "fleet-median.png")
 

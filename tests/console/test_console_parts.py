@@ -57,7 +57,7 @@ TWO_VALUES = th.plan(1.0, 1e-8, contributions=2)
         ),
         (
             {"attribute": "n", "verb": "quantiles", "quantiles_probabilities": "0.5; .9"},
-            QuantilesQuery("n", (0.5, 0.9), SIX, 0.0, 1000.0, "hierarchy"),
+            QuantilesQuery("n", (0.5, 0.9), SIX, 0.0, 1000.0, "hierarchy", whole=False),
         ),
         (
             {
@@ -67,9 +67,16 @@ TWO_VALUES = th.plan(1.0, 1e-8, contributions=2)
                 "quantiles_probabilities": "0.5 0.9",
                 "quantiles_steps": "3",
             },
-            QuantilesQuery("n", (0.5, 0.9), SIX, 0.0, 1000.0, "search"),
+            QuantilesQuery("n", (0.5, 0.9), SIX, 0.0, 1000.0, "search", whole=False),
         ),
-        ({"attribute": "n", "verb": "ranges", "ranges_lower": "-5"}, RangesQuery("n", SIX, -5.0, 1000.0)),
+        (
+            {"attribute": "n", "verb": "ranges", "ranges_lower": "-5"},
+            RangesQuery("n", SIX, -5.0, 1000.0, whole=False),
+        ),
+        (
+            {"attribute": "n", "verb": "ranges", "ranges_whole": "yes", "ranges_branching": "5"},
+            RangesQuery("n", SIX, 0.0, 1000.0, 5, True),
+        ),
     ],
 )
 def test_fields_make_queries_and_queries_make_python(given, query):

@@ -284,8 +284,8 @@ def test_only_the_first_findings_are_kept(tmp_path):
 # Before a rule is stored.
 
 
-QUANTILES = QuantilesQuery("age", (0.5, 0.99), plan(1, 1e-6, rounds=7), 0, 128)
-RANGES = RangesQuery("age", plan(1, 1e-6, rounds=7), 0, 128)
+QUANTILES = QuantilesQuery("age", (0.5, 0.99), plan(1, 1e-6, rounds=7), 0, 128, "search")
+RANGES = RangesQuery("age", plan(1, 1e-6, rounds=7), 0, 128, "search")
 
 
 @pytest.mark.slow

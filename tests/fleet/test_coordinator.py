@@ -69,7 +69,7 @@ def test_a_histogram_from_submission_to_answer(server):
     "query",
     [
         TRIE,
-        QuantilesQuery("age", (0.5,), th.plan(epsilon=1.0, delta=1e-6, rounds=4), 0, 100),
+        QuantilesQuery("age", (0.5,), th.plan(epsilon=1.0, delta=1e-6, rounds=4), 0, 100, "search"),
         QuantilesQuery("age", (0.1, 0.9), th.plan(epsilon=1.0, delta=1e-6, rounds=3), 0, 100, "hierarchy"),
         RangesQuery("age", th.plan(epsilon=1.0, delta=1e-6, rounds=3), 0, 100, 4),
     ],

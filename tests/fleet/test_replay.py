@@ -84,7 +84,7 @@ def test_more_releases_than_the_query_asks_for_are_refused():
 
 def test_an_early_end_needs_no_further_rounds():
     """A search that cannot be split any further asks for fewer rounds than its plan has; replay ends with it."""
-    query = QuantilesQuery("x", (0.5,), PLAN, 0.0, 1e-323)  # one number is between these
+    query = QuantilesQuery("x", (0.5,), PLAN, 0.0, 1e-323, "search")  # one number is between these
     release = sample_and_threshold({True: 9_000, False: 9_000}, PLAN, columns=("x",))
     answer = replay(query, [release])
     assert answer.rounds_asked == 1 < PLAN.rounds

@@ -345,7 +345,7 @@ def test_unknown_names_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_every_figure_is_written(output: Path) -> None:
-    names = {"accuracy", "recall", "rules", "population", "delta", "heavy", "quantiles"}
+    names = {"accuracy", "recall", "rules", "population", "delta", "heavy", "quantiles", "intervals"}
     for name in names:
         assert (output / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert "</svg>" in (output / f"{name}.svg").read_text(encoding="utf-8")

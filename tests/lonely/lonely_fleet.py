@@ -62,7 +62,7 @@ def queries() -> dict[str, Any]:
         "domain": HistogramQuery(Values(("word",)), plan(), domain=("alpha", "nobody")),
         "hitters": HeavyHittersQuery("word", plan()),
         "trie": HeavyHittersQuery("path", plan(3), method="trie", step=1),
-        "search": QuantilesQuery("age", (0.5,), plan(3), LOWER, UPPER),
+        "search": QuantilesQuery("age", (0.5,), plan(3), LOWER, UPPER, method="search"),
         "hierarchy": QuantilesQuery("amount", (0.5,), plan(2), LOWER, UPPER, method="hierarchy"),
         "ranges": RangesQuery("amount", plan(2), LOWER, UPPER),
     }

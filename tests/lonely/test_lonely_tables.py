@@ -60,7 +60,10 @@ VERBS: dict[str, tuple[str, Ask]] = {
     "months": ("at", lambda data, **rest: th.histogram(data, "at", dates="month", plan=ONE, **rest)),
     "one-shot": ("word", lambda data, **rest: th.heavy_hitters(data, "word", plan=ONE, **rest)),
     "trie": ("word", lambda data, **rest: th.heavy_hitters(data, "word", method="trie", plan=THREE, step=2, **rest)),
-    "search": ("age", lambda data, **rest: th.quantiles(data, "age", 0.5, lower=0, upper=64, plan=THREE, **rest)),
+    "search": (
+        "age",
+        lambda data, **rest: th.quantiles(data, "age", 0.5, lower=0, upper=64, plan=THREE, method="search", **rest),
+    ),
     "hierarchy": (
         "share",
         lambda data, **rest: th.quantiles(

@@ -84,7 +84,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(few: NumbersPopulation, 
 
 def test_search_asks_for_the_middle_of_its_bracket() -> None:
     people = CountsPopulation({float(value): 100 for value in range(1_000)})
-    answer = quantiles(people, "x", [0.3], plan=TEN, lower=0, upper=1024)
+    answer = quantiles(people, "x", [0.3], plan=TEN, lower=0, upper=1024, method="search")
     splits = [question.split for question in people.asked if isinstance(question, Below)]
     assert len(splits) == answer.rounds_asked == 10
     assert splits[:4] == [512.0, 256.0, 384.0, 320.0]
@@ -93,7 +93,7 @@ def test_search_asks_for_the_middle_of_its_bracket() -> None:
 
 def test_released_splits_are_shared_between_quantiles() -> None:
     people = CountsPopulation({float(value): 200 for value in range(1_000)})
-    quantiles(people, "x", [0.2, 0.6], plan=TEN, lower=0, upper=1000)
+    quantiles(people, "x", [0.2, 0.6], plan=TEN, lower=0, upper=1000, method="search")
     splits = [question.split for question in people.asked if isinstance(question, Below)]
     # Both begin with the same bracket, which is split at two points; then each has a bracket of its own.
     assert splits[:4] == pytest.approx([1000 / 3, 2000 / 3, 1000 / 6, 500.0])
@@ -125,7 +125,7 @@ def test_a_search_takes_as_many_steps_as_a_quantile_has_rounds() -> None:
 
 def test_a_dropped_side_counts_as_zero_and_says_so() -> None:
     people = CountsPopulation({1.0: 5_000, 90.0: 20})
-    answer = quantiles(people, "x", [0.999], plan=TEN, lower=0, upper=100)
+    answer = quantiles(people, "x", [0.999], plan=TEN, lower=0, upper=100, method="search")
     (found,) = answer
     assert found.error.threshold > 0
     hidden = TEN.threshold - 1
@@ -162,7 +162,7 @@ def test_nothing_released_is_an_answer(method: str) -> None:
 @pytest.mark.slow
 def test_a_single_value_is_found_to_the_last_float() -> None:
     plan = th.plan(1, 1e-8, rounds=80)
-    answer = quantiles(CountsPopulation({0.75: 100_000}), "x", [0.5], plan=plan, lower=0, upper=1)
+    answer = quantiles(CountsPopulation({0.75: 100_000}), "x", [0.5], plan=plan, lower=0, upper=1, method="search")
     assert answer[0.5].value == pytest.approx(0.75)
     assert answer.rounds_asked < 80  # no bracket could be split any further
 
@@ -200,7 +200,7 @@ def test_a_seeded_draw_guarantees_nothing(few: NumbersPopulation) -> None:
         {"probabilities": [1]},
         {"probabilities": [float("nan")]},
         {"probabilities": [0.5, 0.5]},
-        {"probabilities": [part / 20 for part in range(1, 12)]},
+        {"probabilities": [part / 20 for part in range(1, 12)], "method": "search"},
         {"lower": 10},
         {"lower": float("nan")},
         {"lower": float("-inf")},
@@ -228,4 +228,4 @@ def test_progress_is_reported() -> None:
     answer = quantiles(people, "x", [0.5], plan=FIVE, lower=0, upper=100, progress=lambda *args: seen.append(args))
     assert isinstance(answer, Quantiles)
     assert [(done, total) for done, total, _ in seen] == [(done, 5) for done in range(1, 6)]
-    assert {what for _, _, what in seen} == {"quantiles of x, search"}
+    assert {what for _, _, what in seen} == {"quantiles of x, hierarchy"}

@@ -35,9 +35,10 @@ QUERIES = [
     HistogramQuery(Joint((Values(("a",)), Dates("day", "month"))), ONE, (("x", dt.date(2024, 1, 1)),)),
     HeavyHittersQuery("word", ONE),
     HeavyHittersQuery("word", FOUR, "trie", 2),
-    QuantilesQuery("latency", (0.5, 0.99), FOUR, 0, 60_000),
+    QuantilesQuery("latency", (0.5, 0.99), FOUR, 0, 60_000, "search"),
     QuantilesQuery("latency", (0.5,), FOUR, 0.5, 60_000.0, "hierarchy", 8),
     RangesQuery("age", FOUR, 0, 128, 2),
+    RangesQuery("age", FOUR, 0, 128, whole=True),
 ]
 
 
@@ -56,6 +57,7 @@ def test_first_questions():
         Below("latency", 20_000.0),  # two quantiles split the first bracket at two points
         Cells("latency", 0.5, 60_000.0, 8),
         Cells("age", 0, 128, 2),
+        Cells("age", 0, 256, 4),
     ]
 
 
@@ -178,7 +180,7 @@ def test_a_fleet_gets_the_whole_query():
     assert (fleet.query, fleet.wait) == (HistogramQuery(Values(("word",)), ONE, ("a", "b")), False)
     th.heavy_hitters(fleet, "word", epsilon=1, delta=1e-8, method="trie", levels=4, step=2)
     assert (fleet.query, fleet.wait) == (QUERIES[7], True)
-    th.quantiles(fleet, "latency", [0.5, 0.99], lower=0, upper=60_000, plan=FOUR)
+    th.quantiles(fleet, "latency", [0.5, 0.99], lower=0, upper=60_000, plan=FOUR, method="search")
     assert fleet.query == QUERIES[8]
     th.ranges(fleet, "age", lower=0, upper=128, branching=2, plan=FOUR)
     assert fleet.query == QUERIES[10]

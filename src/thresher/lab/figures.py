@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from thresher.errors import require
-from thresher.lab.experiments import comparison, heavy_hitters, mechanisms, quantile_errors, sweeps
+from thresher.lab.experiments import comparison, heavy_hitters, interval_widths, mechanisms, quantile_errors, sweeps
 from thresher.lab.experiments.runner import Row
 from thresher.lab.experiments.settings import DELTA, POPULATION, Settings
 from thresher.lab.line_grid import Axes, Panel, Point, grid
@@ -49,6 +49,8 @@ def figures(results: dict[str, list[Row]], settings: Settings) -> dict[str, Any]
         made["heavy"] = words(rows, settings)
     if rows := results.get("quantiles"):
         made["quantiles"] = quantiles(rows, settings)
+    if rows := results.get("intervals"):
+        made["intervals"] = intervals(rows, settings)
     return made
 
 
@@ -202,6 +204,39 @@ def quantiles(rows: Sequence[Row], settings: Settings) -> Any:
             _repeated(settings, quantile_errors.TIMES),
         ], size=_WIDE,
     )  # fmt: skip
+
+
+def intervals(rows: Sequence[Row], settings: Settings) -> Any:
+    """Widths in the first row, coverage in the second, over the number of people: a column a kind of values."""
+    pairs = [(method, answer) for method in interval_widths.METHODS for answer in interval_widths.ANSWERS]
+    lines = {_interval({"answer": answer, "method": method}): style for style, (method, answer) in enumerate(pairs)}
+    places = tuple(sorted({float(row["people"]) for row in rows}))
+    widths, coverage = (
+        Axes("people", title, log_across=True, log_up=logarithmic, up_format=form, across_format="~s", places=places)
+        for title, logarithmic, form in (("stated bound ÷ actual error", True, "~g"), ("coverage", False, ".0%"))
+    )
+    panels = [
+        [
+            Panel(values.capitalize(), _points(rows, _interval, "people", field, values=values), limits, axes=axes)
+            for values in interval_widths.SHOWN
+        ]
+        for field, limits, axes in (("times", (0.9, 8.0), widths), ("coverage", (0.9, 1.0), coverage))
+    ]
+    return grid(
+        panels, lines, widths,
+        title="Intervals of ranks and quantiles: how wide they are, and how often they hold",
+        subtitle=[
+            f"Six levels with β = 4 between 0 and {interval_widths.UPPER:,.0f}; ε = {interval_widths.EPSILON:g}, "
+            f"δ = {DELTA:g}. The actual error is the 95th percentile of {interval_widths.TIMES * settings.repetitions} "
+            "repetitions; 1 is perfect.",
+            "Intervals should hold in 95 %. Delays are whole minutes: their quantiles are mostly exact, "
+            "and widths of these are left out.",
+        ], size=(170, 170),
+    )  # fmt: skip
+
+
+def _interval(row: Row) -> str:
+    return f"{row['answer']}, {row['method']}"
 
 
 def _points(

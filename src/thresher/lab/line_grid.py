@@ -25,6 +25,10 @@ _STYLES: tuple[tuple[str, list[int], str], ...] = (
 """Colour, dashes and shape: no two lines differ by colour alone."""
 
 
+_EXTENT = 44
+"""Room for the numbers of a vertical axis, so that the panels of all rows stand below one another."""
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """A line's value at a place, with its standard error."""
@@ -33,19 +37,6 @@ class Point:
     x: float
     y: float
     error: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One picture of a grid. `limits` cuts the vertical axis; lines beyond it run out of the panel.
-
-    `up` titles its vertical axis where that is not the grid's.
-    """
-
-    heading: str
-    points: Sequence[Point]
-    limits: tuple[float, float] | None = None
-    up: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +50,20 @@ class Axes:
     up_format: str = "~g"
     across_format: str = "~g"
     places: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One picture of a grid. `limits` cuts the vertical axis; lines beyond it run out of the panel.
+
+    `up` titles its vertical axis where that is not the grid's. `axes` are its own, in place of the grid's.
+    """
+
+    heading: str
+    points: Sequence[Point]
+    limits: tuple[float, float] | None = None
+    up: str | None = None
+    axes: Axes | None = None
 
 
 def grid(
@@ -78,7 +83,11 @@ def grid(
     alt = altair()
     rows = [
         alt.hconcat(
-            *(_panel(alt, panel, lines, axes, size, left=column == 0) for column, panel in enumerate(row)), spacing=22
+            *(
+                _panel(alt, panel, lines, panel.axes or axes, size, left=column == 0)
+                for column, panel in enumerate(row)
+            ),
+            spacing=22,
         )
         for row in panels
     ]
@@ -121,7 +130,7 @@ def _panel(alt: Any, panel: Panel, lines: Mapping[str, int], axes: Axes, size: t
         "y:Q",
         title=panel.up or (axes.up if left else None),
         scale=alt.Scale(**kind),
-        axis=alt.Axis(format=axes.up_format, **ticks),
+        axis=alt.Axis(format=axes.up_format, minExtent=_EXTENT, **ticks),
     )
     base = alt.Chart(alt.Data(values=values))
     layers = [

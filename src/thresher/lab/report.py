@@ -24,6 +24,7 @@ CAPTIONS = {
     "delta": "Errors along δ.",
     "heavy": "Common words: TrieHH++, one round of whole words, and the original TrieHH.",
     "quantiles": "Rank errors of quantiles.",
+    "intervals": "Intervals of ranks and quantiles: how wide they are, and how often they hold.",
 }
 
 _STYLE = """

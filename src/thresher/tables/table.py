@@ -173,6 +173,15 @@ class Table(Population):
             return self._types[column]
         return kinds.counted_as(question, column) if self._engine.untyped(column) else self._engine.kind(column)
 
+    def holds_whole_numbers(self, column: str) -> bool:
+        """Whether a column holds whole numbers by its public or declared type; its values are not looked at.
+
+        Edge cases: False for an untyped column of which no type was declared.
+        """
+        if column in self._types:
+            return self._types[column] == "whole numbers"
+        return not self._engine.untyped(column) and self._engine.kind(column) == "whole numbers"
+
     def _filter(self, question: Question) -> RowFilter:
         """The rows that the question is about; what does not fit the types of their columns is refused."""
         from thresher.tables.row_filters import RowFilter

@@ -69,7 +69,7 @@ class Seen:
 
         if not self.inside:
             return 0.0
-        return _scaled_odds(
+        return scaled_odds(
             float(betaincinv(self.inside, self.outside + self.hidden_outside + 1, tail)), 1 / self.unevenness
         )
 
@@ -79,7 +79,7 @@ class Seen:
 
         if not self.outside:
             return 1.0
-        return _scaled_odds(
+        return scaled_odds(
             float(betainccinv(self.inside + self.hidden_inside + 1, self.outside, tail)), self.unevenness
         )
 
@@ -92,7 +92,7 @@ class Seen:
         return max(self.fraction - least, most - self.fraction)
 
 
-def _scaled_odds(fraction: float, factor: float) -> float:
+def scaled_odds(fraction: float, factor: float) -> float:
     """The fraction whose odds are `factor` times as large."""
     if factor == 1 or fraction in (0.0, 1.0):
         return fraction

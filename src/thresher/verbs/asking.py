@@ -254,7 +254,7 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
 def _run_on_table(query: Query, table: Table, progress: Progress | None) -> Any:
     table.check_plan(query.plan)
     table.check(query.first_question)
-    return run(query.with_domain(table.read_domain), table, progress)
+    return run(query.with_domain(table.read_domain).with_kinds(table.holds_whole_numbers), table, progress)
 
 
 @contextmanager

@@ -14,15 +14,13 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from thresher.errors import InvalidSetting
 from thresher.mechanism.release import Release
 from thresher.privacy.plans import Plan
-from thresher.privacy.settings import check_count
-from thresher.questions import Cells, Question
-from thresher.verbs.accuracy import Seen, count_bounds
-from thresher.verbs.consistency import Curve, consistent_curve
-
-LARGEST_BRANCHING = 1024
+from thresher.questions import Question
+from thresher.verbs.accuracy import Seen, count_bounds, scaled_odds
+from thresher.verbs.consistency import Curve, KnownCells, curve_of, known_cells
+from thresher.verbs.grid import Grid
+from thresher.verbs.plausible import PlausibleDistributions
 
 
 class Run(NamedTuple):
@@ -72,6 +70,10 @@ class Hierarchy:
 
     `rates` are what each level was really sampled at; without them, all at the plan's. `unevenness` is by how much the
     samples of two levels differ in size at most: cells of several levels are put together, and bounds allow for it.
+    `last` is the largest whole number, where the numbers are whole; edges of cells are whole numbers then.
+
+    Bounds are what the middle of the plausible distributions leaves (see `plausible`), and never wider than what is
+    proved: those whose names begin with "sure".
     """
 
     lower: float
@@ -81,6 +83,7 @@ class Hierarchy:
     counts: Sequence[Mapping[int, int]]
     rates: tuple[float, ...] = ()
     unevenness: float = 1.0
+    last: int | None = None
 
     @property
     def lowest_rate(self) -> float:
@@ -110,13 +113,31 @@ class Hierarchy:
     @cached_property
     def curve(self) -> Curve:
         """Estimated units below each position, from all levels together."""
-        return consistent_curve(self.counts, self.branching, self.plan, self.rates)
+        return curve_of(self._known)
+
+    @cached_property
+    def _known(self) -> KnownCells:
+        return known_cells(self.counts, self.branching, self.plan, self.rates)
+
+    @cached_property
+    def _plausible(self) -> PlausibleDistributions:
+        return PlausibleDistributions(self._known)
+
+    @property
+    def width(self) -> float:
+        """How wide a finest cell is."""
+        return (self.upper - self.lower) / self.cells
 
     def position(self, value: float) -> float:
         """Where a value lies among the finest cells; outside the bounds, at the end.
 
         A position that differs from an edge by no more than rounding is that edge: 0.29 of 100 cells is 29.
+        Edge cases: of whole numbers, those below a value are those below the next whole number.
         """
+        if self.last is not None:
+            if value > self.last:
+                return float(self.cells)
+            value = math.ceil(value) if math.isfinite(value) else value
         inside = min(max(value, self.lower), self.upper) - self.lower
         position = inside * self.cells / (self.upper - self.lower)
         nearest = round(position)
@@ -124,9 +145,8 @@ class Hierarchy:
 
     def value(self, position: float) -> float:
         """The value at a position."""
-        if position >= self.cells:
-            return self.upper
-        return self.lower + (self.upper - self.lower) * position / self.cells
+        found = self.upper if position >= self.cells else self.lower + (self.upper - self.lower) * position / self.cells
+        return found if self.last is None else min(found, float(self.last))
 
     @cached_property
     def _sums(self) -> list[tuple[list[int], list[int]]]:
@@ -172,6 +192,20 @@ class Hierarchy:
 
     def count_bounds(self, start: float, stop: float, tail: float) -> tuple[int, int]:
         """How few and how many units may lie between two positions; each end is wrong with probability ≤ `tail`."""
+        sure = self.sure_count_bounds(start, stop, tail)
+        if sure[0] >= sure[1] or not self.curve.total:
+            return min(sure), max(sure)
+        low, high = self._plausible.count(start, stop, tail)
+        estimate = self.curve.at(stop) - self.curve.at(start)
+        low, high = min(low, estimate) / self.unevenness, max(high, estimate) * self.unevenness
+        low, high = _within(low, high, *sure)
+        return math.floor(low), math.ceil(high)
+
+    def sure_count_bounds(self, start: float, stop: float, tail: float) -> tuple[int, int]:
+        """The same, proved: by inverting the binomial law of the counts of as few cells as possible.
+
+        Edge cases: the first bound is the larger one where levels contradict each other; what is between is left then.
+        """
         if start == stop:
             return 0, 0
         bounds = []
@@ -180,11 +214,20 @@ class Hierarchy:
             most, hidden = self.released(*cut.outer)
             least, _ = self.released(*cut.inner)
             bounds.append(count_bounds(self.plan, least, most + hidden, tail * cut.share, rates))
-        low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
-        return min(low, high), max(low, high)  # two levels that contradict each other leave what is between them
+        return max(low for low, _ in bounds), min(high for _, high in bounds)
 
     def fraction_bounds(self, start: float, stop: float, tail: float) -> tuple[float, float]:
-        """The same for the fraction of all units."""
+        """How small and how large a part of all units may lie between two positions."""
+        sure = self.sure_fraction_bounds(start, stop, tail)
+        if sure[0] >= sure[1] or not self.curve.total:
+            return min(sure), max(sure)
+        low, high = self._plausible.fraction(start, stop, tail)
+        estimate = (self.curve.at(stop) - self.curve.at(start)) / self.curve.total
+        low, high = min(low, estimate), max(high, estimate)
+        return _within(scaled_odds(low, 1 / self.unevenness), scaled_odds(high, self.unevenness), *sure)
+
+    def sure_fraction_bounds(self, start: float, stop: float, tail: float) -> tuple[float, float]:
+        """The same, proved, as `sure_count_bounds`."""
         if start == stop:
             return 0.0, 0.0
         if (start, stop) == (0, self.cells):
@@ -192,10 +235,29 @@ class Hierarchy:
         cuts = list(self.aligned(start, stop))
         low = max(self.seen(*cut.inner).lower(tail * cut.share) for cut in cuts)
         high = min(self.seen(*cut.outer).upper(tail * cut.share) for cut in cuts)
-        return min(low, high), max(low, high)
+        return low, high
 
     def quantile_range(self, probability: float, tail: float) -> tuple[int, int]:
-        """Edges between which the quantile lies.
+        """Edges between which the quantile lies: those whose rank may be the probability, as far as is plausible.
+
+        Edge cases: from bound to bound where nothing was released.
+        """
+        if not self.curve.total:
+            return 0, self.cells
+        sure = self.sure_quantile_range(probability, tail)
+        edges = range(1, self.cells)
+        least = bisect_left(edges, True, key=lambda edge: self._rank_bounds(edge, tail / 2)[1] >= probability)
+        most = bisect_left(edges, True, key=lambda edge: self._rank_bounds(edge, tail / 2)[0] > probability) + 1
+        # `least` is the last edge that is below the quantile, `most` the first one that is above it.
+        first, last = max(least, sure[0]), min(most, sure[1])
+        return (first, last) if first < last else sure
+
+    def _rank_bounds(self, edge: int, tail: float) -> tuple[float, float]:
+        low, high = self._plausible.fraction(0, edge, tail)
+        return scaled_odds(low, 1 / self.unevenness), scaled_odds(high, self.unevenness)
+
+    def sure_quantile_range(self, probability: float, tail: float) -> tuple[int, int]:
+        """The same, proved.
 
         Descends the levels twice. For the lower end it enters the last child whose left edge has, by its upper bound, a
         rank below the target; for the upper end likewise from the right. Only edges between the children of the true
@@ -219,32 +281,25 @@ class Hierarchy:
         return self.seen(0, edge)
 
 
-def check_hierarchy(column: str, lower: float, upper: float, branching: int, plan: Plan) -> int:
-    """The branching factor, if it and the bounds make a hierarchy of `plan.rounds` levels that can be asked."""
-    branching = check_count(branching, setting="branching", least=2, example=4)
-    if branching > LARGEST_BRANCHING:
-        raise InvalidSetting(
-            "branching", f"must be from 2 to {LARGEST_BRANCHING:,}", hint="Most often 2 to 16 is best."
-        )
-    if branching**plan.rounds > 2**40:
-        raise InvalidSetting(
-            "branching",
-            f"to the power of the plan's {plan.rounds} rounds must be at most 2^40",
-            hint="Use a smaller branching factor, or plan with fewer rounds.",
-        )
-    Cells(column, lower, upper, branching**plan.rounds)
-    return branching
+def _within(low: float, high: float, least: float, most: float) -> tuple[float, float]:
+    """What two intervals have in common; the second one where they have nothing."""
+    return (max(low, least), min(high, most)) if low <= most and least <= high else (least, most)
 
 
 def ask_levels(
-    column: str, lower: float, upper: float, branching: int, plan: Plan
+    column: str, grid: Grid, plan: Plan
 ) -> Generator[Sequence[Question], Sequence[Release], tuple[tuple[Release, ...], Hierarchy]]:
     """Ask all levels, coarsest first, one round each."""
-    releases = yield [Cells(column, lower, upper, branching**level) for level in range(1, plan.rounds + 1)]
+    releases = yield grid.questions(column)
+    return tuple(releases), hierarchy_of(releases, grid, plan)
+
+
+def hierarchy_of(releases: Sequence[Release], grid: Grid, plan: Plan) -> Hierarchy:
+    """The hierarchy that the releases of a grid's levels make, coarsest first."""
     counts = [dict(zip(release.buckets, release.counts.tolist(), strict=True)) for release in releases]
     rates = tuple(release.rate for release in releases)
     sizes = [
         release.plan.sampling_rate if release.response is None else release.response.sampled for release in releases
     ]
     unevenness = max(sizes) / min(sizes) if min(sizes) else math.inf
-    return tuple(releases), Hierarchy(float(lower), float(upper), branching, plan, counts, rates, unevenness)
+    return Hierarchy(grid.lower, grid.upper, grid.branching, plan, counts, rates, unevenness, grid.last)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack, overload
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from thresher.verbs.grouping import BY, GROUPS, GroupableQuery
 from thresher.verbs.groups import Grouped
 from thresher.verbs.quantile_search import Splits, interpolate, search, steps_of
 from thresher.verbs.query import Query, Rounds
-from thresher.verbs.ranges import BRANCHING, FINER, LEVELS, Ranges, RangesQuery
+from thresher.verbs.ranges import FINER, LEVELS, WHOLE, Ranges, RangesQuery, chosen
 from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.settings import Choice, Column, Number, Numbers, Whole
 
@@ -66,14 +66,14 @@ def quantiles(
     method: Annotated[
         Method,
         Choice(
-            "search takes several rounds for each quantile; hierarchy takes a few rounds for any number of them.",
+            "hierarchy takes a few rounds for any number of quantiles; search takes several rounds for each.",
             usual="hierarchy",
             options={
                 "hierarchy": "Hierarchy: a few rounds for any number of quantiles",
                 "search": "Binary search: several rounds for each quantile",
             },
         ),
-    ] = "search",
+    ] = "hierarchy",
     steps: Annotated[
         int | None,
         Whole(
@@ -87,7 +87,8 @@ def quantiles(
     levels: Annotated[
         int | None, Whole("Levels of the hierarchy, one round each.", usual=LEVELS, only=_HIERARCHY, is_rounds=True)
     ] = None,
-    branching: Annotated[int, replace(FINER, only=_HIERARCHY)] = BRANCHING,
+    branching: Annotated[int | None, replace(FINER, only=_HIERARCHY)] = None,
+    whole: Annotated[bool | None, WHOLE] = None,
     by: Annotated[str | Sequence[str] | None, replace(BY, only=_HIERARCHY)] = None,
     groups: Annotated[Iterable[Any] | None, replace(GROUPS, only=_HIERARCHY)] = None,
     **asking: Unpack[Asking],
@@ -103,12 +104,14 @@ def quantiles(
             is no value.
         probabilities: one number between 0 and 1, or several.
         lower, upper: public bounds, chosen without looking at the data. Numbers outside them count as at the nearest.
-        method: "search" takes `steps` rounds of binary search for each quantile and shares every released split among
-            all; "hierarchy" takes `levels` rounds of cells (see `ranges`) for any number of them. A fleet is asked one
-            split for each quantile, or all levels, at the same time.
+        method: "hierarchy" takes `levels` rounds of cells (see `ranges`) for any number of quantiles; "search" takes
+            `steps` rounds of binary search for each of them and shares every released split among all. A fleet is asked
+            all levels, or one split for each quantile, at the same time.
         steps: rounds of search for each quantile; 10 by default.
         levels: rounds of the hierarchy; 6 by default.
-        branching: how many times finer each level is than the one before.
+        branching: how many times finer each level is than the one before; see `ranges`.
+        whole: whether the values are whole numbers; then quantiles are: the smallest number that at least the wanted
+            part of all units is at or below. See `ranges`.
         by: a column to group by, or two: the same for each of their values, in one query at the same price. It needs
             the hierarchy: a search asks about all units together.
         groups: a public list of groups, shown even if nothing of them was released; the answer is restricted to them.
@@ -119,13 +122,13 @@ def quantiles(
 
         >>> latencies = [random.lognormvariate(5.5, 1) for _ in range(100_000)]  # half are below 245
         >>> bounds = {"lower": 0, "upper": 60_000}
-        >>> found = th.quantiles(latencies, "value", 0.5, **bounds, epsilon=1, delta=1e-8, method="hierarchy")
+        >>> found = th.quantiles(latencies, "value", 0.5, **bounds, epsilon=1, delta=1e-8)
         >>> found[0.5].interval
         (234.375, 263.671875)
     """
     return ask(  # type: ignore[no-any-return]
         "quantiles", data, asking, column=column, probabilities=probabilities, lower=lower, upper=upper, method=method,
-        steps=steps, levels=levels, branching=branching, by=by, groups=groups,
+        steps=steps, levels=levels, branching=branching, whole=whole, by=by, groups=groups,
     )  # fmt: skip
 
 
@@ -145,13 +148,15 @@ class QuantilesQuery(GroupableQuery):
     plan: Plan
     lower: float
     upper: float
-    method: Method = "search"
-    branching: int = BRANCHING
+    method: Method = "hierarchy"
+    branching: int | None = None
+    whole: bool | None = None
     by: tuple[str, ...] = ()
     groups: tuple[Any, ...] | None = None
     verb = "quantiles"
     place = 3
     about = "The value that a given part of all devices lies below"
+    before: ClassVar[Mapping[str, Any]] = {**GroupableQuery.before, "whole": False}
 
     def __post_init__(self) -> None:
         checked = tuple(check_quantile(probability) for probability in self.probabilities)
@@ -198,15 +203,19 @@ class QuantilesQuery(GroupableQuery):
         if self.method == "search":
             method: dict[str, Any] = {"steps": rounds // len(self.probabilities)}
         else:
-            method = {"levels": rounds, "branching": self.branching}
+            method = {"levels": rounds, **chosen(branching=self.branching)}
         bounds = {"lower": self.lower, "upper": self.upper}
         wanted = list(self.probabilities)
         asked = {"column": self.column, "probabilities": wanted, **bounds, "method": self.method, **method}
-        return asked | self.group_settings()
+        return asked | chosen(whole=self.whole) | self.group_settings()
+
+    def with_kinds(self, whole: Callable[[str], bool]) -> QuantilesQuery:
+        """Whole numbers where the column's public type says so and the caller did not."""
+        return replace(self, whole=whole(self.column)) if self.whole is None else self
 
     @property
     def _hierarchy(self) -> RangesQuery:
-        return RangesQuery(self.column, self.plan, self.lower, self.upper, self.branching)
+        return RangesQuery(self.column, self.plan, self.lower, self.upper, self.branching, self.whole)
 
     @property
     def steps(self) -> int:
@@ -225,7 +234,7 @@ class QuantilesQuery(GroupableQuery):
             self.column, self.probabilities, float(self.lower), float(self.upper), self.plan
         )
         rate = min((release.rate for release in releases), default=self.plan.sampling_rate)
-        found = tuple(_from_splits(splits, probability, rate) for probability in self.probabilities)
+        found = tuple(_from_splits(splits, probability, rate, bool(self.whole)) for probability in self.probabilities)
         return Quantiles(self, releases, found, splits)
 
     def describe(self) -> str:
@@ -239,8 +248,11 @@ class QuantilesQuery(GroupableQuery):
         return InvalidSetting("query", "is too long for a fleet", hint="Ask for fewer quantiles at a time.")
 
 
-def _from_splits(splits: Splits, probability: float, rate: float) -> Quantile:
-    """The quantile on the curve of all splits, with bounds that hold for all quantiles of the query at once."""
+def _from_splits(splits: Splits, probability: float, rate: float, whole: bool) -> Quantile:
+    """The quantile on the curve of all splits, with bounds that hold for all quantiles of the query at once.
+
+    Whole numbers below a split are those up to the last one before it.
+    """
     if not any(point.seen.total for point in splits.points):
         return Quantile.unknown(probability, splits.lower, splits.upper)
     left, right, low, high = splits.bracket(probability)
@@ -257,6 +269,10 @@ def _from_splits(splits: Splits, probability: float, rate: float) -> Quantile:
         threshold=max(ends, default=0.0),
         bound=max(probability - rank[0], rank[1] - probability, 0.0),
     )
+    if whole:
+        least = math.ceil(interval[0])
+        value, most = (max(math.ceil(number) - 1, least) for number in (value, interval[1]))
+        interval = least, most
     return Quantile(probability, value, interval, rank, error)
 
 

@@ -141,6 +141,10 @@ class Query(ABC):
         """The same query with its public domain, if it has one, as `read(question, domain)` gives it."""
         return self
 
+    def with_kinds(self, whole: Callable[[str], bool]) -> Self:
+        """The same query on a table; `whole(column)` says whether a column is, by its public type, of whole numbers."""
+        return self
+
     def too_long(self, bytes_needed: int, most: int) -> InvalidSetting | None:
         """The error for a fleet whose reports hold at most so many bytes, if a setting of the verb is to blame."""
         return None
@@ -221,6 +225,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,),
     "float": (int, float),
     "bool": (bool,),
+    "int | None": (int, type(None)),
+    "bool | None": (bool, type(None)),
 }
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, overload
 
 import numpy as np
 
@@ -24,22 +24,29 @@ from thresher.verbs.accuracy import (
 )
 from thresher.verbs.answer import COUNTS, Answer, Field, Line, Shown, Truth
 from thresher.verbs.asking import Asking, Target, ask, verb
+from thresher.verbs.grid import LARGEST_BRANCHING, Grid, grid_of
 from thresher.verbs.grouping import BY, GROUPS, GroupableQuery
 from thresher.verbs.groups import Grouped
-from thresher.verbs.hierarchy import LARGEST_BRANCHING, Hierarchy, ask_levels, check_hierarchy, decompose
+from thresher.verbs.hierarchy import Hierarchy, ask_levels, decompose
 from thresher.verbs.query import Rounds
 from thresher.verbs.readings import Reading, Readings
-from thresher.verbs.settings import Column, Number, Whole
+from thresher.verbs.settings import Column, Number, Whole, YesNo
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 LEVELS = 6
-BRANCHING = 4
 FINER = Whole(
-    "How many times finer each level is.", label="Cells split into", least=2, most=LARGEST_BRANCHING, usual=BRANCHING
+    "How many times finer each level is; 4, or as whole numbers need it.",
+    label="Cells split into",
+    least=2,
+    most=LARGEST_BRANCHING,
 )
-"""The setting of every verb that asks a hierarchy."""
+WHOLE = YesNo(
+    "Whether the values are whole numbers; then answers are, and cells have a whole number at each edge.",
+    label="Whole numbers",
+)
+"""Settings of every verb that asks a hierarchy."""
 MOST_FOLLOWED = 16
 """How many cells a series shows over time."""
 
@@ -61,10 +68,11 @@ def ranges(
     *,
     lower: Annotated[float, Number("Public lower bound, chosen without the data.", label="From", usual=0)],
     upper: Annotated[float, Number("Public upper bound, chosen without the data.", label="To", usual=1000)],
-    branching: Annotated[int, FINER] = BRANCHING,
+    branching: Annotated[int | None, FINER] = None,
     levels: Annotated[
         int | None, Whole("Levels of the hierarchy, one round each.", usual=LEVELS, is_rounds=True)
     ] = None,
+    whole: Annotated[bool | None, WHOLE] = None,
     by: Annotated[str | Sequence[str] | None, BY] = None,
     groups: Annotated[Iterable[Any] | None, GROUPS] = None,
     **asking: Unpack[Asking],
@@ -79,8 +87,11 @@ def ranges(
             is no value.
         lower, upper: public bounds, chosen without looking at the data. A number outside them counts as the nearest
             cell's: a range that reaches a bound includes all beyond it.
-        branching: how many times finer each level is than the one before.
+        branching: how many times finer each level is than the one before: 4 by default, or for whole numbers the
+            smallest with which the finest cells are single numbers, if one up to 8 is enough.
         levels: how many levels there are, one round each; 6, or as many as the plan has rounds.
+        whole: whether the values are whole numbers. A table's own schema says so where it is left out; a fleet's
+            values, and text, are taken for any numbers.
         by: a column to group by, or two: the same for each of their values, in one query at the same price.
         groups: a public list of groups, shown even if nothing of them was released; the answer is restricted to them.
         asking: what every verb takes; see `thresher.verbs.Asking`.
@@ -95,8 +106,13 @@ def ranges(
     """
     return ask(  # type: ignore[no-any-return]
         "ranges", data, asking, column=column, lower=lower, upper=upper, branching=branching, levels=levels,
-        by=by, groups=groups,
+        whole=whole, by=by, groups=groups,
     )  # fmt: skip
+
+
+def chosen(**settings: Any) -> dict[str, Any]:
+    """The settings that somebody gave."""
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +127,24 @@ class RangesQuery(GroupableQuery):
     plan: Plan
     lower: float
     upper: float
-    branching: int = BRANCHING
+    branching: int | None = None
+    whole: bool | None = None
     by: tuple[str, ...] = ()
     groups: tuple[Any, ...] | None = None
     verb = "ranges"
     place = 4
     about = "How many devices lie in any range of a number"
+    before: ClassVar[Mapping[str, Any]] = {**GroupableQuery.before, "whole": False}
 
     def __post_init__(self) -> None:
-        check_hierarchy(self.column, *check_bounds(self.lower, self.upper), self.branching, self.plan)
+        self.grid.questions(self.column)
         self.check_groups()
+
+    @property
+    def grid(self) -> Grid:
+        """The cells of all levels."""
+        bounds = check_bounds(self.lower, self.upper)
+        return grid_of(*bounds, self.branching, self.plan.rounds, bool(self.whole))
 
     @classmethod
     def make(cls, target: Target, **settings: Any) -> RangesQuery:
@@ -134,10 +158,14 @@ class RangesQuery(GroupableQuery):
             "column": self.column,
             "lower": self.lower,
             "upper": self.upper,
-            "branching": self.branching,
             "levels": self.plan.rounds,
+            **chosen(branching=self.branching, whole=self.whole),
             **self.group_settings(),
         }
+
+    def with_kinds(self, whole: Callable[[str], bool]) -> RangesQuery:
+        """Whole numbers where the column's public type says so and the caller did not."""
+        return replace(self, whole=whole(self.column)) if self.whole is None else self
 
     @property
     def steps(self) -> int:
@@ -148,7 +176,7 @@ class RangesQuery(GroupableQuery):
         """Ask all levels at once: none depends on another."""
         if self.by:
             return (yield from self.ask_groups())
-        releases, hierarchy = yield from ask_levels(self.column, self.lower, self.upper, self.branching, self.plan)
+        releases, hierarchy = yield from ask_levels(self.column, self.grid, self.plan)
         return Ranges(self, releases, hierarchy)
 
     def describe(self) -> str:
@@ -160,8 +188,8 @@ class RangesQuery(GroupableQuery):
 class RangeAnswer:
     """Units (or the fraction of all units) from `lower` up to, but not including, `upper`.
 
-    Guarantee: `interval` contains the truth with probability at least `error.confidence`, for a range that was chosen
-    without looking at this answer, and it contains the estimate.
+    `interval` contains the estimate, and the truth with probability `error.confidence`, for a range that was chosen
+    without looking at this answer. The probability is measured, not proved: see docs/privacy.md, section 9.
     """
 
     lower: float
@@ -175,9 +203,9 @@ class RangeAnswer:
 class Ranges(Answer):
     """The released hierarchy and what can be read off it.
 
-    Estimates use all levels together (see `analytics.consistency`). Intervals use greedy decompositions, whose sampled
-    counts are exactly binomial, and add what dropped buckets may hide. A boundary inside a finest cell is interpolated,
-    and the interval includes the whole cell.
+    Estimates use all levels together (see `consistency`), and so do intervals (see `plausible`), which are never wider
+    than what is proved from the fewest cells that make up a range, with all that dropped cells may hide. A boundary
+    inside a finest cell is interpolated, and the interval includes the whole cell.
     """
 
     query: RangesQuery
@@ -240,37 +268,50 @@ class Ranges(Answer):
     def quantile(self, probability: float) -> Quantile:
         """The number that this part of all units is below.
 
-        Guarantee: `interval` contains the true quantile (up to the bounds) with probability at least 0.95. `rank` holds
-        at that level for any L(β − 1) edges that are chosen in advance; the ones around the answer are not, and tests
-        show that it covers them too.
+        `interval` contains the true quantile (up to the bounds) with probability 0.95, and `rank` the true rank of the
+        answer: of whole numbers, which part may lie below it at least, and which part at or below it at most. These
+        probabilities are measured, not proved: see docs/privacy.md, section 9.
         Edge cases: NaN, with an interval from bound to bound, where nothing was released at all.
         """
         probability = check_quantile(probability)
-        tree, tail = self.hierarchy, 1 - CONFIDENCE
+        tree, tail = self.hierarchy, (1 - CONFIDENCE) / 2
         total = tree.curve.total
         if not total:
-            return Quantile.unknown(probability, tree.lower, tree.upper)
-        first, last = tree.quantile_range(probability, tail)
+            return Quantile.unknown(probability, *self.interval(probability))
+        first, last = tree.quantile_range(probability, 2 * tail)
         position, weight = tree.curve.find(probability * total)
         position = min(max(position, first), last)
-        rank = tree.fraction_bounds(0, position, tail / tree.probes)
         below = tree.seen(0, round(position))
+        if tree.last is None:
+            value = tree.value(position)
+            rank = tree.fraction_bounds(0, position, tail)
+            bound = max(probability - rank[0], rank[1] - probability, 0.0)
+        else:
+            value = min(int(tree.lower) + max(math.ceil(position * tree.width - 1e-9) - 1, 0), tree.last)
+            under = tree.fraction_bounds(0, tree.position(value), tail)
+            reached = tree.fraction_bounds(0, tree.position(value + 1), tail)
+            rank = under[0], reached[1]
+            bound = max(under[1] - probability, probability - reached[0], 0.0)
+            weight = 0.0 if tree.width == 1 else weight
         error = Error(
             sampling=rank_standard_error(probability, below.total, tree.lowest_rate),
             resolution=weight / total,
             threshold=below.threshold_error(),
-            bound=max(probability - rank[0], rank[1] - probability, 0.0),
+            bound=bound,
         )
-        interval = tree.value(first), tree.value(last)
-        return Quantile(probability, tree.value(position), interval, rank, error)
+        return Quantile(probability, value, self.values_between(first, last), rank, error)
 
     def interval(self, probability: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
         """Where the quantile lies with this confidence; from bound to bound where nothing was released at all."""
+        return self.values_between(*self.hierarchy.quantile_range(check_quantile(probability), 1 - confidence))
+
+    def values_between(self, first: int, last: int) -> tuple[float, float]:
+        """The least and the largest number between two edges; of whole numbers, whole ones."""
         tree = self.hierarchy
-        if not tree.curve.total:
-            return tree.lower, tree.upper
-        first, last = tree.quantile_range(check_quantile(probability), 1 - confidence)
-        return tree.value(first), tree.value(last)
+        if tree.last is None:
+            return tree.value(first), tree.value(last)
+        least, most = (int(tree.lower + edge * tree.width) for edge in (first, last))
+        return min(least, tree.last), min(most - 1, tree.last)
 
     def to_arrow(self) -> pa.Table:
         """Every released cell: level, lower, upper, count, estimate and its interval."""
@@ -282,7 +323,7 @@ class Ranges(Answer):
         for level, release in enumerate(self.releases, start=1):
             width = tree.branching ** (tree.levels - level)
             for row in sorted(release, key=lambda each: each.bucket):
-                cell = level, tree.value(row.bucket * width), tree.value((row.bucket + 1) * width)
+                cell = level, *(tree.lower + edge * width * tree.width for edge in (row.bucket, row.bucket + 1))
                 for values, value in zip(rows.values(), cell, strict=True):
                     values.append(value)
                 for values, value in zip(numbers.values(), (row.count, row.estimate, *row.interval), strict=True):
@@ -336,7 +377,8 @@ class Ranges(Answer):
         tree = self.hierarchy
         level = max((each for each in range(1, tree.levels + 1) if tree.branching**each <= MOST_FOLLOWED), default=1)
         width = tree.cells // tree.branching**level
-        return [(tree.value(start), tree.value(start + width)) for start in range(0, tree.cells, width)]
+        cells = [(tree.value(start), tree.value(start + width)) for start in range(0, tree.cells, width)]
+        return [(low, high) for low, high in cells if low < high]
 
     def compared(self, truth: Truth, ranges: Sequence[tuple[float, float]] = ()) -> list[Line]:
         """Each of the given ranges with the number that truly lie in it."""
@@ -350,7 +392,8 @@ class Ranges(Answer):
 
     def band(self, points: int = 200) -> tuple[list[float], list[float], list[float], list[float]]:
         """The distribution at evenly spaced values: values, ranks, and pointwise 95 % bounds of the ranks."""
-        values = np.linspace(self.hierarchy.lower, self.hierarchy.upper, points + 1).tolist()
+        tree = self.hierarchy
+        values = np.linspace(tree.lower, tree.upper if tree.last is None else tree.last + 1, points + 1).tolist()
         answers = [self.cdf(value) for value in values]
         known = self.hierarchy.curve.total > 0
         return (
@@ -368,7 +411,7 @@ class Ranges(Answer):
             *self.band(),
             title=f"Distribution of {self.column}",
             subtitle=self.promise(),
-            note="Band: 95 % at each value, with all that the threshold may hide.",
+            note="Band: 95 % at each value, with what the threshold may hide.",
             whom=self.stands_for,
         )
         return charts.show(chart, path)

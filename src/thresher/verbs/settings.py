@@ -206,6 +206,38 @@ class Choice(Setting):
 
 
 @dataclass(frozen=True)
+class YesNo(Choice):
+    """True or False, or None where the verb decides."""
+
+    options: Mapping[str, str] = field(default_factory=lambda: {"no": "No", "yes": "Yes"})
+
+    def in_words(self, value: Any) -> str:
+        """Yes or no."""
+        return self.options[self.write(value)]
+
+    def check(self, value: Any) -> Any:
+        """True or False; None where the setting may be left out."""
+        if not isinstance(value, bool) and not (value is None and self.default is None):
+            raise InvalidSetting(self.name, "must be True or False")
+        return value
+
+    def read(self, text: Any) -> Any:
+        """The word yes or no, of which some people write true or false."""
+        found = {"yes": True, "true": True, "no": False, "false": False}.get(str(text).lower())
+        if found is None:
+            raise InvalidSetting(self.name, "must be yes or no")
+        return found
+
+    def write(self, value: Any) -> str:
+        """Yes or no."""
+        return "yes" if value else "no"
+
+    def example(self) -> str:
+        """No, unless it is usual: a form has no third choice."""
+        return self.write(self.usual)
+
+
+@dataclass(frozen=True)
 class Edges(Setting):
     """Edges of bins, or how many equal ones there are."""
 

@@ -7,7 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from thresher.errors import InvalidSetting
-from thresher.lab.experiments import accuracy, comparison, heavy_hitters, quantile_errors, sweeps, trie_shapes
+from thresher.lab.experiments import (
+    accuracy,
+    comparison,
+    heavy_hitters,
+    interval_widths,
+    quantile_errors,
+    sweeps,
+    trie_shapes,
+)
 from thresher.lab.experiments.examples import examples
 from thresher.lab.experiments.runner import Progress, Row, Task, run, write_csv
 from thresher.lab.experiments.settings import Settings
@@ -17,6 +25,7 @@ EXPERIMENTS: dict[str, Callable[[Settings], list[Task]]] = {
     "sweeps": sweeps.tasks,
     "heavy": heavy_hitters.tasks,
     "quantiles": quantile_errors.tasks,
+    "intervals": interval_widths.tasks,
 }
 """The paper's experiments, which have figures."""
 

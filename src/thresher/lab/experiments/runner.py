@@ -23,7 +23,7 @@ from thresher.files import write_whole
 Row: TypeAlias = dict[str, Any]
 Progress: TypeAlias = Callable[[int, int, str], None]
 
-FORMAT = 1
+FORMAT = 2
 """Raised when a task's meaning changes, so that older results are not taken for new ones."""
 
 
