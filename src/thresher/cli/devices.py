@@ -51,7 +51,11 @@ EnrolmentKeyFile = Annotated[
 def device(
     server: Server,
     attribute: Annotated[
-        list[str], typer.Option(help="What the device holds, as name=value; repeat it.", show_default=False)
+        list[str],
+        typer.Option(
+            help="What the device holds, as name=value; repeat it. A name that comes again has several values.",
+            show_default=False,
+        ),
     ],
     state: Annotated[Path, typer.Option(help="The file in which the device remembers what it has sent.")],
     enrolment_key: EnrolmentKey = None,
@@ -60,6 +64,9 @@ def device(
     max_epsilon: Annotated[float | None, typer.Option(help="Largest epsilon a query.", show_default=False)] = None,
     max_delta: Annotated[float | None, typer.Option(help="Largest delta a query.", show_default=False)] = None,
     min_threshold: Annotated[int | None, typer.Option(help="Smallest threshold.", show_default=False)] = None,
+    max_contributions: Annotated[
+        int | None, typer.Option(help="Most values of this device that count in a round.", show_default=False)
+    ] = None,
     pinned_key: Annotated[
         str | None, typer.Option(help="The only key to seal for, in hexadecimal.", show_default=False)
     ] = None,
@@ -80,7 +87,13 @@ def device(
     from thresher.device.device import Device
     from thresher.device.policy import Policy
 
-    given = {"max_epsilon": max_epsilon, "max_delta": max_delta, "min_threshold": min_threshold, "coins": coins}
+    given = {
+        "max_epsilon": max_epsilon,
+        "max_delta": max_delta,
+        "min_threshold": min_threshold,
+        "max_contributions": max_contributions,
+        "coins": coins,
+    }
     policy = Policy(
         **cast(Any, {name: value for name, value in given.items() if value is not None}),
         pinned_key=None if pinned_key is None else _hexadecimal(pinned_key),
@@ -254,15 +267,15 @@ def _quarters(lower: float, upper: float) -> list[tuple[float, float]]:
 def _attributes(given: list[str], text: bool) -> dict[str, Any]:
     from thresher.simulator.population import plain
 
-    held: dict[str, Any] = {}
+    held: dict[str, list[Any]] = {}
     for each in given:
         name, equals, value = each.partition("=")
         if not (name and equals):
             raise InvalidSetting(
                 "attribute", "must be a name, an equals sign and a value", hint="For example os=linux."
             )
-        held[name] = value if text else plain(value)
-    return held
+        held.setdefault(name, []).append(value if text else plain(value))
+    return {name: values if len(values) > 1 else values[0] for name, values in held.items()}
 
 
 def _hexadecimal(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Reads what a device holds. Whatever the app's own code does meanwhile, the result is a plaintext or None.
+"""Reads what a device holds. Whatever the app's own code does meanwhile, the result is plaintexts, or decoys' places.
 
 Functions and objects of the app run in a thread of their own. If one takes too long, raises or ends its thread, the
 device has no value and the round goes on: whether a device completes a round must not depend on what it holds. Plain
@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias, TypeVar
 
-from thresher.protocol import plaintext
+from thresher.device.chosen_values import MOST_ELEMENTS, plaintexts
 from thresher.questions import Question
+
+T = TypeVar("T")
 
 Attributes: TypeAlias = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
 """What a device holds: values by name, or a function that returns them when a round is answered.
 
-A value may be a function too, called when it is asked for; of a list, one element is chosen at random in each round.
+A value may be a function too, called when it is asked for. Of a list, as many elements count in each round as the round
+has contributions, chosen at random; `thresher.device.chosen_values` says how.
 """
 
 SECONDS = 5.0
@@ -45,19 +49,16 @@ class Reader:
         """The values for one visit: each function is called once for all rounds of it."""
         return Visit(self)
 
-    def run(self, reading: Callable[[], bytes | None]) -> bytes | None:
-        """What a reading returns, or None if it returns no bytes in time."""
+    def run(self, reading: Callable[[], T]) -> T | None:
+        """What a reading returns, or None if it returns nothing in time."""
         if self._thread is not None and self._thread.is_alive():
             return None
-        found: list[bytes] = []
+        found: list[T] = []
 
         def work() -> None:
-            try:
-                read = reading()
-            except BaseException:  # SystemExit and its like end this thread, and nothing else
-                return
-            if type(read) is bytes:
-                found.append(read)
+            # SystemExit and its like end this thread, and nothing else
+            with suppress(BaseException):
+                found.append(reading())
 
         thread = threading.Thread(target=work, name="thresher-reading", daemon=True)
         try:
@@ -78,18 +79,21 @@ class Visit:
         self._reader = reader
         self._seen: dict[str | None, Any] = {}
 
-    def plaintext(self, question: Question, size: int, choice: int) -> bytes | None:
-        """The padded plaintext of what is held, or None where there is no value that can be sent.
+    def plaintexts(
+        self, question: Question, size: int, contributions: int, numbers: Sequence[int]
+    ) -> list[bytes | None]:
+        """A padded plaintext for each contribution, or None in its place where there is no value that can be sent.
 
-        `choice` is a random number: it says which elements of lists are taken.
+        `numbers` are random: they say which elements of lists are taken. See `thresher.device.chosen_values`.
         """
         held = self._reader.attributes
         columns = question.columns
         if type(held) is dict and all(type(name) is str for name in held):
             found = [held.get(column) for column in columns]
             if all(_is_plain(value) for value in found):
-                return _encoded(question, _chosen(found, choice), size)
-        return self._reader.run(lambda: _encoded(question, _chosen(self._values(columns), choice), size))
+                return plaintexts(question, found, size, numbers)
+        read = self._reader.run(lambda: plaintexts(question, self._values(columns), size, numbers))
+        return [None] * contributions if read is None else read
 
     def _values(self, columns: tuple[str, ...]) -> list[Any]:
         """What is held, by the app's own code: only in a thread of its own."""
@@ -104,21 +108,7 @@ class Visit:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether looking at a value runs none of the app's code."""
-    return type(value) in _PLAIN or (type(value) in (list, tuple) and all(type(each) in _PLAIN for each in value))
-
-
-def _chosen(values: list[Any], choice: int) -> tuple[Any, ...]:
-    """One value a column: of a list one element, independently in each column."""
-    chosen = []
-    for value in values:
-        if isinstance(value, list | tuple):
-            choice, place = divmod(choice, len(value) or 1)
-            value = value[place] if len(value) else None
-        chosen.append(value)
-    return tuple(chosen)
-
-
-def _encoded(question: Question, values: tuple[Any, ...], size: int) -> bytes | None:
-    bucket = plaintext.fleet_bucket(question, values if len(values) > 1 else values[0])
-    return plaintext.encode_bucket(question, bucket, size)
+    """Whether looking at a value runs none of the app's code; not looked into for long lists."""
+    if type(value) in (list, tuple):
+        return len(value) <= MOST_ELEMENTS and all(type(each) in _PLAIN for each in value)
+    return type(value) in _PLAIN
