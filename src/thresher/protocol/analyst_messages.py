@@ -124,6 +124,8 @@ class PlanPreview(Message, frozen=True, kw_only=True):
     """What it takes of the budget and how many like it fit after it, in a sentence."""
     warnings: list[Caution] = msgspec.field(default_factory=list)
     """What speaks against asking it; empty where nothing does."""
+    contributions: int = 1
+    """How many values of a device count in a round, and how many reports it sends."""
 
 
 class Charge(Message, frozen=True, kw_only=True):
@@ -148,6 +150,8 @@ class Charge(Message, frozen=True, kw_only=True):
     """The part of the whole budget that its rounds take that were not given back."""
     used: float = 0.0
     """The part of the budget that this charge and those before it take; of its period if the budget renews."""
+    contributions: int = 1
+    """How many values of a device count in a round."""
 
 
 class BudgetPeriod(Message, frozen=True, kw_only=True):

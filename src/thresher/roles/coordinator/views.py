@@ -36,11 +36,17 @@ if TYPE_CHECKING:
     from thresher.roles.coordinator.store import StoredQuery, StoredRound
 
 
-class Prepared(Message, frozen=True, kw_only=True):
+class Prepared(Message, frozen=True, kw_only=True, omit_defaults=True):
     """What was fixed when a query was taken: its guarantees, and a hash of the request it came from."""
 
     guarantees: GuaranteesStated
     request: str
+    contributions: int = 1
+
+    @classmethod
+    def of(cls, guarantees: Guarantees, request: str) -> Prepared:
+        """For a query with these guarantees."""
+        return cls(guarantees=GuaranteesStated.of(guarantees), request=request, contributions=guarantees.contributions)
 
 
 def prepared(query: StoredQuery) -> Prepared:
@@ -87,11 +93,17 @@ def settings_of(query: StoredQuery) -> RoundSettings:
 
 def guarantees_of(query: StoredQuery) -> Guarantees:
     """A stored query's guarantees. Thresher 0.1.0 did not store `injected`: it follows from plan and settings."""
-    stated = prepared(query).guarantees
+    fixed = prepared(query)
+    stated = fixed.guarantees
     if stated.injected is None:
         plan = plan_of(query)
         return Guarantees.of(plan, rates_of(plan, settings_of(query)))
-    return Guarantees(analyst=stated.analyst, contact_list=stated.contact_list, injected=stated.injected)
+    return Guarantees(
+        analyst=stated.analyst,
+        contact_list=stated.contact_list,
+        injected=stated.injected,
+        contributions=fixed.contributions,
+    )
 
 
 def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str, RoundNumbers]) -> QueryStatus:
@@ -221,6 +233,7 @@ def ledger_view(ledger: Ledger, asked_by: Mapping[str, str], series_by: Mapping[
                 epsilon=entry.epsilon,
                 delta=entry.delta,
                 rounds=entry.rounds,
+                contributions=entry.contributions,
                 query=reference if reference in asked_by else None,
                 series=reference if reference in series_by else None,
                 drawn=entry.drawn,
