@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -9,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from contribution_cases import CappedAfterwards, OneCoin, Repeated, ShippedFleet, counts_of
-from one_process_fleet import Heads
+from device_cases import checked_in, configuration, device, sealed
+from one_process_fleet import AGREES, FAULTS, Heads, OneProcessFleet
 from scipy import stats
 
 from thresher.device.core import DeviceCore
+from thresher.device.state import FileState
 from thresher.errors import Conflict
 from thresher.mechanism import Response
 from thresher.privacy.plans import Plan
@@ -196,3 +199,53 @@ def test_one_key_opens_nothing_but_its_own_round(tmp_path):
         open_sealed(piece, key, configuration.hash)
         with pytest.raises(sealing.SealBroken):
             open_sealed(piece, key, fewer.hash)
+
+
+# Crashes and lost answers
+
+
+class TwoEach(OneProcessFleet):
+    """Devices that hold two values each."""
+
+    def reboot(self, name: str) -> None:
+        state = FileState(self.directory / f"{name}.json")
+        held = {"name": [f"{name}-a", f"{name}-b", f"{name}-a"]}
+        self.devices[name] = DeviceCore(held, AGREES, state, Heads(), self.clock)
+
+
+@pytest.mark.slow
+def test_whatever_is_lost_every_value_is_counted_once(tmp_path):
+    plan = Plan(0.5, 1, 4.0, 0.99, "replace", 1, 2)
+    names = [f"device{number}" for number in range(6)]
+    chance = random.Random(1)
+    fleet = TwoEach(tmp_path)
+    for name in names:
+        fleet.enrol(name)
+    query = fleet.ask("tags", seconds=3600, completions=len(names), plan=plan)
+    for _ in range(400):
+        if fleet.coordinator.status(query).state == "done":
+            break
+        fleet.wires.faults = [chance.choice(FAULTS) for _ in range(2)]
+        fleet.step()
+        for name in names:
+            fleet.wires.faults = [chance.choice(FAULTS)]
+            fleet.visit(name)
+            for round in fleet.waiting(name):
+                fleet.wires.faults = [chance.choice(FAULTS)]
+                fleet.send(name, round)
+        fleet.clock.time += 10
+    assert all(len(sent) == 1 for sent in fleet.sent.values())  # however often, the same bytes
+    [release] = fleet.releases().values()
+    assert release.response.completed == len(names)
+    assert counts_of(release) == {f"{name}-{tag}": 1 for name in names for tag in "ab"}
+    release.verify()
+
+
+def test_after_a_crash_the_same_pieces_are_sent(tmp_path):
+    path = tmp_path / "device.json"
+    asked = configuration(plan=Plan(1 / 16, 14, 1.0, 1e-8, "replace", 1, 3))
+    first = device({"word": ["a", "b", "c", "d"]}, state=FileState(path))
+    first.take(checked_in(asked))
+    again = device({"word": "another"}, state=FileState(path), randomness=None)
+    assert again.take(checked_in(asked)) == ["round-0"]
+    assert sealed(again) == sealed(first)
