@@ -110,7 +110,7 @@ def check_contacted(plan: Plan, rates: Rates) -> None:
     """Refuse a contact coin where several values of a device count, each of which needs a coin of its own.
 
     The contact coin is one coin for all values of a device: they would be counted or left out together, and the rate p
-    would promise too much (docs/privacy.md, section 6).
+    would promise too much (docs/protocol.md, section 2).
     """
     if plan.contributions > 1 and rates.contact != ONE:
         raise InvalidSetting(
