@@ -369,7 +369,7 @@ def test_lists_of_a_fleet_beside_the_truth_and_hostile_clients_among_them(tmp_pa
             answer = simulate(simulation, lambda: rounds.submit(query, wait=True, warn=False), stop=threading.Event())
     result = simulation.result
     assert not result.outcomes.unexpected
-    tried = Counter({what: 0 for what in ("a piece too few", "a piece too many")})
+    tried = Counter(dict.fromkeys(("a piece too few", "a piece too many"), 0))
     for (what, status), number in result.outcomes.answers.items():
         if what in tried:
             assert status == 400
