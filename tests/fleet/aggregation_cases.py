@@ -27,10 +27,12 @@ def configuration(
     sampled_by: SampledBy = "device",
     round: str = "round-1",
     deadline: float = 1e9,
+    contributions: int = 1,
 ) -> RoundConfiguration:
     """A round of one query; its plan states the delta that its rate and threshold have."""
-    stated = delta(sampling_rate=rate, threshold=threshold, epsilon=1.0, adjacency="replace", rounds=1)
-    rates, plan = share(Plan(rate, threshold, 1.0, min(stated * 1.01, 0.9999)), 1.0, sampled_by)
+    stated = delta(sampling_rate=rate, threshold=threshold, epsilon=1.0, contributions=contributions)
+    made = Plan(rate, threshold, 1.0, min(stated * 1.01, 0.9999), contributions=contributions)
+    rates, plan = share(made, 1.0, sampled_by)
     return RoundConfiguration.of(
         fleet="fleet",
         query="query",

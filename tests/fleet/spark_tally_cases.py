@@ -142,6 +142,17 @@ def test_a_session_that_writes_in_clear_is_refused(session: Any, tmp_path: Path)
         spark_tally.release_from(Clear(), config, KEY, response(config, 0))
 
 
+def test_every_piece_of_a_device_counts_by_itself(session: Any, tmp_path: Path) -> None:
+    config = configuration(KEY.public, contributions=2)
+    reports = sealed(config, ["a"] * 5 + ["b"] * 5 + [None] * 4)
+    frame = session.read.parquet(write(reports, tmp_path / "batches.parquet"))
+    drawn = spark_tally.release_from(frame, config, KEY, response(config, 7))  # devices, of two pieces each
+    assert dict(zip(drawn.release.buckets, drawn.release.counts.tolist(), strict=True)) == {"a": 5, "b": 5}
+    drawn.release.verify()
+    with pytest.raises(Conflict):
+        spark_tally.release_from(frame, config, KEY, response(config, 14))
+
+
 def test_missing_reports_are_refused(session: Any, tmp_path: Path) -> None:
     config = configuration(KEY.public)
     frame = session.read.parquet(write(sealed(config, ["a"] * 5), tmp_path / "batches.parquet"))

@@ -134,16 +134,20 @@ def read_console(client: Any, query: str) -> None:
     assert len(done) > 5
 
 
-def run_round(servers: Servers) -> Round:
-    """One device holds the canary, the others a common value; nothing but the common value is released."""
+def run_round(servers: Servers, plan: Plan = PLAN) -> Round:
+    """One device holds the canary, the others a common value; nothing but the common value is released.
+
+    Where several values of a device count, the one holds another value beside the canary.
+    """
     canary = f"canary-{secrets.token_hex(8)}"
     needles = spellings(canary)
-    values = {f"device-{number}": COMMON for number in range(DEVICES)} | {"the-one": canary}
+    held: Any = canary if plan.contributions == 1 else [canary, "rare"]
+    values = {f"device-{number}": COMMON for number in range(DEVICES)} | {"the-one": held}
     few = Handful(servers.collector, values)
     assert not found_in(contents(*servers.directories), needles)
     with few.client(servers.coordinator.analyst) as analyst, few.client() as client:
         analyst.base_url = servers.coordinator.url
-        query = ask(analyst, "words", histogram(PLAN), seconds=3600, completions=len(values))
+        query = ask(analyst, "words", histogram(plan), seconds=3600, completions=len(values))
         round = await_query(analyst, query, opened=True)["rounds"][0]["round"]
         with Watching(needles, *servers.directories) as watching:
             for name in values:
@@ -189,6 +193,14 @@ def devices_of(store: Path, few: Handful) -> dict[str, str]:
         return {
             id: tokens[bytes(hashed)] for id, hashed in connection.execute("SELECT device, token_hash FROM devices")
         }
+
+
+def test_nobody_learns_one_of_several_values(tmp_path: Path) -> None:
+    several = Plan(PLAN.sampling_rate, PLAN.threshold, PLAN.epsilon, PLAN.delta, contributions=3)
+    with together(tmp_path) as servers:
+        ended = run_round(servers, several)
+        nothing_is_left(servers, ended)
+        assert not found_in(contents(*servers.directories), pieces(ended.sealed))
 
 
 @pytest.mark.parametrize("processes", [together, apart], ids=["one process", "three processes"])

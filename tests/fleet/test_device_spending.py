@@ -125,7 +125,7 @@ def test_what_no_coin_protects_any_more_leaves_no_room_until_it_is_over():
     assert spends_of(core)["fleet/query-0"].delta == 1
     back = device(policy=Policy(), state=state, clock=clock)  # reads what the strict one wrote
     assert answered(back, *queries(1, 2, **ask)) == ["round-2"]
-    assert spends_of(back)["fleet/query-0"].delta == delta_at(1 / 16, 12, 3, 1.0, 1 / 16)
+    assert spends_of(back)["fleet/query-0"].delta == delta_at(1 / 16, 12, 3, 1, 1.0, 1 / 16)
     clock.time += 30 * DAY
     core = device(policy=strict, state=state, clock=clock)
     assert core.take(checked_in(*queries(1, 3, deadline=clock.time + 1, **ask))) == ["round-3"]

@@ -95,7 +95,7 @@ def test_values_out_of_range_are_refused(field, values):
             decode(RoundConfiguration, json.dumps({**content, field: value}))
 
 
-@pytest.mark.parametrize("size", [0, messages.LARGEST_BUCKET + 1025])
+@pytest.mark.parametrize("size", [0, messages.LARGEST_REPORT + 1])
 def test_reports_of_no_or_too_many_bytes_are_refused(size):
     with pytest.raises(InvalidFormat):
         decode(Report, json.dumps({"sealed": base64.b64encode(bytes(size)).decode()}))

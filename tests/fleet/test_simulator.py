@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 from collections import Counter
 
 import numpy as np
@@ -325,3 +326,58 @@ def test_the_other_verbs_beside_the_truth():
     assert by_name["so"] == words.truth()["so"]
     assert by_name["son…"] == words.truth()["song"]
     assert trie.invented == 0
+
+
+# Lists
+
+
+def test_devices_may_hold_lists_of_distinct_values():
+    column = population.lists(list("abcdef"), 3_000, 3, 4)
+    held = [column[device] for device in range(3_000)]
+    assert {len(each) for each in held} == {1, 2, 3, 4}
+    assert all(len(set(each)) == len(each) for each in held)
+    truth = column.truth()
+    assert truth == Counter(value for each in held for value in each)
+    assert truth["a"] > 1.2 * truth["c"] > 0
+    assert np.array_equal(column.held, population.lists(list("abcdef"), 3_000, 3, 4).held)
+    assert population.Population({"tags": column}).attributes(7) == {"tags": held[7]}
+    for most in (0, 7):
+        with pytest.raises(InvalidSetting, match="held"):
+            population.lists(list("abcdef"), 10, 1, most)
+    with pytest.raises(InvalidSetting, match="held must be 1"):
+        column.numbers()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_lists_of_a_fleet_beside_the_truth_and_hostile_clients_among_them(tmp_path):
+    """Of three topics a device holds all count; hostile clients hand in garbage, and other numbers of pieces."""
+    from fleet_server import started
+
+    from thresher.questions import Values
+    from thresher.simulator.simulation import Simulation, simulate
+    from thresher.verbs import HistogramQuery
+
+    column = population.lists(["a", "b", "c", "d", "e"], 600, 1, 3, 0.5)
+    plan = th.plan(4, 1e-4, contributions=3)
+    with started(tmp_path / "data", "--budget-epsilon", "50", "--budget-delta", "0.01") as server:
+        simulation = Simulation(
+            server.url, server.enrolment_key, population.Population({"tags": column}), Behaviour(hostile=0.05)
+        )
+        with th.Fleet(server.url, key=server.analyst) as fleet:
+            rounds = fleet.with_rounds(seconds=120, completions=simulation.completions)
+            query = HistogramQuery(Values(("tags",)), plan)
+            answer = simulate(simulation, lambda: rounds.submit(query, wait=True, warn=False), stop=threading.Event())
+    result = simulation.result
+    assert not result.outcomes.unexpected
+    tried = Counter(dict.fromkeys(("a piece too few", "a piece too many"), 0))
+    for (what, status), number in result.outcomes.answers.items():
+        if what in tried:
+            assert status == 400
+            tried[what] += number
+    assert min(tried.values()) > 0
+    compared = compare(answer, column)
+    assert compared.invented == 0 and {line.what for line in compared.lines} == set("abcde")
+    # Each interval misses with probability 5 % at most: four of five or more miss with a probability below 4e-5.
+    assert compared.inside >= 2
+    assert answer.releases[0].response.completed == simulation.completions

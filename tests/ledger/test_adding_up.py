@@ -83,7 +83,7 @@ def test_history_has_time_text_and_numbers(tmp_path: Path) -> None:
     table = ledger.to_arrow()
     assert table.column_names == [
         "id", "reference", "time", "what", "epsilon", "delta", "adjacency", "rounds", "unit", "sampling_rate",
-        "threshold", "cut", "renyi", "bad", "drawn", "given_back", "ended",
+        "threshold", "cut", "renyi", "bad", "drawn", "given_back", "ended", "contributions",
     ]  # fmt: skip
     assert ledger.to_pandas()["epsilon"].tolist() == [1.0]
     assert len(Ledger(tmp_path / "empty.db", epsilon=1, delta=1e-8, composition="sum").to_arrow()) == 0
@@ -267,9 +267,9 @@ def test_a_later_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
     Ledger(path, epsilon=1, delta=1e-6, composition="sum")
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 5")
+        connection.execute("PRAGMA user_version = 6")
     connection.close()
-    with pytest.raises(InvalidFormat, match="version 5"):
+    with pytest.raises(InvalidFormat, match="version 6"):
         Ledger(path)
 
 

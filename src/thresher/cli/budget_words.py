@@ -65,10 +65,11 @@ def charges_table(view: LedgerView) -> Table:
     for heading in ("epsilon", "delta", "rounds") if adds_up else ("drawn", "given back", "share"):
         table.add_column(heading, justify="right", no_wrap=True)
     for charge in view.charges:
+        values = "" if charge.contributions == 1 else f" × {charge.contributions} values"
         amounts = (
-            (f"{charge.epsilon:g}", f"{charge.delta:g}", f"{charge.rounds:,}")
+            (f"{charge.epsilon:g}", f"{charge.delta:g}", f"{charge.rounds:,}{values}")
             if adds_up
-            else (f"{charge.drawn} of {charge.rounds}", str(charge.given_back), percent(charge.share))
+            else (f"{charge.drawn} of {charge.rounds}{values}", str(charge.given_back), percent(charge.share))
         )
         table.add_row(str(charge.id), _time(charge.time), Text(charge.what), *amounts)
     return table

@@ -27,7 +27,7 @@ from thresher.verbs.query import Query
 from thresher.verbs.settings import settings_of
 
 if TYPE_CHECKING:
-    from thresher.simulator.population import Column
+    from thresher.simulator.population import Column, ListColumn
     from thresher.simulator.simulation import Told
 
 Server = Annotated[str, typer.Option(help="The server's address, as http://127.0.0.1:8000.", show_default=False)]
@@ -51,7 +51,11 @@ EnrolmentKeyFile = Annotated[
 def device(
     server: Server,
     attribute: Annotated[
-        list[str], typer.Option(help="What the device holds, as name=value; repeat it.", show_default=False)
+        list[str],
+        typer.Option(
+            help="What the device holds, as name=value; repeat it. A name that comes again has several values.",
+            show_default=False,
+        ),
     ],
     state: Annotated[Path, typer.Option(help="The file in which the device remembers what it has sent.")],
     enrolment_key: EnrolmentKey = None,
@@ -60,6 +64,9 @@ def device(
     max_epsilon: Annotated[float | None, typer.Option(help="Largest epsilon a query.", show_default=False)] = None,
     max_delta: Annotated[float | None, typer.Option(help="Largest delta a query.", show_default=False)] = None,
     min_threshold: Annotated[int | None, typer.Option(help="Smallest threshold.", show_default=False)] = None,
+    max_contributions: Annotated[
+        int | None, typer.Option(help="Most values of this device that count in a round.", show_default=False)
+    ] = None,
     pinned_key: Annotated[
         str | None, typer.Option(help="The only key to seal for, in hexadecimal.", show_default=False)
     ] = None,
@@ -88,7 +95,13 @@ def device(
     from thresher.device.device import Device
     from thresher.device.policy import Policy
 
-    given = {"max_epsilon": max_epsilon, "max_delta": max_delta, "min_threshold": min_threshold, "coins": coins}
+    given = {
+        "max_epsilon": max_epsilon,
+        "max_delta": max_delta,
+        "min_threshold": min_threshold,
+        "max_contributions": max_contributions,
+        "coins": coins,
+    }
     policy = Policy(
         **cast(Any, {name: value for name, value in given.items() if value is not None}),
         pinned_key=None if pinned_key is None else _hexadecimal(pinned_key),
@@ -124,6 +137,16 @@ def simulate(
     zipf: Annotated[
         float | None,
         typer.Option(help="Line k is held by a share as k to minus this; 0: all equally.", show_default=False),
+    ] = None,
+    held: Annotated[
+        int, typer.Option(help="Each device holds a list of up to so many distinct values; only for texts.", min=1)
+    ] = 1,
+    contributions: Annotated[
+        int | None,
+        typer.Option(
+            help="How many values of a device count. Fewer than --held: estimates are lower than the truth.",
+            show_default=False,
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Which device holds what; coins and keys are never seeded.")] = 1,
     analyst_key: Annotated[
@@ -187,8 +210,9 @@ def simulate(
     query = None
     if analyst_key:
         given = {"column": attribute, "method": method, "step": step, "probabilities": quantile or [0.5, 0.9]}
+        given |= {"contributions": contributions}
         query = _query(verb, Target(epsilon, delta), given, (lower, upper), rounds)
-    column = _column(values, devices, seed, zipf, query)
+    column = _column(values, devices, seed, zipf, held, query)
     behaviour = Behaviour(dropouts, retries, duplicates, slow, hostile)
     with _until_interrupted() as stop, _told(json) as told, contextlib.ExitStack() as stack:
         simulation = Simulation(
@@ -225,10 +249,17 @@ def _secret(option: str, given: str | None, file: Path | None, variable: str) ->
     return secret(option, given, file, variable)
 
 
-def _column(values: Path | None, devices: int, seed: int, exponent: float | None, query: Query | None) -> Column:
+def _column(
+    values: Path | None, devices: int, seed: int, exponent: float | None, held: int, query: Query | None
+) -> Column | ListColumn:
     from thresher.simulator import population
 
     numeric = None if query is None else "text" not in query.first_question.parts[0].reads
+    if held > 1:
+        if numeric:
+            raise InvalidSetting("held", "must be 1 for this query")
+        texts = population.words() if values is None else list(dict.fromkeys(population.read_lines(values)))
+        return population.lists(texts, devices, seed, held, population.ZIPF if exponent is None else exponent)
     if values is not None:
         return population.from_file(values, devices, seed, numbers=numeric, exponent=exponent)
     if numeric:
@@ -244,6 +275,8 @@ def _query(verb: str, target: Target, given: dict[str, Any], bounds: tuple[float
     if answer_of(verb).compared is Answer.compared:
         raise InvalidSetting("verb", f"{verb!r} cannot be compared with the truth", hint="Ask it without simulate.")
     described = settings_of(function_of(verb))
+    if given.get("contributions") is not None and "contributions" not in described:
+        raise InvalidSetting("contributions", f"is no setting of {verb!r}", hint="Leave it out.")
     required = {name for name, setting in described.items() if setting.required}
     given |= {name: value for name, value in zip(("lower", "upper"), bounds, strict=True) if name in required}
     settings = {name: value for name, value in given.items() if name in described and value is not None}
@@ -263,15 +296,15 @@ def _quarters(lower: float, upper: float) -> list[tuple[float, float]]:
 def _attributes(given: list[str], text: bool) -> dict[str, Any]:
     from thresher.simulator.population import plain
 
-    held: dict[str, Any] = {}
+    held: dict[str, list[Any]] = {}
     for each in given:
         name, equals, value = each.partition("=")
         if not (name and equals):
             raise InvalidSetting(
                 "attribute", "must be a name, an equals sign and a value", hint="For example os=linux."
             )
-        held[name] = value if text else plain(value)
-    return held
+        held.setdefault(name, []).append(value if text else plain(value))
+    return {name: values if len(values) > 1 else values[0] for name, values in held.items()}
 
 
 def _hexadecimal(text: str) -> bytes:

@@ -22,6 +22,7 @@ def plan(
     path: LedgerPath,
     queries: Annotated[int, typer.Option(help="How many queries what is left shall last for.", show_default=False)],
     rounds: Annotated[int, typer.Option(help="How many rounds each of them has.")] = 1,
+    contributions: options.Contributions = 1,
     probability: Annotated[float, typer.Option(help="With which probability a bucket shall be seen.")] = 0.95,
     output: Annotated[
         Path | None, typer.Option(help="Write the plan here, for --plan of a verb.", show_default=False)
@@ -34,7 +35,7 @@ def plan(
     """
     check_files(None, output)
     ledger = opened(path)
-    made = ledger.plan(queries, rounds=rounds, probability=probability)
+    made = ledger.plan(queries, rounds=rounds, contributions=contributions, probability=probability)
     if output is not None:
         write_plan(output, made)
     if json:
@@ -54,6 +55,7 @@ def affords(
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
     rounds: options.Rounds = 1,
+    contributions: options.Contributions = 1,
     json: options.Json = False,
 ) -> None:
     """What a query takes of the budget, and how many like it fit; nothing is charged.
@@ -62,13 +64,15 @@ def affords(
     """
     ledger = opened(path)
     if plan is not None:
-        if epsilon is not None or delta is not None or rounds != 1:
+        if epsilon is not None or delta is not None or (rounds, contributions) != (1, 1):
             raise InvalidSetting(
-                "plan", "and epsilon, delta or rounds cannot both be given", hint="A plan states its own."
+                "plan",
+                "and epsilon, delta, rounds or contributions cannot both be given",
+                hint="A plan states its own.",
             )
         made = read_plan(plan)
     else:
-        made = make_plan(epsilon, delta, rounds=rounds, adjacency=ledger.adjacency)
+        made = make_plan(epsilon, delta, rounds=rounds, contributions=contributions, adjacency=ledger.adjacency)
     if json:
         print_json({"plan": made.to_dict(), "budget": _cost(ledger, made)})
         return

@@ -11,6 +11,9 @@ Delta = Annotated[float | None, typer.Option(help="Total delta, for example 1e-8
 SamplingRate = Annotated[float | None, typer.Option(help="Fix the sampling rate, between 0 and 1.", show_default=False)]
 Threshold = Annotated[int | None, typer.Option(help="Fix the threshold, 1 or more.", show_default=False)]
 Rounds = Annotated[int, typer.Option(help="Rounds that share the guarantee.")]
+Contributions = Annotated[
+    int, typer.Option(help="Values of a unit that count in a round; it costs what so many rounds cost.")
+]
 Adjacency = Annotated[str, typer.Option(help="replace or add-remove: which change of one unit is hidden.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Data = Annotated[

@@ -24,6 +24,7 @@ def plan(
     sampling_rate: options.SamplingRate = None,
     threshold: options.Threshold = None,
     rounds: options.Rounds = 1,
+    contributions: options.Contributions = 1,
     adjacency: options.Adjacency = "replace",
     population: Annotated[
         int | None,
@@ -49,6 +50,7 @@ def plan(
         sampling_rate=sampling_rate,
         threshold=threshold,
         rounds=rounds,
+        contributions=contributions,
         adjacency=cast(Adjacency, adjacency),
         objective=cast(Objective, objective),
         count=count,

@@ -27,11 +27,14 @@ def _command(name: str, given: str, words: str, compute: Callable[..., float]) -
         sampling_rate: Rate,
         threshold: Threshold,
         rounds: options.Rounds = 1,
+        contributions: options.Contributions = 1,
         adjacency: options.Adjacency = "replace",
         json: options.Json = False,
         **target: float,
     ) -> None:
-        settings = {"sampling_rate": sampling_rate, "threshold": threshold, "rounds": rounds, "adjacency": adjacency}
+        settings: dict[str, Any] = {"sampling_rate": sampling_rate, "threshold": threshold, "rounds": rounds}
+        settings |= {"contributions": contributions} if contributions != 1 else {}
+        settings |= {"adjacency": adjacency}
         _answer(name, compute(**settings, **target), settings | target, json)
 
     asked = Annotated[float, typer.Option(help=f"{given.capitalize()}.", show_default=False)]

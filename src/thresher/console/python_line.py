@@ -81,7 +81,7 @@ def _is_best(plan: Plan) -> bool:
 def _is_best_of_series(plan: Plan, series: SeriesStatus, compute: Compute) -> bool:
     """Whether naming the total of all releases makes this plan of one again, as the server shares its rate out."""
     total, releases = series.total.analyst, series.schedule.releases
-    if releases * plan.rounds > _ROUNDS_OF_SERIES_TO_REPLAN:
+    if releases * plan.rounds * plan.contributions > _ROUNDS_OF_SERIES_TO_REPLAN:
         return False
     try:
         best = planned_series(total.epsilon, total.delta, releases, plan.rounds, plan.contributions, compute).release
@@ -99,6 +99,7 @@ def _plan_line(plan: Plan) -> str:
         "threshold": plan.threshold,
     }
     settings |= {"rounds": plan.rounds} if plan.rounds > 1 else {}
+    settings |= {"contributions": plan.contributions} if plan.contributions > 1 else {}
     return f"th.plan({', '.join(f'{name}={value!r}' for name, value in settings.items())})"
 
 

@@ -24,7 +24,7 @@ from thresher.device.spending import Charged, Spend, sent_until
 from thresher.device.state import DeviceState, MemoryState, Record, State, Status
 from thresher.device.terms import Terms, is_cheap, query_key, read_terms, verified
 from thresher.errors import NotFound, ThresherError, Unauthorised
-from thresher.mechanism.coins import coin
+from thresher.mechanism.coins import coins
 from thresher.mechanism.randomness import Randomness, SecureRandomness
 from thresher.privacy.rates import ONE
 from thresher.protocol import messages, plaintext, sealing
@@ -77,9 +77,10 @@ class Outcome:
 class DeviceCore:
     """One device: what it holds, its policy and its state.
 
-    Guarantee: a round's coin is tossed once. The sealed bytes, which hide its outcome, are saved before
-    `report_request` returns them, and it always returns the same bytes, also after a crash. Whether a round is answered
-    never depends on what the device holds: a device without a value sends a decoy.
+    Guarantee: a round's coin is tossed once, and where several values count, one coin for each. The sealed bytes, which
+    hide the outcome, are saved before `report_request` returns them, and it always returns the same bytes, also after a
+    crash. Whether a round is answered, and with how many bytes, never depends on what the device holds: a device
+    without a value sends a decoy.
     Edge cases: if saving fails, nothing was sealed, and the round is decided anew at the next visit.
     """
 
@@ -264,16 +265,22 @@ class DeviceCore:
         return True
 
     def _seal(self, terms: Terms, held: Visit) -> bytes:
-        """Toss, answer and seal. All three are done whatever the coin and the value are."""
+        """Toss, answer and seal, once for each contribution. All is done whatever the coins and the values are."""
         configuration, size = terms.configuration, terms.configuration.bucket_size
+        contributions = terms.plan.contributions
         randomness = self._randomness or _randomness_of_thread()
         # All random bits are drawn before any value is read, and always the same number of them.
-        heads = configuration.device_rate == ONE or coin(configuration.device_rate / ONE, randomness)
-        choice = _choice(randomness)
+        heads = [True] * contributions
+        if configuration.device_rate != ONE:
+            heads = coins(contributions, configuration.device_rate / ONE, randomness).tolist()
+        numbers = _numbers(contributions, randomness)
         draw = _draw(randomness) if terms.question.randomised else None
-        real = held.plaintext(terms.question, size, choice, draw)
-        instead = plaintext.decoy(size)
-        return sealing.seal(real if heads and real is not None else instead, terms.public, configuration.hash)
+        real = held.plaintexts(terms.question, size, contributions, numbers, draw)
+        decoys = [plaintext.decoy(size) for _ in range(contributions)]
+        return b"".join(
+            sealing.seal(each if head and each is not None else decoy, terms.public, configuration.hash)
+            for each, head, decoy in zip(real, heads, decoys, strict=True)
+        )
 
     # Keeping
 
@@ -317,11 +324,16 @@ def back_off(attempt: int, retry_after: float | None = None) -> float:
     return wait if retry_after is None else min(retry_after, _COME_BACK[1]) + wait
 
 
-def _choice(randomness: Randomness) -> int:
-    """A random number of 256 bits. Its remainder by n chooses one of n elements, with a bias below n / 2^256."""
-    drawn = np.empty(4, dtype=np.uint64)
+def _numbers(contributions: int, randomness: Randomness) -> list[int]:
+    """The random numbers that choose among what is held: their remainders by n choose one of n, with a tiny bias.
+
+    For one contribution it is one number of 256 bits. For several, it is one more than there are of them, of 1,024 bits
+    each: a combination of many columns is one of very many.
+    """
+    number, words = (1, 4) if contributions == 1 else (contributions + 1, 16)
+    drawn = np.empty((number, words), dtype=np.uint64)
     randomness.fill(drawn)
-    return int.from_bytes(drawn.tobytes(), "little")
+    return [int.from_bytes(row.tobytes(), "little") for row in drawn]
 
 
 def _draw(randomness: Randomness) -> float:

@@ -1,4 +1,4 @@
-"""Reads what a device holds. Whatever the app's own code does meanwhile, the result is a plaintext or None.
+"""Reads what a device holds. Whatever the app's own code does meanwhile, the result is plaintexts, or decoys' places.
 
 Functions and objects of the app run in a thread of their own. If one takes too long, raises or ends its thread, the
 device has no value and the round goes on: whether a device completes a round must not depend on what it holds. Plain
@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias, TypeVar
 
-from thresher.protocol import plaintext
+from thresher.device.chosen_values import MOST_ELEMENTS, plaintexts
 from thresher.questions import Question
+
+T = TypeVar("T")
 
 Attributes: TypeAlias = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
 """What a device holds: values by name, or a function that returns them when a round is answered.
 
-A value may be a function too, called when it is asked for; of a list, one element is chosen at random in each round.
+A value may be a function too, called when it is asked for. Of a list, as many elements count in each round as the round
+has contributions, chosen at random; `thresher.device.chosen_values` says how.
 A condition on a list holds if one of its elements satisfies it. If the list itself is asked about, only such elements
 count.
 """
@@ -47,19 +51,16 @@ class Reader:
         """The values for one visit: each function is called once for all rounds of it."""
         return Visit(self)
 
-    def run(self, reading: Callable[[], bytes | None]) -> bytes | None:
-        """What a reading returns, or None if it returns no bytes in time."""
+    def run(self, reading: Callable[[], T]) -> T | None:
+        """What a reading returns, or None if it returns nothing in time."""
         if self._thread is not None and self._thread.is_alive():
             return None
-        found: list[bytes] = []
+        found: list[T] = []
 
         def work() -> None:
-            try:
-                read = reading()
-            except BaseException:  # SystemExit and its like end this thread, and nothing else
-                return
-            if type(read) is bytes:
-                found.append(read)
+            # SystemExit and its like end this thread, and nothing else
+            with suppress(BaseException):
+                found.append(reading())
 
         thread = threading.Thread(target=work, name="thresher-reading", daemon=True)
         try:
@@ -80,21 +81,22 @@ class Visit:
         self._reader = reader
         self._seen: dict[str | None, Any] = {}
 
-    def plaintext(self, question: Question, size: int, choice: int, draw: float | None = None) -> bytes | None:
-        """The padded plaintext of what is held, or None where there is no value that can be sent.
+    def plaintexts(
+        self, question: Question, size: int, contributions: int, numbers: Sequence[int], draw: float | None = None
+    ) -> list[bytes | None]:
+        """A padded plaintext for each contribution, or None in its place where there is no value that can be sent.
 
-        `choice` is a random number: it says which elements of lists are taken. `draw` is one in [0, 1), for questions
-        that need it.
+        `numbers` are random: they say which elements of lists are taken. See `thresher.device.chosen_values`. `draw` is
+        a random number in [0, 1), for questions that need it.
         """
         held = self._reader.attributes
         inputs = question.inputs
         if type(held) is dict and all(type(name) is str for name in held):
             found = [held.get(name) for name in inputs]
             if all(_is_plain(value) for value in found):
-                return _encoded(question, _chosen(question.narrowed(found), choice), size, draw)
-        return self._reader.run(
-            lambda: _encoded(question, _chosen(question.narrowed(self._values(inputs)), choice), size, draw)
-        )
+                return plaintexts(question, found, size, numbers, draw)
+        read = self._reader.run(lambda: plaintexts(question, self._values(inputs), size, numbers, draw))
+        return [None] * contributions if read is None else read
 
     def _values(self, columns: tuple[str, ...]) -> list[Any]:
         """What is held, by the app's own code: only in a thread of its own."""
@@ -109,21 +111,7 @@ class Visit:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether looking at a value runs none of the app's code."""
-    return type(value) in _PLAIN or (type(value) in (list, tuple) and all(type(each) in _PLAIN for each in value))
-
-
-def _chosen(values: list[Any], choice: int) -> tuple[Any, ...]:
-    """One value a column: of a list one element, independently in each column."""
-    chosen = []
-    for value in values:
-        if isinstance(value, list | tuple):
-            choice, place = divmod(choice, len(value) or 1)
-            value = value[place] if len(value) else None
-        chosen.append(value)
-    return tuple(chosen)
-
-
-def _encoded(question: Question, values: tuple[Any, ...], size: int, draw: float | None) -> bytes | None:
-    bucket = plaintext.fleet_bucket(question, values if len(values) > 1 else values[0], draw)
-    return plaintext.encode_bucket(question, bucket, size)
+    """Whether looking at a value runs none of the app's code; not looked into for long lists."""
+    if type(value) in (list, tuple):
+        return len(value) <= MOST_ELEMENTS and all(type(each) in _PLAIN for each in value)
+    return type(value) in _PLAIN

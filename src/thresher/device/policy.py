@@ -34,7 +34,13 @@ from thresher.privacy.budget import Budget, Charge
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE, Adversary, Guarantees, Rates
-from thresher.privacy.settings import check_budget_epsilon, check_delta, check_epsilon, check_threshold
+from thresher.privacy.settings import (
+    check_budget_epsilon,
+    check_contributions,
+    check_delta,
+    check_epsilon,
+    check_threshold,
+)
 from thresher.protocol import sealing
 
 Coins = Literal["any", "aggregator"]
@@ -63,6 +69,8 @@ class Policy:
             none. With "any" it also answers rounds of device coins.
         filters: the attributes by which a query may filter; None for those of `attributes`. One that is listed here
             and not in `attributes` may be filtered by and not asked for.
+        max_contributions: the most values of the device that may count in a round. A round of c contributions costs as
+            much as c rounds, which the bounds above cover; this one also limits what a device seals and sends.
     """
 
     max_epsilon: float = 4.0
@@ -76,6 +84,7 @@ class Policy:
     hide_from_contact_list: bool = True
     coins: Coins = "any"
     filters: frozenset[str] | None = None
+    max_contributions: int = 10
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "period_epsilon", float(self.period_epsilon))
@@ -85,6 +94,7 @@ class Policy:
         check_budget_epsilon(self.period_epsilon, setting="period_epsilon")
         check_delta(self.period_delta, setting="period_delta")
         check_threshold(self.min_threshold, setting="min_threshold")
+        check_contributions(self.max_contributions, setting="max_contributions")
         if not 0 < self.period_days <= 36_500:
             raise InvalidSetting("period_days", "must be above 0 and at most 36,500")
         for name in ("attributes", "filters"):
@@ -174,6 +184,8 @@ class Policy:
             return "its coins are not the aggregator's"
         if not plan.threshold >= self.min_threshold:
             return f"its threshold is below {self.min_threshold}"
+        if not plan.contributions <= self.max_contributions:
+            return f"it counts more than {self.max_contributions} values of a device"
         if not epsilon <= self.max_epsilon:
             return f"its epsilon is above {self.max_epsilon:g}"
         if not delta <= self.max_delta:
@@ -201,7 +213,7 @@ class Policy:
             return limit
         epsilon, delta = self.cost(terms.guarantees)
         if known := charged.get(query_key(configuration)):
-            if known.terms != terms_key(terms) or (known.epsilon, known.delta) != (epsilon, delta):
+            if known.agreed != terms_key(terms) or (known.epsilon, known.delta) != (epsilon, delta):
                 return "its query was on other terms before"
             if configuration.index in known.indexes:
                 return "this round of its query was answered before"
@@ -244,7 +256,9 @@ class Policy:
         charge = self.charge(terms.plan, terms.rates, terms.guarantees)
         cost = self._recorded(charge, terms.rates.against(self._against))
         answered = () if known is None else known.indexes
-        made = Spend(epsilon, delta, terms_key(terms), (*answered, terms.configuration.index), now, cost)
+        shared, contributions = terms_key(terms)
+        indexes = (*answered, terms.configuration.index)
+        made = Spend(epsilon, delta, shared, indexes, now, cost, contributions)
         return made if known is None else made.until(known.time)
 
     def _recorded(self, charge: Charge, sampling_rate: float) -> FilterCost:
@@ -274,7 +288,7 @@ class Policy:
         """
         rate, delta = self._rate(spend), spend.delta
         if not self._keeps_delta(spend):
-            reached = delta_at(*spend.terms[:3], spend.epsilon, rate)
+            reached = delta_at(*spend.terms[:3], spend.contributions, spend.epsilon, rate)
             delta = max(reached, delta) if delta < 1 else reached
         charge = price(self.budget, self._recorded_plan(spend, delta))
         return msgspec.structs.replace(spend, delta=delta, cost=self._recorded(charge, rate))
@@ -295,7 +309,7 @@ class Policy:
         sampling_rate, threshold, rounds, *_ = spend.terms
         if not delta < 1:
             return None
-        plan = Plan(sampling_rate, threshold, spend.epsilon, delta, "replace", rounds)
+        plan = Plan(sampling_rate, threshold, spend.epsilon, delta, "replace", rounds, spend.contributions)
         return _at_rate(plan, self._rate(spend), delta)
 
 

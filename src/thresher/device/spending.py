@@ -11,6 +11,7 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
+from typing import TypeAlias
 
 import msgspec
 
@@ -34,18 +35,30 @@ class FilterCost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bad: float
 
 
-class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+TermsKept: TypeAlias = tuple[float, int, int, int, int, int]
+Agreed: TypeAlias = tuple[TermsKept, int]
+"""All that must stay the same from round to round of a query: the terms that are kept, and the contributions."""
+
+
+class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What one query has been charged, for which terms, and which of its rounds were answered."""
 
     epsilon: float
     delta: float
-    terms: tuple[float, int, int, int, int, int]
+    terms: TermsKept
     """Sampling rate, threshold, rounds, and the three rates: the same in all rounds of a query."""
     indexes: tuple[int, ...]
     time: float
     """When the latest answer was sealed, or when the last one was no longer waiting to be sent, if that was later."""
     cost: FilterCost | None = None
     """None in a state that 0.1.0 wrote, which only added up."""
+    contributions: int = 1
+    """How many values of the device count in a round. It is not written where it is 1, as in all earlier states."""
+
+    @property
+    def agreed(self) -> Agreed:
+        """The terms as `terms_key` has those of a round."""
+        return self.terms, self.contributions
 
     @property
     def charge(self) -> Charge:
@@ -100,7 +113,9 @@ def price(budget: Budget, plan: Plan | None) -> Charge:
 
 
 @functools.lru_cache(maxsize=_KEPT)
-def delta_at(sampling_rate: float, threshold: int, rounds: int, epsilon: float, counted: float) -> float:
+def delta_at(
+    sampling_rate: float, threshold: int, rounds: int, contributions: int, epsilon: float, counted: float
+) -> float:
     """The delta of a query where, of its whole sampling rate, only coins of the rate `counted` protect; 1 if none do.
 
     Edge cases: takes up to seconds for plans of many rounds.
@@ -108,7 +123,14 @@ def delta_at(sampling_rate: float, threshold: int, rounds: int, epsilon: float, 
     if not counted < 1:
         return 1.0
     rate = max(counted, sampling_rate)
-    return delta_of(sampling_rate=rate, threshold=threshold, epsilon=epsilon, adjacency="replace", rounds=rounds)
+    return delta_of(
+        sampling_rate=rate,
+        threshold=threshold,
+        epsilon=epsilon,
+        adjacency="replace",
+        rounds=rounds,
+        contributions=contributions,
+    )
 
 
 # Which queries count

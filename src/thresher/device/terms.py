@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
+from thresher.device.spending import Agreed
 from thresher.errors import InvalidFormat
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
@@ -35,10 +36,11 @@ def query_key(configuration: RoundConfiguration) -> str:
     return f"{configuration.fleet}/{configuration.query}"
 
 
-def terms_key(terms: Terms) -> tuple[float, int, int, int, int, int]:
+def terms_key(terms: Terms) -> Agreed:
     """What must stay the same from round to round of a query."""
     plan, rates = terms.plan, terms.rates
-    return (plan.sampling_rate, plan.threshold, plan.rounds, rates.contact, rates.device, rates.aggregator)
+    shared = (plan.sampling_rate, plan.threshold, plan.rounds, rates.contact, rates.device, rates.aggregator)
+    return shared, plan.contributions
 
 
 @functools.lru_cache(maxsize=_AT_HAND)

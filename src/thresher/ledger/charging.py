@@ -18,7 +18,7 @@ from thresher.privacy.units import Unit
 
 LONGEST_TEXT = 10_000
 LONGEST_NAME = 100
-_AMOUNT = "epsilon, delta, adjacency, rounds, unit, sampling_rate, threshold"
+_AMOUNT = "epsilon, delta, adjacency, rounds, unit, sampling_rate, threshold, contributions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Order:
     def amount(self) -> tuple[str | int | None, ...]:
         """What must be the same in a second order under the same reference."""
         charge, plan = self.charge, self.plan
-        known = (None, None) if plan is None else (repr(plan.sampling_rate), plan.threshold)
+        known = (None, None, 1) if plan is None else (repr(plan.sampling_rate), plan.threshold, plan.contributions)
         return (repr(charge.epsilon), repr(charge.delta), self.adjacency, charge.rounds, str(self.unit), *known)
 
 
@@ -85,7 +85,7 @@ def enter(connection: sqlite3.Connection, order: Order, now: float, *, within_bu
     ended = written if len(order.drawn) == charge.rounds else None
     number = connection.execute(
         f"INSERT INTO charges (reference, time, what, {_AMOUNT}, cut, renyi, bad, ended) "  # noqa: S608
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (order.reference, made, order.what, *order.amount, order.cut, repr(charge.renyi), repr(charge.bad), ended),
     ).lastrowid
     assert number is not None

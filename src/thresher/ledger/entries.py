@@ -15,7 +15,8 @@ class Entry:
 
     `unit` is as `str(Unit)` writes it; None where Thresher 0.1.0 made the charge, which did not keep it. `renyi` and
     `bad` are the cost of one round in the filter, `cut` the cut behind it; the rate and threshold are None where only
-    the total was known. Of the rounds, `drawn` were drawn and `given_back` never will be; the rest is reserved.
+    the total was known. Of the rounds, `drawn` were drawn and `given_back` never will be; the rest is reserved. In each
+    round up to `contributions` values of a unit count; `renyi` and `bad` are the cost of all of them.
     """
 
     id: int
@@ -35,6 +36,7 @@ class Entry:
     drawn: int
     given_back: int
     ended: dt.datetime | None
+    contributions: int = 1
 
     @property
     def charge(self) -> Charge:

@@ -197,12 +197,13 @@ class Ledger(LedgerCharges):
         self._check_adjacency(plan.adjacency)
         return budget.takes(budget.price(plan))
 
-    def plan(self, queries: int, *, rounds: int = 1, probability: float = 0.95) -> Plan:
+    def plan(self, queries: int, *, rounds: int = 1, contributions: int = 1, probability: float = 0.95) -> Plan:
         """The plan with which what is left lasts for so many queries, and that sees the smallest buckets.
 
         Args:
             queries: How many queries, each chosen after seeing those before it.
             rounds: How many rounds each of them has.
+            contributions: How many values of a unit count in a round.
             probability: With which probability the smallest bucket shall be seen.
 
         Raises: `Unreachable` if what is left does not allow so many.
@@ -211,7 +212,14 @@ class Ledger(LedgerCharges):
             >>> Ledger("privacy.db", epsilon=3, delta=1e-6).plan(queries=52).smallest_visible()
             113
         """
-        return lasting_plan(self.budget, queries, rounds=rounds, adjacency=self.adjacency, probability=probability)
+        return lasting_plan(
+            self.budget,
+            queries,
+            rounds=rounds,
+            contributions=contributions,
+            adjacency=self.adjacency,
+            probability=probability,
+        )
 
     @property
     def promises(self) -> list[Promise]:
@@ -267,7 +275,7 @@ class Ledger(LedgerCharges):
             "id": pa.int64(), "time": pa.timestamp("us", "UTC"), "epsilon": pa.float64(), "delta": pa.float64(),
             "rounds": pa.int64(), "sampling_rate": pa.float64(), "threshold": pa.int64(), "cut": pa.int64(),
             "renyi": pa.float64(), "bad": pa.float64(), "drawn": pa.int64(), "given_back": pa.int64(),
-            "ended": pa.timestamp("us", "UTC"),
+            "ended": pa.timestamp("us", "UTC"), "contributions": pa.int64(),
         }  # fmt: skip
         entries = self.history()
         return pa.table(

@@ -3,7 +3,8 @@
 Version 1 is that of Thresher 0.1.0. Version 2 adds the unit, to the budget (null until the first charge) and to each
 charge (null where version 1 wrote it), and the reference under which a charge is made once. Version 3 adds other
 columns that name the same units. Version 4 adds the filter with its running sums, rounds that are reserved, drawn and
-given back, periods, and the history of what was promised. A ledger of an earlier version stays one that adds up.
+given back, periods, and the history of what was promised. Version 5 adds how many values of a unit count in a round,
+which is 1 in all earlier charges. A ledger of version 3 or less stays one that adds up.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.privacy.budget import Charge, Sums
 
 APPLICATION = 0x54485253  # "THRS": marks the file as a ledger, beside SQLite's own mark
-VERSION = 4
+VERSION = 5
 
 # Numbers are kept as the text that Python reads back to the same float: a REAL column would do, but a person who opens
 # the file sees 0.1 and not 0.1000000000000000055.
@@ -60,6 +61,7 @@ CREATE TABLE draws (
 CREATE INDEX draws_of_periods ON draws (period);
 CREATE TABLE promises (id INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, epsilon TEXT NOT NULL);
 """
+_ADDED_5 = "ALTER TABLE charges ADD COLUMN contributions INTEGER NOT NULL DEFAULT 1;"
 SCHEMA = f"""
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
@@ -67,6 +69,7 @@ CREATE TABLE budget ({_BUDGET_3});
 CREATE TABLE charges ({_CHARGES_2});
 {_SAME_UNITS}
 {_ADDED_4}
+{_ADDED_5}
 """
 
 # Version 1 had a fleet's query in the text of its charge. This is the last place that reads it from there.
@@ -84,7 +87,9 @@ def migrate(connection: sqlite3.Connection, version: int) -> None:
         _add_units(connection)
     if version < 3:
         connection.execute(_SAME_UNITS)
-    _add_filter(connection)
+    if version < 4:
+        _add_filter(connection)
+    connection.execute(_ADDED_5)
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 

@@ -87,6 +87,7 @@ def _certificate(release: Release, guarantee: Guarantee | None, version: int, ro
         "delta": plan.delta,
         "adjacency": plan.adjacency,
         "rounds": plan.rounds,
+        **({} if plan.contributions == 1 else {"contributions": plan.contributions}),
         "confidence": release.confidence,
         **taken_part,
         "digest": "sha256:" + hashlib.sha256(named_rows.encode()).hexdigest(),

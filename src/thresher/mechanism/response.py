@@ -9,7 +9,7 @@ from typing import Any
 
 from thresher.errors import InvalidFormat, InvalidSetting, VerificationFailed
 from thresher.privacy.plans import Plan
-from thresher.privacy.rates import ONE, Rates
+from thresher.privacy.rates import ONE, Rates, check_contacted
 from thresher.privacy.settings import check_count
 
 _COINS = ("contact_rate", "device_rate", "aggregator_rate")
@@ -111,6 +111,10 @@ class Response(RoundNumbers):
         """Raise `VerificationFailed` unless these are the coins of a round of this plan."""
         if self.rates.sampling_rate != plan.exact_rate:
             raise VerificationFailed("The rates of the coins that were tossed do not multiply to the plan's rate.")
+        try:
+            check_contacted(plan, self.rates)
+        except InvalidSetting as error:
+            raise VerificationFailed(f"No round of this plan can have had these coins: {error.message}") from None
         if self.rates.contact == ONE and self.contacted != self.asked:
             raise VerificationFailed("Every device was to be contacted, and not every device that was asked was.")
 

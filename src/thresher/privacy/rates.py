@@ -75,8 +75,10 @@ class Guarantees:
     def of(cls, plan: Plan, rates: Rates) -> Guarantees:
         """All three, each computed for the coins that count against its adversary.
 
-        Edge cases: where those are all coins, it is what the plan states, which `Plan.verify` recomputes.
+        Edge cases: where those are all coins, it is what the plan states, which `Plan.verify` recomputes. Raises as
+        `check_contacted` does.
         """
+        check_contacted(plan, rates)
         analyst = plan.stated.for_unit(DEVICE)
         return cls(analyst, contact_list_guarantee(plan, rates), injected_guarantee(plan, rates))
 
@@ -102,6 +104,20 @@ class Guarantees:
         if self.injected == self.analyst:
             return "The same holds against whoever can add devices or reports, since the aggregator tosses the coins."
         return f"Against whoever can add devices or reports: {self.injected}."
+
+
+def check_contacted(plan: Plan, rates: Rates) -> None:
+    """Refuse a contact coin where several values of a device count, each of which needs a coin of its own.
+
+    The contact coin is one coin for all values of a device: they would be counted or left out together, and the rate p
+    would promise too much (docs/protocol.md, section 2).
+    """
+    if plan.contributions > 1 and rates.contact != ONE:
+        raise InvalidSetting(
+            "contact_rate",
+            "must be 1 where contributions are more than 1",
+            hint="The contact coin would be one coin for all values of a device, and each value needs its own.",
+        )
 
 
 AGAINST = {

@@ -156,6 +156,8 @@ class PlanPreview(Message, frozen=True, kw_only=True):
     """How many times its rounds are waited for, one after another. Rounds of one step are open at the same time."""
     seconds: float = 0.0
     """How long it takes in all, if no round closes before its deadline."""
+    contributions: int = 1
+    """How many values of a device count in a round, and how many reports it sends."""
 
 
 class Charge(Message, frozen=True, kw_only=True):
@@ -180,6 +182,8 @@ class Charge(Message, frozen=True, kw_only=True):
     """The part of the whole budget that its rounds take that were not given back."""
     used: float = 0.0
     """The part of the budget that this charge and those before it take; of its period if the budget renews."""
+    contributions: int = 1
+    """How many values of a device count in a round."""
 
 
 class BudgetPeriod(Message, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ import json
 import math
 import re
 import threading
+from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -24,6 +25,7 @@ from thresher.privacy import rates as against
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE, Rates
+from thresher.privacy.settings import MAX_CONTRIBUTIONS
 from thresher.privacy.units import DEVICE
 from thresher.protocol.limits import description, limits
 from thresher.questions import Question
@@ -35,6 +37,8 @@ CONFIGURATION_VERSION: Literal[2] = 2
 SMALLEST_BUCKET = 48
 """A padded plaintext has room for a decoy."""
 LARGEST_BUCKET = 4096
+LARGEST_REPORT = 48_000
+"""Bytes of a report: as many sealed pieces as a round has contributions. In base64 it fits a body of 64 KiB."""
 LARGEST_CONFIGURATION = 4 << 20
 LARGEST_ANSWER = 4 * LARGEST_CONFIGURATION
 """Bytes of an answer that a device reads at most."""
@@ -121,12 +125,14 @@ class GuaranteeStated(Message, frozen=True, kw_only=True):
         return Guarantee(self.epsilon, self.delta, self.adjacency, self.rounds, DEVICE)
 
 
-class Guarantees(Message, frozen=True, kw_only=True):
+class Guarantees(Message, frozen=True, kw_only=True, omit_defaults=True):
     """Against whoever sees the release, whoever also knows who was contacted, and whoever can add reports."""
 
     analyst: GuaranteeStated
     contact_list: GuaranteeStated
     injected: GuaranteeStated
+    contributions: Annotated[int, Meta(ge=1, le=MAX_CONTRIBUTIONS)] = 1
+    """How many values of one device count in a round. It is not written where it is 1."""
 
     @classmethod
     def of(cls, plan: Plan, rates: Rates) -> Guarantees:
@@ -136,12 +142,14 @@ class Guarantees(Message, frozen=True, kw_only=True):
             analyst=GuaranteeStated.of(values.analyst),
             contact_list=GuaranteeStated.of(values.contact_list),
             injected=GuaranteeStated.of(values.injected),
+            contributions=plan.contributions,
         )
 
     @property
     def values(self) -> against.Guarantees:
         """As `thresher.privacy` has them."""
-        return against.Guarantees(self.analyst.stated, self.contact_list.stated, self.injected.stated)
+        stated = (self.analyst.stated, self.contact_list.stated, self.injected.stated)
+        return against.Guarantees(*(replace(each, contributions=self.contributions) for each in stated))
 
 
 class GuaranteesStated(Message, frozen=True, kw_only=True, omit_defaults=True):
@@ -277,9 +285,12 @@ class CheckedIn(Message, frozen=True, kw_only=True):
 
 
 class Report(Message, frozen=True, kw_only=True):
-    """A sealed bucket or decoy; the same bytes however often it is sent."""
+    """A sealed bucket or decoy; the same bytes however often it is sent.
 
-    sealed: Annotated[bytes, Meta(min_length=1, max_length=LARGEST_BUCKET + 1024)]
+    In a round of c contributions it is c sealed pieces of one length, one after another, each a bucket or a decoy.
+    """
+
+    sealed: Annotated[bytes, Meta(min_length=1, max_length=LARGEST_REPORT)]
     version: Version = VERSION
 
 

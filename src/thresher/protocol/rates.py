@@ -9,14 +9,14 @@ from typing import Literal, get_args
 
 from thresher.errors import InvalidSetting
 from thresher.privacy.plans import Plan
-from thresher.privacy.rates import CONTACT_BITS, ONE, Rates
+from thresher.privacy.rates import CONTACT_BITS, ONE, Rates, check_contacted
 from thresher.privacy.settings import dyadic
 
 SampledBy = Literal["aggregator", "device"]
 SAMPLED_BY: SampledBy = "aggregator"
 """Who tosses the coins by default: what is promised then also holds against whoever adds devices or reports."""
 MOST_ROUNDS = 1_000
-"""Of one query in a fleet."""
+"""Of one query in a fleet; a round of c contributions costs as much as c rounds, and counts as c."""
 
 
 def check_bounded(plan: Plan) -> None:
@@ -25,6 +25,10 @@ def check_bounded(plan: Plan) -> None:
         raise InvalidSetting(
             "plan",
             f"must have a threshold of at most 100,000, an epsilon of at least 1e-4, at most {MOST_ROUNDS:,} rounds",
+        )
+    if not plan.rounds * plan.contributions <= MOST_ROUNDS:
+        raise InvalidSetting(
+            "contributions", f"times {plan.rounds:,} rounds must be at most {MOST_ROUNDS:,} in a fleet"
         )
 
 
@@ -51,4 +55,5 @@ def share(plan: Plan, contact_rate: float = 1.0, sampled_by: SampledBy = SAMPLED
         raise InvalidSetting("contact_rate", "is so large that the devices' own rate would be below 2^-32")
     kept = min(kept, ONE)
     rates = Rates(contact, kept, ONE) if sampled_by == "device" else Rates(contact, ONE, kept)
+    check_contacted(plan, rates)
     return rates, replace(plan, sampling_rate=float(rates.sampling_rate))

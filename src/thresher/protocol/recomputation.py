@@ -11,8 +11,9 @@ from collections import OrderedDict
 
 from thresher.errors import InvalidFormat, ThresherError
 from thresher.privacy.plans import Plan
-from thresher.privacy.rates import Rates
+from thresher.privacy.rates import Rates, check_contacted
 from thresher.protocol.messages import Guarantees, GuaranteesStated, GuaranteeStated, RoundConfiguration
+from thresher.protocol.pieces import check_report_size
 from thresher.protocol.rates import check_bounded
 from thresher.questions import Question
 
@@ -51,11 +52,14 @@ def read_configuration(configuration: RoundConfiguration) -> tuple[Question, Pla
     """The question, plan and rates of a configuration whose parts fit together, as far as that costs next to nothing.
 
     Guarantee: the rates' product is the plan's rate exactly, the analyst's guarantee is the plan's, and `injected` is
-    stated from version 2 on. What is stated is not recomputed: `check_configuration` does. `InvalidFormat` otherwise.
+    stated from version 2 on. Where several values of a device count, each has a coin of its own. What is stated is not
+    recomputed: `check_configuration` does. `InvalidFormat` otherwise.
     """
     try:
         question, plan, rates = configuration.asked, configuration.planned, configuration.rates
         check_bounded(plan)
+        check_report_size(plan, configuration.bucket_size)
+        check_contacted(plan, rates)
         consistent = (
             configuration.index < plan.rounds
             and rates.sampling_rate == plan.exact_rate

@@ -85,6 +85,14 @@ class Filtered(Question):
             for name, value in zip(self.inputs, held, strict=True)
         ]
 
+    def admits(self, narrowed: list[Any]) -> bool:
+        """Whether each condition holds for the value, or for an element of the list, of its attribute."""
+        held = dict(zip(self.inputs, narrowed, strict=True))
+        return all(
+            len(value) > 0 if isinstance(value := held[condition.column], list | tuple) else condition.holds(value)
+            for condition in self.conditions
+        )
+
     def label(self, bucket: Bucket) -> str:
         """As of the other question."""
         return self.question.label(bucket)

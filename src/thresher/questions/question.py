@@ -99,6 +99,10 @@ class Question(ABC):
         """What a device holds in `inputs`, with the elements of lists that a filter drops left out."""
         return held
 
+    def admits(self, narrowed: list[Any]) -> bool:
+        """Whether a device that holds this, as `narrowed` gives it, satisfies the filter."""
+        return True
+
     def bucket(self, value: Any) -> Bucket | None:
         """The bucket of one value (a tuple of values where `inputs` are several), or None."""
         buckets = tuple(part.bucket(each) for part, each in zip(self.parts, value, strict=True))

@@ -1,7 +1,8 @@
 """Clients that do not follow the protocol, and what a server may answer them.
 
 Each attack is tried by devices that are enrolled beside the honest ones. Those that hand in a report hand in one that
-an aggregator must drop, so the truth stays that of the honest devices alone.
+an aggregator must drop, so the truth stays that of the honest devices alone. A client that fills all pieces of a report
+with one bucket is not among them: nobody can tell it from several honest devices (docs/protocol.md, section 6).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 from thresher.errors import ServerUnavailable
 from thresher.protocol import messages
-from thresher.protocol.sealing import OVERHEAD
+from thresher.protocol.pieces import piece_size, report_size
 from thresher.roles.tokens import new_token
 from thresher.simulator.http_client import Answer, HttpClient, Lost
 from thresher.simulator.outcomes import LATER, TAKEN, Outcomes
@@ -77,15 +78,20 @@ class Hostile:
         await self._send(attack.name, path, bearer, sent, REFUSED)
 
     async def _hand_in(self, attack: Attack, token: str) -> None:
-        """Check in like anybody, then hand in something false; afterwards try to replace it."""
+        """Check in like anybody, try other numbers of pieces, then hand in something false; then try to replace it."""
         answer = await self._send("hostile check-in", CHECK_IN, token, messages.encode(messages.CheckIn()), TAKEN)
         if answer is None or answer.status != 200:
             return
         for configuration in messages.decode(messages.CheckedIn, answer.body).rounds:
-            sealed = os.urandom(configuration.bucket_size + OVERHEAD)
+            piece = piece_size(configuration.bucket_size)
+            size = report_size(configuration.planned, configuration.bucket_size)
+            sealed = os.urandom(size)
             if attack.name == "somebody else's report again":
                 sealed = self._overheard(configuration.round) or sealed
             path = report_path(configuration.round)
+            for what, wrong in (("a piece too few", size - piece or piece - 1), ("a piece too many", size + piece)):
+                other = messages.encode(messages.Report(sealed=os.urandom(min(wrong, messages.LARGEST_REPORT))))
+                await self._send(what, path, token, other, REFUSED)
             report = messages.encode(messages.Report(sealed=sealed))
             taken = await self._send(attack.name, path, token, report, TAKEN | {404, 410})
             if taken is not None and taken.status == 200:

@@ -21,7 +21,9 @@ from thresher.errors import InvalidSetting
 ZIPF = 1.1
 """The default exponent: the value on line k is held by a share proportional to k^-ZIPF."""
 _SYLLABLES = "ka lo mi ne su ta ri vo pe du".split()
+_TOPICS = "music football films news travel cooking games science books art gardening chess".split()
 _GENERATED = 2_000
+_ROWS = 1_000  # devices whose lists are drawn at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,29 @@ class Column:
         return np.array(self.values, dtype=np.float64)[self.held]
 
 
+@dataclass(frozen=True, slots=True)
+class ListColumn:
+    """One attribute of which every device holds a list of distinct values: a row of `held` a device, -1 for no more."""
+
+    values: tuple[Any, ...]
+    held: npt.NDArray[np.int32]
+
+    def __getitem__(self, device: int) -> Any:
+        return [self.values[place] for place in self.held[device] if place >= 0]
+
+    def truth(self) -> Counter[Any]:
+        """How many devices hold each value; values that nobody holds are not in it."""
+        return Column(self.values, self.held[self.held >= 0]).truth()
+
+    def numbers(self) -> npt.NDArray[np.float64]:
+        """Not for lists: a verb about numbers reads one number of a device."""
+        raise InvalidSetting("held", "must be 1 for this query")
+
+
 class Population:
     """The attributes of a number of devices. A device's share is a few bytes for each attribute."""
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
+    def __init__(self, columns: Mapping[str, Column | ListColumn]) -> None:
         self.columns = dict(columns)
         sizes = {len(column.held) for column in self.columns.values()}
         if len(sizes) != 1:
@@ -79,6 +100,24 @@ def zipf(values: Sequence[Any], devices: int, seed: int, exponent: float = ZIPF)
     return draw(values, np.arange(1, len(values) + 1, dtype=np.float64) ** -exponent, devices, seed)
 
 
+def lists(values: Sequence[Any], devices: int, seed: int, most: int, exponent: float = ZIPF) -> ListColumn:
+    """Give every device from 1 to `most` distinct values, the value on line k with a weight of k^-exponent."""
+    if not 1 <= most <= len(values):
+        raise InvalidSetting("held", "must be at least 1, and at most as many as there are values")
+    if not (math.isfinite(exponent) and exponent >= 0):
+        raise InvalidSetting("zipf", "must be 0 or more")
+    random = np.random.default_rng(seed)
+    weights = -exponent * np.log(np.arange(1, len(values) + 1))
+    held = np.empty((devices, most), dtype=np.int32)
+    for start in range(0, devices, _ROWS):
+        # The largest of log-weights with Gumbel noise are a weighted choice without replacement, in its order.
+        noisy = weights + random.gumbel(size=(min(_ROWS, devices - start), len(values)))
+        held[start : start + _ROWS] = np.argsort(-noisy, axis=1)[:, :most]
+    numbers = random.integers(1, most + 1, devices)
+    held[np.arange(most) >= numbers[:, None]] = -1
+    return ListColumn(tuple(values), held)
+
+
 def words(count: int = _GENERATED) -> list[str]:
     """Invented words, short ones first, so that a simulation needs no file."""
     made: list[str] = []
@@ -97,7 +136,8 @@ def waiting_times(devices: int, seed: int) -> Column:
 
 
 def demo_population(devices: int, seed: int = 1) -> Population:
-    """Invented devices: a word typed often, an app version, a country, a waiting time in milliseconds."""
+    """Invented devices: a word typed often, an app version, a country, a waiting time in milliseconds, and a list of
+    one to four topics."""
     versions = ["4.2", "4.1", "4.0", "3.9", "3.8", "3.2", "2.7"]
     countries = "de fr it es pl nl be se at dk fi ie".split()
     return Population(
@@ -106,6 +146,7 @@ def demo_population(devices: int, seed: int = 1) -> Population:
             "app_version": zipf(versions, devices, seed + 1, 1.3),
             "country": zipf(countries, devices, seed + 2, 0.9),
             "waited_ms": waiting_times(devices, seed + 3),
+            "topics": lists(_TOPICS, devices, seed + 4, 4, 0.7),
         }
     )
 

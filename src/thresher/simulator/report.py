@@ -15,7 +15,7 @@ from thresher.privacy.rates import Guarantees
 from thresher.privacy.units import DEVICE
 from thresher.questions.spelling import as_text
 from thresher.simulator.outcomes import Outcomes
-from thresher.simulator.population import Column
+from thresher.simulator.population import Column, ListColumn
 from thresher.verbs.answer import Answer, Line
 
 
@@ -107,7 +107,7 @@ class Result:
         }
 
 
-def compare(answer: Answer, column: Column, ranges: Sequence[tuple[float, float]] = ()) -> Comparison:
+def compare(answer: Answer, column: Column | ListColumn, ranges: Sequence[tuple[float, float]] = ()) -> Comparison:
     """An answer beside the truth. `ranges` are those to read off an answer of `ranges`, which has no rows."""
     truth = texts(column) if answer.counted else Counter[str]()
     lines = answer.compared(_Truth(truth, column), ranges)
@@ -131,7 +131,7 @@ class _Truth:
     """What simulated devices hold, as answers ask for it."""
 
     texts: Mapping[str, int]
-    column: Column
+    column: Column | ListColumn
 
     def counts(self) -> Mapping[str, int]:
         return self.texts
@@ -140,7 +140,7 @@ class _Truth:
         return self.column.numbers()
 
 
-def texts(column: Column) -> Counter[str]:
+def texts(column: Column | ListColumn) -> Counter[str]:
     """The truth as a fleet counts it: whole values as text."""
     truth: Counter[str] = Counter()
     for value, count in column.truth().items():

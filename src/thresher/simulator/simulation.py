@@ -24,6 +24,7 @@ from thresher.device.policy import Policy
 from thresher.device.state import DeviceState
 from thresher.errors import ServerUnavailable, ThresherError, Unauthorised
 from thresher.mechanism.randomness import Randomness
+from thresher.privacy.settings import MAX_CONTRIBUTIONS
 from thresher.protocol import messages
 from thresher.simulator.behaviour import Behaviour
 from thresher.simulator.device_visit import Visits, each
@@ -44,6 +45,7 @@ POLICY = Policy(
     period_epsilon=10_000.0,
     period_delta=0.5,
     min_threshold=1,
+    max_contributions=MAX_CONTRIBUTIONS,
     hide_from_contact_list=False,
 )
 """Simulated devices answer nearly everything: nobody's value is at stake."""

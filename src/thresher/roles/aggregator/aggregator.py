@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from thresher.errors import Conflict, InvalidFormat, StoreUnavailable
 from thresher.mechanism import Response
 from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.pieces import piece_size
 from thresher.protocol.recomputation import check_configuration
-from thresher.protocol.sealing import OVERHEAD, PublicKey
+from thresher.protocol.sealing import PublicKey
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.round_drawing import Drawing, count_reports
 
@@ -124,8 +125,9 @@ class Aggregator:
         def read() -> Iterator[bytes]:
             return (self._store.batch(configuration.round, number) for number in numbers)
 
-        reports = count_reports(read, configuration.bucket_size + OVERHEAD)
-        if len(numbers) != batches or reports != response.completed:
+        reports = count_reports(read, piece_size(configuration.bucket_size))
+        expected = response.completed * configuration.planned.contributions
+        if len(numbers) != batches or reports != expected:
             raise Conflict(
                 "The batches that have arrived are not those that were announced.",
                 hint="Forward the round again, then ask again.",

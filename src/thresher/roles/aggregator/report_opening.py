@@ -19,8 +19,9 @@ from typing import TypeAlias
 
 from thresher.errors import InvalidFormat, ServerUnavailable
 from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.pieces import piece_size, pieces
 from thresher.protocol.plaintext import DECOY, decode_payload, payload
-from thresher.protocol.sealing import OVERHEAD, PrivateKey, open_sealed
+from thresher.protocol.sealing import PrivateKey, open_sealed
 from thresher.questions import Bucket, Question
 from thresher.roles.aggregator.processes import end_with_parent
 
@@ -53,8 +54,8 @@ class Opening:
 
     @property
     def record(self) -> int:
-        """Bytes of a sealed report; all reports of a round have the same length."""
-        return self.bucket_size + OVERHEAD
+        """Bytes of a sealed piece; all pieces of a round have the same length."""
+        return piece_size(self.bucket_size)
 
 
 Opened: TypeAlias = tuple[Counter[Bucket], int]
@@ -98,14 +99,9 @@ def _opened(reports: Iterable[bytes], opening: Opening) -> Opened:
     return buckets, malformed
 
 
-def records(blob: bytes, size: int) -> Iterator[bytes]:
-    """The sealed reports of a batch."""
-    return (blob[start : start + size] for start in range(0, len(blob), size))
-
-
 def open_chunk(chunk: bytes, opening: Opening) -> Opened:
     """Open a piece of a batch."""
-    return open_reports(records(chunk, opening.record), opening)
+    return open_reports(pieces(chunk, opening.record), opening)
 
 
 class Workers:

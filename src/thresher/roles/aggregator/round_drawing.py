@@ -1,7 +1,8 @@
 """From sealed batches to a release, on this machine or wherever a `Drawing` opens reports.
 
-A drawing drops duplicates, opens, counts, thins and thresholds. A tally holds counts below the threshold: it stays in
-memory, its repr says nothing, and only `draw` makes of it something that may be seen.
+A drawing drops duplicates, opens, counts, thins and thresholds. Where a device sends several sealed pieces, each piece
+is one report here: nothing says which came from one device, and each is kept by a coin of its own. A tally holds counts
+below the threshold: it stays in memory, its repr says nothing, and only `draw` makes of it something that may be seen.
 
 Memory: a few chunks, the buckets counted so far, one byte a report that marks duplicates, and digests of about
 `DIGESTS` reports at once. Batches are read again instead of being held.
@@ -23,10 +24,11 @@ from thresher.mechanism import Randomness, Release, Response, SecureRandomness, 
 from thresher.privacy.rates import ONE
 from thresher.privacy.units import DEVICE
 from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.pieces import pieces
 from thresher.protocol.plaintext import to_columns
 from thresher.protocol.sealing import PrivateKey
 from thresher.questions import Bucket
-from thresher.roles.aggregator.report_opening import CHUNK, Opening, Workers, records
+from thresher.roles.aggregator.report_opening import CHUNK, Opening, Workers
 
 DIGESTS = 1 << 18
 """Digests compared at a time: about 15 MB."""
@@ -196,5 +198,5 @@ def _chunks(batches: Batches, size: int, repeated: npt.NDArray[np.bool_]) -> Ite
             skip = repeated[position : position + len(chunk) // size]
             position += len(skip)
             if skip.any():
-                chunk = b"".join(each for each, again in zip(records(chunk, size), skip, strict=True) if not again)
+                chunk = b"".join(each for each, again in zip(pieces(chunk, size), skip, strict=True) if not again)
             yield chunk

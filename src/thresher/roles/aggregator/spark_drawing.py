@@ -17,7 +17,8 @@ from thresher.errors import InvalidSetting, ServerUnavailable, StoreUnavailable,
 from thresher.files import shred
 from thresher.mechanism import Randomness, Response
 from thresher.protocol.messages import RoundConfiguration
-from thresher.protocol.sealing import OVERHEAD, PrivateKey
+from thresher.protocol.pieces import piece_size
+from thresher.protocol.sealing import PrivateKey
 from thresher.roles.aggregator.round_drawing import Batches, Drawing, Drawn
 from thresher.roles.aggregator.spark_tally import ENCRYPTION, on_spark, release_from, write_reports
 from thresher.tables import provide_java
@@ -88,7 +89,7 @@ class SparkDrawing:
         path = self._directory / f"{_PREFIX}{secrets.token_hex(16)}.parquet"
         try:
             with _files():
-                write_reports(batches(), configuration.bucket_size + OVERHEAD, path)
+                write_reports(batches(), piece_size(configuration.bucket_size), path)
             frame = on_spark(lambda: self.session().read.parquet(f"file://{path}"))
             return release_from(frame, configuration, key, response, self._randomness)
         except ServerUnavailable:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from thresher.errors import Conflict, InvalidSetting, ServerUnavailable
 from thresher.mechanism import Randomness, Response
 from thresher.protocol.messages import RoundConfiguration, canonical
+from thresher.protocol.pieces import pieces
 from thresher.protocol.plaintext import decode_payload
 from thresher.protocol.recomputation import check_configuration
 from thresher.protocol.sealing import PrivateKey
 from thresher.questions import Bucket
-from thresher.roles.aggregator.report_opening import Opening, open_reports, records
+from thresher.roles.aggregator.report_opening import Opening, open_reports
 from thresher.roles.aggregator.round_drawing import Drawn, draw
 from thresher.tables.error_guard import withheld
 
@@ -48,7 +49,7 @@ def write_reports(batches: Iterable[bytes], size: int, path: str | Path) -> None
     # Sealed bytes are random: nothing to gain from compressing them or from looking for repeated ones.
     with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False, write_statistics=False) as writer:
         for blob in batches:
-            writer.write_table(pa.table([pa.array(list(records(blob, size)), pa.binary())], schema=schema))
+            writer.write_table(pa.table([pa.array(list(pieces(blob, size)), pa.binary())], schema=schema))
 
 
 def release_from(
@@ -76,7 +77,7 @@ def release_from(
             hint="Spark writes what it shuffles to disk, and here that is what people hold.",
         )
     arrived = on_spark(frame.count)
-    if arrived != response.completed:
+    if arrived != response.completed * plan.contributions:
         raise Conflict("The reports that have arrived are not those that were announced.", hint="Check the files.")
     opening = Opening.of(configuration, key)
     found = on_spark(lambda: _counted(frame, opening, plan.threshold).toArrow())

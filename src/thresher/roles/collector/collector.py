@@ -222,11 +222,11 @@ class Collector:
         numbers. `Conflict` while the round is open, and once it is forgotten.
         """
         size = self._store.begin_forwarding(round, self._batch_size)
-        progress = self._store.progress(round)
+        total = self._store.sealed_pieces(round)
         for number, reports in enumerate(self._store.batches(round, size)):
             self._aggregator.add_batch(round, number, b"".join(reports))
         self._store.mark_forwarded(round)
-        return -(-progress.completed // size)
+        return -(-total // size)
 
     def forget(self, round: str) -> None:
         """Delete all that is left of a round but its numbers, and overwrite the pages; nothing for an unknown round."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from thresher.protocol.pieces import pieces
 from thresher.protocol.states import CollectedState
 from thresher.roles.database.database import Transaction
 from thresher.roles.database.schema import round_table
@@ -33,12 +34,12 @@ class Outcome(Enum):
     NOT_CONTACTED = "not-contacted"
     UNKNOWN_ROUND = "unknown-round"
     WRONG_SIZE = "wrong-size"
-    """The report has another length than all reports of its round."""
+    """The report has another length than all reports of its round: not so many pieces, or pieces of another size."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewReport:
-    """A sealed report as a device hands it in."""
+    """A sealed report as a device hands it in: one piece, or several of one length, one after another."""
 
     round: str
     device: str
@@ -94,13 +95,17 @@ def accept_reports(
     in_time: bool,
     sealed_size: int,
     reports: Sequence[NewReport],
+    contributions: int = 1,
 ) -> tuple[list[Outcome], int]:
-    """Take the reports of one round; what became of each, and how many were taken."""
+    """Take the reports of one round; what became of each, and how many were taken.
+
+    `sealed_size` is that of one piece, and a report has as many pieces as the round has contributions.
+    """
     if state in (CollectedState.FORGETTING, CollectedState.FORGOTTEN):
         return [Outcome.CLOSED] * len(reports), 0
     open_now = state == CollectedState.OPEN and in_time
     digests = [hashlib.sha256(report.sealed).digest()[:_DIGEST_BYTES] for report in reports]
-    taken = _take(transaction, number, sealed_size, reports, digests) if open_now else {}
+    taken = _take(transaction, number, sealed_size, contributions, reports, digests) if open_now else {}
     known: dict[str, tuple[bool, bytes | None]] = {device: (True, digests[place]) for device, place in taken.items()}
     known |= _stored(transaction, number, sorted({report.device for report in reports} - taken.keys()))
     outcomes = []
@@ -112,7 +117,7 @@ def accept_reports(
             outcome = Outcome.AGAIN
         elif not open_now:
             outcome = Outcome.CLOSED
-        elif len(report.sealed) != sealed_size:
+        elif len(report.sealed) != contributions * sealed_size:
             outcome = Outcome.WRONG_SIZE
         else:
             outcome = Outcome.CONFLICT if chosen else Outcome.NOT_CONTACTED
@@ -124,13 +129,17 @@ def _take(
     transaction: Transaction,
     number: int,
     sealed_size: int,
+    contributions: int,
     reports: Sequence[NewReport],
     digests: Sequence[bytes],
 ) -> dict[str, int]:
-    """Store the first report of each device that was chosen and has none yet; where in `reports` it is."""
+    """Store the first report of each device that was chosen and has none yet; where in `reports` it is.
+
+    Guarantee: each piece gets a secret number of its own, so that nothing says which pieces came together.
+    """
     first: dict[str, int] = {}
     for place, report in enumerate(reports):
-        if len(report.sealed) == sealed_size:
+        if len(report.sealed) == contributions * sealed_size:
             first.setdefault(report.device, place)
     contacts, stored = round_table("contacts", number), round_table("reports", number)
     inserted = transaction.fetch_given(
@@ -141,9 +150,10 @@ def _take(
         [(device, digests[place]) for device, place in sorted(first.items())],
     )
     taken = {device: first[device] for (device,) in inserted}
+    apart = [piece for place in taken.values() for piece in pieces(reports[place].sealed, sealed_size)]
     # Batches are ordered by secret numbers of 63 bits: they fit a signed column, and two are hardly ever equal.
-    numbers = struct.unpack(f"={len(taken)}Q", os.urandom(8 * len(taken)))
-    sealed = [(secret >> 1, reports[place].sealed) for secret, place in zip(numbers, taken.values(), strict=True)]
+    numbers = struct.unpack(f"={len(apart)}Q", os.urandom(8 * len(apart)))
+    sealed = [(secret >> 1, piece) for secret, piece in zip(numbers, apart, strict=True)]
     transaction.execute_given(
         f"INSERT INTO {round_table('sealed', number)} (position, sealed) SELECT position, sealed FROM given",  # noqa: S608
         {"position": "BIGINT", "sealed": "BYTEA"},

@@ -16,7 +16,7 @@ from pathlib import Path
 from thresher.errors import Conflict, NotFound
 from thresher.mechanism.response import RoundNumbers
 from thresher.protocol.messages import RoundConfiguration, canonical
-from thresher.protocol.sealing import OVERHEAD
+from thresher.protocol.pieces import piece_size
 from thresher.protocol.states import CollectedState as State
 from thresher.roles.collector.enrolment import DeviceRegister, record_visits, revoked_among, waiting_devices
 from thresher.roles.collector.reports import NewReport, Outcome, Toss, accept_reports, contact
@@ -63,11 +63,12 @@ class CollectorStore(DeviceRegister):
             [(number,)] = transaction.fetch("SELECT COALESCE(MAX(number), 0) + 1 FROM rounds")
             transaction.execute(
                 "INSERT INTO rounds (round, number, state, configuration, configuration_hash, contact_numerator, "
-                "sealed_size, opened, deadline, target, asked, contacted, completed) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0)",
+                "sealed_size, contributions, opened, deadline, target, asked, contacted, completed) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0)",
                 (
                     round, number, State.OPEN, canonical(configuration), configuration.hash, configuration.contact_rate,
-                    configuration.bucket_size + OVERHEAD, now, configuration.deadline, target,
+                    piece_size(configuration.bucket_size), configuration.planned.contributions, now,
+                    configuration.deadline, target,
                 ),
             )  # fmt: skip
             create_round_tables(transaction, COLLECTED, number)
@@ -128,14 +129,14 @@ class CollectorStore(DeviceRegister):
                 else:
                     places.setdefault(report.round, []).append(place)
             rounds = transaction.fetch_given(
-                "SELECT rounds.round, number, state, deadline, sealed_size FROM given "
+                "SELECT rounds.round, number, state, deadline, sealed_size, contributions FROM given "
                 "JOIN rounds ON rounds.round = given.round ORDER BY number",
                 {"round": "TEXT"},
                 [(round,) for round in places if is_name(round)],
             )
-            for round, number, state, deadline, sealed_size in rounds:
-                here = [reports[place] for place in places[round]]
-                decided, taken = accept_reports(transaction, number, state, now < deadline, sealed_size, here)
+            for round, number, state, deadline, sealed_size, contributions in rounds:
+                here, in_time = [reports[place] for place in places[round]], now < deadline
+                decided, taken = accept_reports(transaction, number, state, in_time, sealed_size, here, contributions)
                 self._count(transaction, number, completed=taken)
                 for place, outcome in zip(places[round], decided, strict=True):
                     outcomes[place] = outcome
@@ -176,8 +177,15 @@ class CollectorStore(DeviceRegister):
             [(stored,)] = transaction.fetch("SELECT batch_size FROM rounds WHERE round = ?", (round,))
             return int(stored)
 
+    def sealed_pieces(self, round: str) -> int:
+        """How many sealed pieces the reports of a closed round have in all."""
+        with self._database.transaction(write=False) as transaction:
+            number, _ = _number(transaction, round)
+            [(total,)] = transaction.fetch("SELECT completed * contributions FROM rounds WHERE number = ?", (number,))
+            return int(total)
+
     def batches(self, round: str, batch_size: int) -> Iterator[list[bytes]]:
-        """A closed round's sealed reports in the order of their secret numbers, a batch at a time.
+        """The sealed pieces of a closed round's reports in the order of their secret numbers, a batch at a time.
 
         Guarantee: the same batches every time, until `mark_forwarded`; no more than one is in memory.
         """

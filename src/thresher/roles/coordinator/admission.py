@@ -24,6 +24,7 @@ from thresher.protocol.messages import (
     canonical,
     decode,
 )
+from thresher.protocol.pieces import check_report_size
 from thresher.protocol.rates import SAMPLED_BY, SampledBy, share
 from thresher.questions import Question
 from thresher.verbs.query import Query, query_from_dict
@@ -163,6 +164,7 @@ def check_bucket_size(query: Query, size: int) -> None:
     needed = _LENGTH_AND_BRACKETS + sum(part.longest for part in question.parts) + len(question.parts) - 1
     if needed > LARGEST_BUCKET and (error := query.too_long(needed, LARGEST_BUCKET)):
         raise error
+    check_report_size(query.plan, size)
     if not needed <= size:
         raise InvalidSetting(
             "bucket_size",

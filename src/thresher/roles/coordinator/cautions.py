@@ -54,7 +54,15 @@ def charged_to_devices(policy: Policy, entry: Entry, rounds: int) -> Charge:
     """
     if entry.sampling_rate is None or entry.threshold is None:
         return policy.budget.foreign(entry.epsilon, entry.delta)
-    plan = Plan(entry.sampling_rate, entry.threshold, entry.epsilon, entry.delta, entry.adjacency, rounds)
+    plan = Plan(
+        entry.sampling_rate,
+        entry.threshold,
+        entry.epsilon,
+        entry.delta,
+        entry.adjacency,
+        rounds,
+        entry.contributions,
+    )
     return price(policy.budget, plan)
 
 

@@ -39,7 +39,7 @@ from thresher.protocol.analyst_messages import (
     QueryStatus,
     RoundSettings,
 )
-from thresher.protocol.messages import GuaranteesStated, canonical, check_name
+from thresher.protocol.messages import canonical, check_name
 from thresher.protocol.states import ACTIVE_QUERY, STOPPED_QUERY, QueryState
 from thresher.roles.computing import Compute, here
 from thresher.roles.coordinator import previews, views
@@ -389,9 +389,7 @@ class Coordinator:
             )
 
     def _create(self, admitted: Admitted, by: str) -> StoredQuery:
-        fixed = views.Prepared(
-            guarantees=GuaranteesStated.of(admitted.guarantees), request=admitted.request_hash, steps=admitted.steps
-        )
+        fixed = views.Prepared.of(admitted.guarantees, admitted.request_hash, admitted.steps)
         stored, _ = self._store.create_query(
             StoredQuery(
                 id=self._new_id(),

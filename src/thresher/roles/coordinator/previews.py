@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from thresher.ledger.durations import in_words
 from thresher.privacy.budget import Budget, Charge
+from thresher.privacy.plans import Plan
 from thresher.protocol.analyst_messages import PlanPreview, QueryRequest, RoundSettings
 from thresher.roles.coordinator.admission import Admitted, admit
 from thresher.roles.coordinator.cautions import Public, cautions
@@ -47,6 +48,7 @@ def preview_admitted(admitted: Admitted, budget: Budget, public: Public) -> Plan
         warnings=cautions(admitted, public),
         steps=admitted.steps,
         seconds=admitted.lasting,
+        contributions=plan.contributions,
     )
 
 
@@ -60,6 +62,7 @@ def _words(admitted: Admitted) -> list[str]:
     who = "every device that checks in" if whole else f"{settings.contact_rate:.4g} of the devices that check in"
     return [
         f"{rounds} contacts {who}; {coin}, and {plan.sampling_rate:.4g} of all are counted.",
+        *values_in_words(plan),
         f"Counts below {plan.threshold} are dropped. A value that {plan.smallest_visible():,} devices hold is released "
         "with 95 % probability.",
         *guarantees.in_words(),
@@ -74,6 +77,17 @@ def _closes_early(settings: RoundSettings) -> str:
     """When a round closes before its time is over."""
     enough = "" if settings.completions is None else f", or until {settings.completions:,} devices have completed it"
     return enough + (", or until every device that is active has answered" if settings.until_all else "")
+
+
+def values_in_words(plan: Plan) -> list[str]:
+    """How many values of a device count, in a sentence; nothing where it is one."""
+    values = plan.contributions
+    if values == 1:
+        return []
+    return [
+        f"Each device sends {values} reports; up to {values} of its values are counted. Of a device that holds more, "
+        f"{values} are chosen at random, so values that such devices hold may be estimated too low."
+    ]
 
 
 def price_in_words(budget: Budget, charge: Charge) -> str:

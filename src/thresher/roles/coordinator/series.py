@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection
 from thresher.clock import Clock
 from thresher.errors import BudgetExceeded, Conflict, InvalidFormat, InvalidSetting, NotFound
 from thresher.protocol.analyst_messages import RoundSettings
-from thresher.protocol.messages import GuaranteesStated, canonical
+from thresher.protocol.messages import canonical
 from thresher.protocol.series_messages import ScheduleStated, SeriesPreview, SeriesRequest, SeriesStatus
 from thresher.protocol.states import OPEN_SERIES, GapState, QueryState, SeriesState
 from thresher.roles.computing import Compute
@@ -318,7 +318,7 @@ class SeriesKeeper:
     def _query(self, series: StoredSeries, number: int, now: float) -> StoredQuery:
         """The query of a date. Its name is random, so that no other query can have it."""
         prepared = series_views.prepared_of(series)
-        fixed = Prepared(guarantees=GuaranteesStated.of(prepared.each), request=prepared.request, steps=prepared.steps)
+        fixed = Prepared.of(prepared.each, prepared.request, prepared.steps)
         return StoredQuery(
             id=series_views.release_id(series.id, number),
             by=series.by,

@@ -17,7 +17,7 @@ from thresher.protocol.schedules import Schedule
 from thresher.protocol.series_messages import ScheduleStated, SeriesPreview, SeriesRequest
 from thresher.roles.coordinator.admission import Admitted, admit
 from thresher.roles.coordinator.cautions import Public, series_cautions
-from thresher.roles.coordinator.previews import preview_admitted, price_in_words
+from thresher.roles.coordinator.previews import preview_admitted, price_in_words, values_in_words
 
 _DATES = 5
 """How many dates a preview lists."""
@@ -128,6 +128,7 @@ def _words(admitted: AdmittedSeries) -> list[str]:
         f"The query is asked every {schedule.every}, {schedule.releases} times in all. {late}",
         f"All {schedule.releases} releases together cost epsilon {total.epsilon:g} and delta {total.delta:g}. That is "
         f"reserved at the start. One release by itself has epsilon {release.epsilon:.3g} at delta {release.delta:.3g}.",
+        *values_in_words(total),
         f"Counts below {total.threshold} are dropped. A value that {total.smallest_visible():,} devices hold is "
         "in a release with 95 % probability.",
         *admitted.guarantees.values.in_words(),

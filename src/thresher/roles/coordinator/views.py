@@ -36,13 +36,24 @@ if TYPE_CHECKING:
     from thresher.roles.coordinator.store import StoredQuery, StoredRound
 
 
-class Prepared(Message, frozen=True, kw_only=True):
+class Prepared(Message, frozen=True, kw_only=True, omit_defaults=True):
     """What was fixed when a query was taken: its guarantees, a hash of the request it came from, and its steps."""
 
     guarantees: GuaranteesStated
     request: str
     steps: int | None = None
     """How many times its rounds are waited for. Earlier versions did not store it: then every round is a step."""
+    contributions: int = 1
+
+    @classmethod
+    def of(cls, guarantees: Guarantees, request: str, steps: int | None) -> Prepared:
+        """For a query with these guarantees."""
+        return cls(
+            guarantees=GuaranteesStated.of(guarantees),
+            request=request,
+            steps=steps,
+            contributions=guarantees.contributions,
+        )
 
 
 def prepared(query: StoredQuery) -> Prepared:
@@ -89,11 +100,17 @@ def settings_of(query: StoredQuery) -> RoundSettings:
 
 def guarantees_of(query: StoredQuery) -> Guarantees:
     """A stored query's guarantees. Thresher 0.1.0 did not store `injected`: it follows from plan and settings."""
-    stated = prepared(query).guarantees
+    fixed = prepared(query)
+    stated = fixed.guarantees
     if stated.injected is None:
         plan = plan_of(query)
         return Guarantees.of(plan, rates_of(plan, settings_of(query)))
-    return Guarantees(analyst=stated.analyst, contact_list=stated.contact_list, injected=stated.injected)
+    return Guarantees(
+        analyst=stated.analyst,
+        contact_list=stated.contact_list,
+        injected=stated.injected,
+        contributions=fixed.contributions,
+    )
 
 
 def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str, RoundNumbers]) -> QueryStatus:
@@ -225,6 +242,7 @@ def ledger_view(ledger: Ledger, asked_by: Mapping[str, str], series_by: Mapping[
                 epsilon=entry.epsilon,
                 delta=entry.delta,
                 rounds=entry.rounds,
+                contributions=entry.contributions,
                 query=reference if reference in asked_by else None,
                 series=reference if reference in series_by else None,
                 drawn=entry.drawn,

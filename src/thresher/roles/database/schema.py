@@ -16,6 +16,7 @@ from thresher.roles.database.migrations import Migration
 # many did, by hour. devices.enrolled_hour: 0 for devices from before it was kept. revocations: devices that take part
 # no more; a small table, because it is asked at every visit.
 # identity: one row, the key with which the collectors of this fleet prove who they are.
+# rounds.sealed_size: bytes of one sealed piece; a report has as many pieces as its round has contributions.
 # counts.part: each process adds to a row of its own, so that no two wait for each other.
 _COLLECTOR: tuple[Migration, ...] = (
     (
@@ -51,6 +52,7 @@ _COLLECTOR: tuple[Migration, ...] = (
             PRIMARY KEY (enrolment_key, hour)
         ) WITHOUT ROWID""",
     ),
+    ("ALTER TABLE rounds ADD COLUMN contributions BIGINT NOT NULL DEFAULT 1",),
 )
 
 _AGGREGATOR: tuple[Migration, ...] = (
@@ -131,7 +133,7 @@ MIGRATIONS: dict[Role, tuple[Migration, ...]] = {
 }
 
 # One round at the collector: the coin of every device that checked in; the digest of every report that was taken; the
-# reports themselves, without a device, in the order of a secret random number.
+# pieces of the reports themselves, without a device, each in the order of a secret random number of its own.
 _COLLECTED = {
     "contacts": "device TEXT PRIMARY KEY, chosen BOOLEAN NOT NULL",
     "reports": "device TEXT PRIMARY KEY, digest BYTEA NOT NULL",
