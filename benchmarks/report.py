@@ -165,6 +165,10 @@ Devices that seal, toss and answer ten rounds of TrieHH++ over HTTP, with the sa
 
 {table(load("fleet_query"))}
 
+Ranges of six levels, whose rounds are open at the same time, against one round of a histogram:
+
+{table(load("rounds_together"))}
+
 The aggregator alone, on sealed reports of 112 bytes in its store:
 
 {table(load("opening"))}

@@ -16,7 +16,7 @@ from rich.table import Table
 OUT = Path("out/benchmarks")
 SUITES = (
     *("planning", "charging", "randomness", "tables", "large", "opening"),
-    *("fleet_load", "fleet_query", "server_attacks", "console_page"),
+    *("fleet_load", "fleet_query", "rounds_together", "server_attacks", "console_page"),
 )
 
 

@@ -49,7 +49,7 @@ def ledger(tmp_path):
 
 @pytest.fixture(autouse=True)
 def planned(monkeypatch):
-    monkeypatch.setattr(th.verbs.asking, "make_plan", lambda epsilon, delta, *, rounds, adjacency: PLAN[rounds])
+    monkeypatch.setattr(th.verbs.asking, "make_plan", lambda epsilon, delta, *, rounds, **_: PLAN[rounds])
 
 
 def charges(path: Path) -> int:

@@ -56,6 +56,18 @@ def test_histogram_table_json_picture_and_file(visits, tmp_path):
     assert content["rows"][0][0] == "fr"
 
 
+def test_several_values_of_a_unit(visits):
+    several = ("--unit", "user", "--contributions", "2")
+    shown = run("histogram", visits, "--column", "country", *several, *TARGET).stdout.decode()
+    assert "Each user is a unit and counts for each of its values, up to 2" in shown
+    found = run("heavy-hitters", visits, "--column", "country", *several, *TARGET, "--json").stdout
+    assert json.loads(found)["plan"]["contributions"] == 2
+    assert b"each row is a unit" in run(
+        "histogram", visits, "--column", "country", "--contributions", "2", *TARGET, code=2
+    ).stderr.replace(b"\n", b" ")
+    run("quantiles", visits, "--column", "age", "--contributions", "2", *TARGET, code=2)
+
+
 def test_standard_input(visits):
     shown = run("histogram", "-", "--column", "country", *TARGET, stdin=visits.read_bytes()).stdout
     assert b"fr" in shown

@@ -64,6 +64,9 @@ class Rows:
         asked = int(len(self.rows) * part)
         return RoundNumbers(asked, asked, int(asked * (1 - self.silent)))
 
+    def waited_for(self, round: str) -> int:
+        return len(self.rows) - self.progress(round).asked
+
     def close(self, round: str) -> RoundNumbers:
         return self.closed.setdefault(round, self.progress(round))
 

@@ -25,6 +25,7 @@ from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, Qu
 from thresher.verbs.trie import Trie, TrieNode, branching_trie
 
 ONE, SIX = th.plan(1.0, 1e-8), th.plan(1.0, 1e-8, rounds=6)
+TWO_VALUES = th.plan(1.0, 1e-8, contributions=2)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,11 @@ ONE, SIX = th.plan(1.0, 1e-8), th.plan(1.0, 1e-8, rounds=6)
             HistogramQuery(Dates("day", "month"), ONE),
         ),
         ({"attribute": "w", "verb": "heavy_hitters"}, HeavyHittersQuery("w", ONE)),
+        ({"attribute": "airport", "histogram_contributions": "2"}, HistogramQuery(Values(("airport",)), TWO_VALUES)),
+        (
+            {"attribute": "w", "verb": "heavy_hitters", "heavy_hitters_contributions": "2"},
+            HeavyHittersQuery("w", TWO_VALUES),
+        ),
         (
             {"attribute": "w", "verb": "heavy_hitters", "heavy_hitters_method": "trie", "heavy_hitters_levels": "6"},
             HeavyHittersQuery("w", SIX, "trie", 1),

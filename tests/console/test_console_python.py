@@ -89,6 +89,7 @@ def line_of(http, query: str) -> str:
             "quantiles_steps": "3",
         },
         {"verb": "ranges", "attribute": "latency_ms", "ranges_levels": "3", "ranges_branching": "3"},
+        {"verb": "histogram", "attribute": "country", "histogram_where": "os = android\nlatency_ms >= 10"},
     ],
 )
 def test_the_line_asks_the_same(http, server, settings):

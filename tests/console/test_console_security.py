@@ -67,7 +67,7 @@ def test_every_page_needs_a_session(server):
 def test_every_form_needs_its_own_token(server, operator):
     http, csrf = operator
     forms = [path for path in paths("POST") if path not in ("/login",)]
-    assert {"/ask", "/logout", "/operate/rotate-key", "/queries/x/cancel"} <= set(forms)
+    assert {"/ask", "/logout", "/operate/rotate-key", "/queries/x/cancel", "/queries/x/close"} <= set(forms)
     keys = len(http.get("/operate").text)
     for path in forms:
         assert http.post(path, data={"name": "x"}).status_code == 403, path

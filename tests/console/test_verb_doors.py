@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import json
 from typing import Any
 
@@ -16,7 +17,7 @@ from thresher.cli.app import app
 from thresher.console import ask_form
 from thresher.console.python_line import python_line
 from thresher.errors import InvalidSetting
-from thresher.questions import Bins, Dates, Joint, Values
+from thresher.questions import Among, Between, Bins, Dates, Joint, Values, Where
 from thresher.verbs import (
     HeavyHittersQuery,
     HistogramQuery,
@@ -68,6 +69,36 @@ RIGHT = [
         RangesQuery("x", TWO, **BOUNDS, branching=5),
     ),
     (
+        "histogram",
+        {"column": "word", "where": ["country = fr", 'version in 1.2, "1,3"', "age >= 18", "age < 65"]},
+        HistogramQuery(
+            Values("word"),
+            ONE,
+            where=Where((Among("country", ("fr",)), Among("version", ("1.2", "1,3")), Between("age", 18, 65))),
+        ),
+    ),
+    (
+        "quantiles",
+        {
+            "column": "x",
+            "probabilities": [0.5],
+            **BOUNDS,
+            "method": "hierarchy",
+            "levels": 2,
+            "branching": 3,
+            "where": ["joined from 2024-01-01 below 2024-02-01"],
+        },
+        QuantilesQuery(
+            "x",
+            (0.5,),
+            TWO,
+            **BOUNDS,
+            method="hierarchy",
+            branching=3,
+            where=Where((Between("joined", dt.date(2024, 1, 1), dt.date(2024, 2, 1)),)),
+        ),
+    ),
+    (
         "ranges",
         {"column": "x", **BOUNDS, "levels": 2, "by": ["os", "word"]},
         RangesQuery("x", TWO, **BOUNDS, by=("os", "word")),
@@ -99,6 +130,8 @@ WRONG = [
     ("quantiles", {"column": "x", "probabilities": [0.5], "lower": 5.0, "upper": 5.0}, "lower"),
     ("ranges", {"column": "x", **BOUNDS, "branching": 1}, "branching"),
     ("ranges", {"column": "x", **BOUNDS, "levels": 0}, "levels"),
+    ("ranges", {"column": "x", **BOUNDS, "where": ["age > 18"]}, "where"),
+    ("heavy_hitters", {"column": "word", "where": ["a = 1", "a = 2"]}, "where"),
     ("ranges", {"column": "x", **BOUNDS, "by": ["x"]}, "by"),
     ("ranges", {"column": "x", **BOUNDS, "groups": ["linux"]}, "groups"),
     ("mean", {"column": "x", **BOUNDS, "points": 1}, "points"),
@@ -185,7 +218,7 @@ def on_the_form(verb, settings, tmp_path):
             continue
         if described[name].group:
             fields[f"{verb}_group"] = described[name].group
-        parts = "\n" if name in ("domain", "groups") else ", "
+        parts = "\n" if name in ("domain", "groups", "where") else ", "
         fields[f"{verb}_{name}"] = parts.join(map(str, value)) if isinstance(value, list) else str(value)
     filled = ask_form.filled(fields)
     if isinstance(settings.get("bins"), list):  # bounds are for equal bins

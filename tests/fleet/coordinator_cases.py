@@ -42,6 +42,7 @@ class Roles:
         self.drawn: Counter[str] = Counter()
         self.forgotten: list[tuple[str, str]] = []
         self.key = PublicKey("k1", bytes(32))
+        self.waiting = 1
 
     @property
     def completed(self) -> int:
@@ -58,6 +59,9 @@ class Roles:
         if round not in self.configurations:
             raise NotFound("No such round.")
         return RoundNumbers(len(self.values), len(self.values), self.completed)
+
+    def waited_for(self, round: str) -> int:
+        return self.waiting
 
     def close(self, round: str) -> RoundNumbers:
         numbers = self.progress(round)

@@ -24,7 +24,7 @@ from thresher.errors import InvalidSetting, ThresherWarning
 from thresher.privacy.units import DEVICE
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.protocol.messages import decode
-from thresher.questions import Values
+from thresher.questions import Between, Values, Where
 from thresher.roles.collector.enrolment import Overview
 from thresher.roles.coordinator.admission import admit
 from thresher.roles.coordinator.cautions import Public, cautions
@@ -41,9 +41,10 @@ def codes(
     column: str = "country",
     plan=PLAN,
     come_back: float = 0.0,
+    where: Where | None = None,
     **settings,
 ):
-    query = HistogramQuery(Values((column,)), plan)
+    query = HistogramQuery(Values((column,)), plan, where=where)
     admitted = admit(QueryRequest(name="a", query=query.to_dict(), settings=RoundSettings(**settings)))
     return {each.code: each.text for each in cautions(admitted, Public(active, policy or Policy(), (), come_back))}
 
@@ -52,6 +53,17 @@ def test_nothing_speaks_against_a_query_that_can_succeed():
     assert codes() == {}
     assert codes(Policy(attributes=frozenset({"country"}))) == {}
     assert codes(active=PLAN.smallest_visible()) == {}
+
+
+def test_a_filter_that_devices_do_not_take():
+    adults = Where((Between("age", 18),))
+    assert codes(where=adults) == {}
+    assert codes(Policy(attributes=frozenset({"country", "age"})), where=adults) == {}
+    for policy in (Policy(attributes=frozenset({"country"})), Policy(filters=frozenset({"country"}))):
+        said = codes(policy, where=adults)
+        assert list(said) == ["filtered-attribute"]
+        assert "filtered by age" in said["filtered-attribute"]
+        assert "filters by: country" in said["filtered-attribute"]
 
 
 def test_fewer_devices_than_must_hold_a_value():

@@ -18,7 +18,7 @@ from thresher.device.held_values import Reader
 from thresher.errors import InvalidSetting
 from thresher.protocol.plaintext import DECOY
 from thresher.protocol.sealing import OVERHEAD
-from thresher.questions import Bins, Cells, Dates, Joint, Prefixes, Values
+from thresher.questions import Among, Between, Bins, Cells, Dates, Filtered, Joint, Prefixes, Values, Where
 
 QUESTIONS = [
     Values(("word",)),
@@ -28,6 +28,7 @@ QUESTIONS = [
     Prefixes("word", 3),
     Cells("word", 0.0, 100.0, 8),
     Joint((Values(("word",)), Bins("colour", (0.0, 1.0)))),
+    Filtered(Values(("word",)), Where((Among("colour", ("red",)), Between("word", 0.0, 1.0)))),
 ]
 
 

@@ -19,7 +19,7 @@ from thresher.mechanism import Release, Response, sample_and_threshold
 from thresher.privacy.plans import Plan
 from thresher.protocol.messages import RoundConfiguration
 from thresher.protocol.rates import SampledBy, share
-from thresher.questions import Values
+from thresher.questions import Among, Filtered, Question, Values, Where
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.round_drawing import LocalDrawing
@@ -35,16 +35,28 @@ PLAN = Plan(sampling_rate=0.25, threshold=5, epsilon=1.0, delta=0.2)
 POLICY = Policy(max_epsilon=50, max_delta=0.5, period_epsilon=50, period_delta=0.9, min_threshold=1, period_days=1e-6)
 
 
-def through_a_fleet(directory: Path, contact_rate: float, sampled_by: SampledBy) -> list[int]:
-    """Released counts, 0 for a dropped bucket, over many rounds of one question."""
+NAMES = Values(("name",))
+
+
+def through_a_fleet(
+    directory: Path, contact_rate: float, sampled_by: SampledBy, question: Question = NAMES, outside: int = 0
+) -> list[int]:
+    """Released counts, 0 for a dropped bucket, over many rounds of one question.
+
+    `outside` more devices hold each bucket and another colour, by which a question may filter.
+    """
     clock = StillClock(1_700_000_000.0)
     keys = KeyRing(directory / "keys")
     aggregator = Aggregator(AggregatorStore.open(directory), keys, LocalDrawing(1))
     collector = Collector(CollectorStore.open(directory), clock, aggregator)
     enrolment = new_token("enrolment")
     collector.add_enrolment_key(enrolment, "tests")
-    held = [f"bucket {number % BUCKETS}" for number in range(BUCKETS * HOLDERS)]
-    devices = [DeviceCore({"name": value}, POLICY, clock=clock) for value in held]
+    held = [
+        {"name": f"bucket {bucket}", "colour": "red" if number < HOLDERS else "blue"}
+        for bucket in range(BUCKETS)
+        for number in range(HOLDERS + outside)
+    ]
+    devices = [DeviceCore(values, POLICY, clock=clock) for values in held]
     for device, enrolled in zip(devices, collector.enrol([enrolment] * len(held)), strict=True):
         device.enrolled(enrolled)
     identities = collector.identify([device.token for device in devices])
@@ -57,7 +69,7 @@ def through_a_fleet(directory: Path, contact_rate: float, sampled_by: SampledBy)
             query=f"q{number}",
             index=0,
             round=f"q{number}-r0",
-            question=Values(("name",)),
+            question=question,
             plan=plan,
             rates=rates,
             bucket_size=64,
@@ -73,6 +85,7 @@ def through_a_fleet(directory: Path, contact_rate: float, sampled_by: SampledBy)
                 device.report_answered(round, 200)
         assert set(collector.accept(reports)) <= {Outcome.ACCEPTED}
         closed = collector.close(configuration.round)
+        assert closed.completed == closed.contacted  # also those that a filter leaves out
         response = Response(closed.asked, closed.contacted, closed.completed, rates)
         batches = collector.forward(configuration.round)
         release = Release.from_json(aggregator.release(configuration, batches, response))
@@ -113,6 +126,15 @@ def test_a_fleet_draws_from_the_same_law_as_a_table(tmp_path: Path, contact_rate
     counts = through_a_fleet(tmp_path, contact_rate, sampled_by)
     assert p_value(counts, PLAN.sampling_rate) > ALPHA
     assert p_value(counts, PLAN.sampling_rate * 1.2) < ALPHA  # the test can fail
+
+
+@pytest.mark.slow
+def test_devices_outside_a_filter_change_nothing_in_the_law(tmp_path: Path) -> None:
+    reds = Filtered(NAMES, Where((Among("colour", ("red",)),)))
+    counts = through_a_fleet(tmp_path / "filtered", 1.0, "device", reds, outside=5)
+    assert p_value(counts, PLAN.sampling_rate) > ALPHA
+    unfiltered = through_a_fleet(tmp_path / "all", 1.0, "device", outside=5)
+    assert p_value(unfiltered, PLAN.sampling_rate) < ALPHA  # five more that count would be seen
 
 
 def test_the_table_passes_the_same_test() -> None:

@@ -15,7 +15,7 @@ from thresher.errors import BudgetExceeded, Conflict, InvalidFormat, InvalidSett
 from thresher.ledger import Ledger
 from thresher.privacy import DEVICE
 from thresher.roles.coordinator.ledger_rebuilding import rebuild
-from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
+from thresher.roles.coordinator.store import CoordinatorStore, NewRound, StoredQuery
 from thresher.server.server_ledger import FleetBudget, rebuild_ledger
 from thresher.verbs import HeavyHittersQuery
 
@@ -154,7 +154,7 @@ def test_plans_are_found_in_rounds_and_never_guessed(coordinator, tmp_path):
     with pytest.raises(InvalidFormat, match="q2"):
         rebuild(coordinator, ledger)
     assert ledger.history() == []
-    coordinator.plan_round("q2", 0, "q2-1", whole.encode(), deadline=9.0, target=None, now=1.0)
+    coordinator.plan_rounds("q2", [NewRound(0, "q2-1", whole.encode(), 9.0, None)], 1.0)
     assert rebuild(coordinator, ledger).entered == 3
     assert ledger.references() == {"q1", "q2", "q3"}  # all that may have been charged
     assert [entry.epsilon for entry in ledger.history()] == [1.0, 1.0, 1.0]

@@ -17,7 +17,7 @@ from thresher.privacy.guarantee import delta
 from thresher.privacy.plans import Plan
 from thresher.protocol import messages
 from thresher.protocol.sealing import PrivateKey
-from thresher.questions import Values
+from thresher.questions import Among, Filtered, Values, Where
 
 DAY = 86_400.0
 
@@ -70,6 +70,22 @@ def test_each_limit_refuses(under, reason):
 )
 def test_each_limit_allows_what_just_meets_it(under):
     assert refusal(under, configuration()) is None
+
+
+def test_attributes_of_filters_must_be_allowed_too():
+    filtered = configuration(question=Filtered(Values(("word",)), Where((Among("colour", ("red",)),))))
+    reason = "it filters by an attribute that is not allowed"
+    assert refusal(Policy(), filtered) is None
+    assert refusal(Policy(attributes=frozenset({"word"})), filtered) == reason
+    assert refusal(Policy(attributes=frozenset({"word", "colour"})), filtered) is None
+    assert refusal(Policy(filters=frozenset()), filtered) == reason
+    assert refusal(Policy(filters=frozenset({"word"})), filtered) == reason
+    assert refusal(Policy(attributes=frozenset({"word"}), filters={"colour"}), filtered) is None
+    # What may be filtered by need not be what may be asked for.
+    assert refusal(Policy(attributes=frozenset({"colour"}), filters={"colour"}), filtered) != reason
+    assert refusal(Policy(filters=frozenset()), configuration()) is None
+    with pytest.raises(InvalidSetting, match="set of names"):
+        Policy(filters="word")
 
 
 def test_all_attributes_of_a_question_must_be_allowed():

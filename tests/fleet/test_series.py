@@ -200,7 +200,7 @@ WEAK = HistogramQuery(Values(("word",)), th.Plan(0.5, 2, 1.0, 1e-8))
 @pytest.mark.parametrize(
     ("wrong", "error", "said"),
     [
-        (series_request(every="hour", seconds=2 * HOUR), InvalidSetting, "seconds times 1 rounds must be at"),
+        (series_request(every="hour", seconds=2 * HOUR), InvalidSetting, "seconds must be at most 1 hour"),
         (series_request(start="2020-01-01"), InvalidSetting, "start lies in the past"),
         (series_request(time_zone="Mars"), InvalidSetting, "time_zone"),
         (series_request(start="never"), InvalidSetting, "start must be a date"),

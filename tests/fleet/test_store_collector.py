@@ -130,6 +130,30 @@ def test_all_devices_of_a_key_are_revoked_with_it(collector):
     assert collector.enrol([NewDevice(b"b", "more", b"more")], NOW) == [Entry.ENTERED]
 
 
+def test_those_who_are_waited_for(collector):
+    day = 24 * 3600.0
+    collector.add_enrolment_key("k", b"k", "all", NOW - 2 * day)
+    collector.enrol([NewDevice(b"k", "gone", b"gone")], NOW - 2 * day)  # was not seen in the last day
+    names = ["chosen", "spared", "absent", "revoked"]
+    collector.enrol([NewDevice(b"k", name, name.encode()) for name in names], NOW)
+    open_round(collector)
+    assert collector.waited_for("r1", NOW) == 4
+    collector.check_in(["chosen", "revoked"], NOW, everybody)
+    collector.check_in(["spared"], NOW, nobody)
+    assert collector.waited_for("r1", NOW) == 3  # all but the one that was not chosen
+    collector.revoke_device("revoked", NOW)
+    assert collector.waited_for("r1", NOW) == 2
+    collector.accept([NewReport("r1", "chosen", sealed())], NOW)
+    assert collector.waited_for("r1", NOW) == 1
+    assert collector.waited_for("r1", NOW + 2 * day) == 0  # it was not seen in that day
+    collector.check_in(["gone"], NOW, everybody)
+    assert collector.waited_for("r1", NOW) == 2  # it is back, and has not completed
+    collector.close_round("r1", NOW)
+    assert collector.waited_for("r1", NOW) == 0
+    with pytest.raises(NotFound):
+        collector.waited_for("r9", NOW)
+
+
 def test_overview_counts_each_device_once_an_hour_and_forgets_old_hours(collector):
     start, enrolled = NOW // 3600 * 3600, NOW - 3 * 86_400
     collector.add_enrolment_key("k", b"k", "all", enrolled)

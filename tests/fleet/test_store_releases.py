@@ -9,7 +9,7 @@ from store_cases import NOW
 from thresher.errors import Conflict, NotFound
 from thresher.mechanism.response import RoundNumbers
 from thresher.roles.aggregator.store import AggregatorStore
-from thresher.roles.coordinator.store import StoredQuery
+from thresher.roles.coordinator.store import NewRound, StoredQuery
 
 # The aggregator
 
@@ -124,7 +124,8 @@ def test_only_old_refusals_are_forgotten(coordinator):
 
 def test_rounds_and_releases_are_written_once(coordinator):
     def plan(index, round, configuration=b"{}"):
-        return coordinator.plan_round("q1", index, round, configuration, deadline=NOW + 60, target=5, now=NOW)
+        coordinator.plan_rounds("q1", [NewRound(index, round, configuration, NOW + 60, 5)], NOW)
+        return coordinator.rounds("q1")[index]
 
     first = plan(0, "q1-0")
     assert plan(0, "another", b"{other}") == first
@@ -144,6 +145,7 @@ def test_rounds_and_releases_are_written_once(coordinator):
     assert (found.opened, found.closed, found.released, found.state) == (NOW + 1, NOW + 2, None, "forwarded")
     assert coordinator.releases("q1") == []
     assert coordinator.store_release("q1-1", '{"r": 1}', NOW + 3) == '{"r": 1}'
+    assert coordinator.releases("q1") == []  # held back until those before it are there
     assert coordinator.store_release("q1-0", '{"r": 0}', NOW + 4) == '{"r": 0}'
     assert coordinator.store_release("q1-0", '{"r": 2}', NOW + 5) == '{"r": 0}'
     coordinator.set_round_state("q1-0", "dropped")
@@ -156,6 +158,21 @@ def test_rounds_and_releases_are_written_once(coordinator):
     assert coordinator.round("q9") is None
     with pytest.raises(NotFound):
         coordinator.store_release("q9", "{}", NOW)
+
+
+def test_only_open_rounds_are_ended_and_never_later_than_they_were(coordinator):
+    states = ["planned", "open", "open", "closed"]
+    rounds = [NewRound(index, f"q1-{index}", b"{}", NOW + 60, None) for index, _ in enumerate(states)]
+    coordinator.plan_rounds("q1", rounds, NOW)
+    coordinator.plan_rounds("q2", [NewRound(0, "q2-0", b"{}", NOW + 60, None)], NOW)
+    for index, state in enumerate(states):
+        coordinator.set_round_state(f"q1-{index}", state)
+    coordinator.set_round_state("q2-0", "open")
+    assert coordinator.end_open_rounds("q1", NOW + 5) == 2
+    assert coordinator.end_open_rounds("q1", NOW + 9) == 2
+    assert [round.deadline - NOW for round in coordinator.rounds("q1")] == [60, 5, 5, 60]
+    assert [round.deadline - NOW for round in coordinator.rounds("q2")] == [60]
+    assert coordinator.end_open_rounds("q9", NOW) == 0
 
 
 def test_tokens_expire_and_are_revoked(coordinator):

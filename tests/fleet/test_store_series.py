@@ -11,7 +11,7 @@ import pytest
 from thresher.errors import ThresherError
 from thresher.protocol.states import GapState, QueryState, SeriesState
 from thresher.roles.coordinator.series_store import StoredRelease, StoredSeries
-from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
+from thresher.roles.coordinator.store import CoordinatorStore, NewRound, StoredQuery
 from thresher.roles.database.migrations import migrate
 from thresher.roles.database.schema import MIGRATIONS
 
@@ -153,7 +153,7 @@ def test_the_ledger_must_have_the_series_and_not_its_queries(coordinator):
     coordinator.create_series(series("s2", name="other", state=SeriesState.RECEIVED))
     coordinator.start_release(query(0))
     coordinator.set_state("s1-0", QueryState.RUNNING, expected=[QueryState.RECEIVED])
-    coordinator.plan_round("s1-0", 0, "s1-0-r0", b"{}", deadline=NOW, target=None, now=NOW)
+    coordinator.plan_rounds("s1-0", [NewRound(0, "s1-0-r0", b"{}", NOW, None)], NOW)
     alone = dataclasses.replace(query(), id="q1", name="q1", series=None, number=None, state=QueryState.RUNNING)
     coordinator.create_query(alone)
     assert coordinator.charged_ids() == {"s1", "q1"}

@@ -18,13 +18,22 @@ from thresher import privacy
 from thresher.cli import lab as command
 from thresher.errors import InvalidSetting
 from thresher.lab import experiments, rivals
-from thresher.lab.experiments import accuracy, claims, comparison, expected, heavy_hitters, mechanisms, sweeps
+from thresher.lab.experiments import (
+    accuracy,
+    claims,
+    comparison,
+    expected,
+    heavy_hitters,
+    mechanisms,
+    sweeps,
+    trie_shapes,
+)
 from thresher.lab.experiments import runner as running
 from thresher.lab.experiments.people import NumberPeople, WordPeople, vocabulary
 from thresher.lab.experiments.settings import plan_of
 from thresher.lab.experiments.statistics import largest, recall
 from thresher.privacy import Plan
-from thresher.questions import Below, Cells, Prefixes, Values
+from thresher.questions import Below, Cells, Prefixes, RecountedPrefixes, Values
 
 ALPHA = 1e-9  # false alarm per check
 
@@ -131,7 +140,14 @@ def test_people_in_memory_answer_as_their_questions_say() -> None:
     words = vocabulary(30_000, np.random.default_rng(2), words=500)
     assert sum(words.values()) == 30_000
     people = WordPeople(words, np.random.default_rng(3))
-    for question in (Values(("w",)), Prefixes("w", 2), Prefixes("w", 3, 2, frozenset({"et", "te", "ta"}))):
+    extended = (3, 2, frozenset({"et", "te", "ta"}))
+    again = frozenset(word for word in list(words)[:50] if len(word) < 3)
+    for question in (
+        Values(("w",)),
+        Prefixes("w", 2),
+        Prefixes("w", *extended),
+        RecountedPrefixes("w", 6, 3, frozenset({"eta", "tea"}), again),
+    ):
         tally: Counter[str] = Counter()
         for word, count in words.items():
             bucket = question.bucket(word)
@@ -360,3 +376,15 @@ def test_the_command_prints_tables_for_people_and_machines(tmp_path: Path) -> No
     arguments = ["run", "sweeps", "--fast", "--output", str(tmp_path), "--processes", "1"]
     assert "sweeps.csv" in runner.invoke(command.app, arguments, catch_exceptions=False).output
     assert len(_rows(tmp_path / "sweeps.csv")) == 64
+
+
+@pytest.mark.slow
+def test_tries_of_every_shape_are_measured() -> None:
+    task = next(task for task in trie_shapes.tasks(experiments.fast()) if task.settings["corpus"] == "strings")
+    rows = trie_shapes.rows(dict(task.settings) | {"people": 20_000, "runs": 1}, np.random.SeedSequence(1))
+    assert [(row["levels"], row["step"]) for row in rows] == list(trie_shapes.SHAPES)
+    assert all(row["found"] > 0 and 0 <= row["seen_rare"] <= 1 for row in rows)
+    by_shape = {(row["levels"], row["step"]): row for row in rows}
+    assert by_shape[4, 6]["found"] > by_shape[10, 1]["found"]
+    assert by_shape[4, 6]["cut"] == 0 < by_shape[4, 3]["cut"]
+    assert by_shape[10, 1]["again"] < by_shape[10, 1]["once"]

@@ -42,6 +42,8 @@ from thresher.questions.spelling import as_text, read_float, read_time
 
 ONE = th.plan(epsilon=2.0, delta=1e-4)
 THREE = th.plan(epsilon=6.0, delta=1e-3, rounds=3)
+TWICE = th.plan(epsilon=4.0, delta=1e-4, contributions=2)
+THREE_TWICE = th.plan(epsilon=6.0, delta=1e-3, rounds=3, contributions=2)
 Ask = Callable[..., Any]
 
 # Each verb, with the column that it asks about.
@@ -65,6 +67,13 @@ VERBS: dict[str, tuple[str, Ask]] = {
             data, "share", [0.5, 0.9], lower=0, upper=1, method="hierarchy", plan=THREE, branching=2, **rest
         ),
     ),
+    "several values": ("word", lambda data, **rest: th.histogram(data, "word", plan=TWICE, **rest)),
+    "several numbers": ("share", lambda data, **rest: th.histogram(data, "share", plan=TWICE, **rest)),
+    "several months": ("at", lambda data, **rest: th.histogram(data, "at", dates="month", plan=TWICE, **rest)),
+    "several beginnings": (
+        "word",
+        lambda data, **rest: th.heavy_hitters(data, "word", method="trie", plan=THREE_TWICE, step=2, **rest),
+    ),
     "ranges": ("age", lambda data, **rest: th.ranges(data, "age", lower=0, upper=64, plan=THREE, branching=4, **rest)),
 }
 NUMBERS = ("search", "hierarchy", "ranges")
@@ -84,10 +93,10 @@ def alone(verb: str, value: Any) -> bool:
     if verb == "bins":
         number = read_float(text)
         return number is None or not 29 <= number < 43
-    if verb in ("weeks", "months"):
+    if verb in ("weeks", "months", "several months"):
         time = read_time(text)
         return time is None or time.year != 2024
-    if verb == "trie":
+    if verb in ("trie", "several beginnings"):
         return str(normal(text))[:1] not in ("p", "l")
     return unicodedata.normalize("NFC", text.replace("\x00", "")) not in {
         str(as_text(row[VERBS[verb][0]])) for row in PEOPLE
@@ -118,6 +127,7 @@ def check(
     units: type = int,
 ) -> None:
     """What is seen with this row is what is seen with one that holds nothing. `units` is the type of everybody's."""
+    unit = unit or verb.startswith("several")  # a row has one value
 
     def seen(row: Row) -> Any:
         ledger = th.Ledger(folder / "privacy.db", epsilon=6, delta=1e-2)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from thresher import questions
 from thresher.errors import InvalidFormat, InvalidSetting
-from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, Values
+from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, RecountedPrefixes, Values
+from thresher.questions.question import Impossible
 
 ALL = [
     Values(("country",)),
@@ -19,6 +20,7 @@ ALL = [
     Dates("day", "week"),
     Joint((Values(("country",)), Bins("age", (0, 18)), Dates("day", "month"))),
     Prefixes("word", 3, 2, frozenset({"ab", "é\x00"})),
+    RecountedPrefixes("word", 4, 2, frozenset({"ab"}), frozenset({"", "é"})),
     Cells("latency", 0, 60_000, 1024),
     Below("latency", 250.5),
 ]
@@ -113,6 +115,25 @@ def test_prefixes_extend_known_ones_and_mark_the_end():
     assert Prefixes("word", 3, 2, frozenset({"a" + END})).bucket("a") is None  # complete already
 
 
+def test_known_texts_are_counted_again_beside_prefixes():
+    question = RecountedPrefixes("word", 4, 2, frozenset({"th"}), frozenset({"a", "", "\u00e9"}))
+    buckets = [question.bucket(text) for text in ("a", "", "e\u0301", "then", "th", "b", "axis", None, 7)]
+    assert buckets == ["a" + END, END, "\u00e9" + END, "then", "th" + END, None, None, None, None]
+    read = question.reader()
+    assert [read(bucket) for bucket in buckets[:5]] == buckets[:5]
+    for wrong in ("b" + END, "a", "axis"):
+        with pytest.raises(Impossible):
+            read(wrong)
+
+
+def test_only_prefixes_that_know_of_texts_count_them_again():
+    asked = RecountedPrefixes("word", 4, 2, frozenset({"th"}))
+    plain = Prefixes("word", 4, 2, frozenset({"th"}))
+    assert asked.to_dict() == plain.to_dict() | {"kind": "recounted_prefixes", "texts": []}
+    assert asked != plain
+    assert [asked.bucket(text) for text in ("a", "then")] == [plain.bucket(text) for text in ("a", "then")]
+
+
 @given(st.lists(st.text(max_size=8), max_size=30), st.integers(1, 3))
 def test_prefixes_of_the_next_level_extend_those_of_the_last(words, step):
     level = {Prefixes("w", step).bucket(word) for word in words}
@@ -135,6 +156,9 @@ def test_prefixes_of_the_next_level_extend_those_of_the_last(words, step):
         lambda: Joint((Values(("a", "b")),)),
         lambda: Prefixes("a", 0),
         lambda: Prefixes("a", 2, 2),
+        lambda: RecountedPrefixes("a", 4, 2, frozenset(), frozenset({"no"})),
+        lambda: RecountedPrefixes("a", 4, 2, frozenset(), frozenset({END})),
+        lambda: RecountedPrefixes("a", 4, 2, frozenset(), frozenset({7})),
         lambda: Cells("a", 1, 0, 4),
         lambda: Cells("a", 0, math.nan, 4),
         lambda: Cells("a", 0, 1, 0),

@@ -46,7 +46,7 @@ def opened_by_ibis(backend: Any) -> Any:
 
 
 def expected(table: pa.Table, question: Question) -> dict[Any, int]:
-    columns = [table[name].to_pylist() for name in question.columns]
+    columns = [table[name].to_pylist() for name in question.inputs]
     values = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
     found = Counter(question.bucket(value) for value in values)
     return {bucket: count for bucket, count in found.items() if bucket is not None}

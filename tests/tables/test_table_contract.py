@@ -12,7 +12,7 @@ import pytest
 from table_cases import Maker, counted, expected, opened
 
 import thresher as th
-from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, Question, Values
+from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, Question, RecountedPrefixes, Values
 from thresher.tables import Table
 from thresher.testing import SeededRandomness
 
@@ -47,6 +47,8 @@ QUESTIONS: list[Question] = [
     Prefixes("word", 2),
     Prefixes("word", 4, known=2, parents=frozenset({"th", "K" + END, "it"})),
     Prefixes("word", 4, known=2, parents=frozenset({"K" + END})),
+    RecountedPrefixes("word", 4, known=2, parents=frozenset({"th"}), texts=frozenset({"K", "\u00e9"})),
+    RecountedPrefixes("word", 8, known=4, texts=frozenset({"the", "🎉"})),
     Cells("share", -1, 2, 7),
     Cells("number", 0, 10, 2**40),
     Below("share", 1.5),

@@ -13,7 +13,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from table_cases import Maker, counted, expected, opened
 
-from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, Question, Values
+from thresher.questions import (
+    END,
+    Below,
+    Bins,
+    Cells,
+    Dates,
+    Joint,
+    Prefixes,
+    Question,
+    RecountedPrefixes,
+    Values,
+    normal,
+)
 from thresher.tables import Table
 
 pytestmark = pytest.mark.slow
@@ -43,7 +55,11 @@ NUMBER = st.one_of(WHOLE, FLOAT)
 def prefixes(draw: st.DrawFn) -> Prefixes:
     known = draw(st.integers(0, 3))
     parents = frozenset(draw(st.lists(st.one_of(texts, texts.map(lambda text: text + END)), max_size=5)))
-    return Prefixes("x", known + draw(st.integers(1, 3)), known, frozenset(parent[:known] for parent in parents))
+    asked = (known + draw(st.integers(1, 3)), known, frozenset(parent[:known] for parent in parents))
+    if draw(st.booleans()):
+        return Prefixes("x", *asked)
+    found = (normal(text) for text in draw(st.lists(texts, max_size=5)))
+    return RecountedPrefixes("x", *asked, frozenset(text for text in found if text is not None and len(text) < known))
 
 
 @st.composite
@@ -136,6 +152,7 @@ BATCH: list[Question] = [
     Joint((Values(("text",)), Bins("float", (0, 1, 10)), Dates("day", "month"))),
     Prefixes("text", 1),
     Prefixes("text", 3, 2, frozenset({"ab", "e\u0301", "\u00e9a", "K;", "가a", "a" + END})),
+    RecountedPrefixes("text", 4, 2, frozenset({"ab"}), frozenset({"a", "\u00e9", "가"})),
     Cells("float", 0.1, 0.3, 13),
     Cells("float", -1e3, 1e7, 2**40),
     Cells("whole", 0, 2.0**63, 1000),

@@ -14,10 +14,12 @@ import thresher as th
 from thresher.errors import InvalidSetting, NotReleased, VerificationFailed
 from thresher.privacy.units import MEMBER
 from thresher.questions import Below, Cells
-from thresher.verbs import Quantiles, quantiles
+from thresher.verbs import Quantiles, QuantilesQuery, quantiles
+from thresher.verbs.quantile_search import split_points
 
 TEN = th.plan(1, 1e-8, rounds=10)
 FIVE = th.plan(1, 1e-8, rounds=5)
+THIRTY = th.plan(1, 1e-8, rounds=30)
 ALPHA = 1e-9  # false alarm of each check on how often intervals cover
 
 
@@ -35,15 +37,16 @@ def few() -> NumbersPopulation:
 @pytest.mark.parametrize("method", ["search", "hierarchy"])
 def test_a_million_values(log_normal: NumbersPopulation, method: str) -> None:
     """Within six standard errors of sampling plus the weight of the bracket it was interpolated in."""
-    answer = quantiles(log_normal, "x", [0.25, 0.5, 0.9], plan=TEN, lower=0, upper=50, method=method)  # type: ignore[arg-type]
-    assert answer.rounds_asked == 10
+    plan = TEN if method == "hierarchy" else THIRTY  # a search needs about ten for each quantile
+    answer = quantiles(log_normal, "x", [0.25, 0.5, 0.9], plan=plan, lower=0, upper=50, method=method)  # type: ignore[arg-type]
+    assert answer.rounds_asked == plan.rounds
     for found in answer:
         off = abs(log_normal.rank(found.value) - found.probability)
         assert off < 6 * found.error.sampling + found.error.resolution
         assert found.interval[0] <= found.value <= found.interval[1]
         assert found.rank[0] <= found.probability <= found.rank[1]
         assert found.error.bound < 0.25
-    assert answer.guarantee == TEN.guarantee.for_unit(MEMBER)
+    assert answer.guarantee == plan.guarantee.for_unit(MEMBER)
 
 
 def _misses(people: NumbersPopulation, method: str, runs: int, shift: float = 0.0) -> tuple[int, int]:
@@ -92,8 +95,32 @@ def test_released_splits_are_shared_between_quantiles() -> None:
     people = CountsPopulation({float(value): 200 for value in range(1_000)})
     quantiles(people, "x", [0.2, 0.6], plan=TEN, lower=0, upper=1000)
     splits = [question.split for question in people.asked if isinstance(question, Below)]
-    assert splits[:2] == [500.0, 750.0]  # the second quantile starts from what the first one's round released
+    # Both begin with the same bracket, which is split at two points; then each has a bracket of its own.
+    assert splits[:4] == pytest.approx([1000 / 3, 2000 / 3, 1000 / 6, 500.0])
     assert len(set(splits)) == len(splits) == 10
+
+
+def test_one_step_splits_every_bracket_and_none_twice() -> None:
+    assert split_points([(0.0, 8.0)] * 3 + [(8.0, 16.0)]) == [2.0, 4.0, 6.0, 12.0]
+    assert split_points([(0.0, 8.0), (2.0, 6.0), (8.0, 9.0)]) == [4.0, 3.0, 8.5]  # two middles that are the same
+    tight = math.nextafter(1.0, 2.0)
+    assert split_points([(1.0, tight)] * 2 + [(3.0, 4.0)]) == [3.5]  # no float is between them
+    last = math.nextafter(tight, 2.0)
+    assert split_points([(1.0, last)] * 3) == [tight]
+
+
+def test_a_search_takes_as_many_steps_as_a_quantile_has_rounds() -> None:
+    for probabilities, plan, steps in (((0.5,), TEN, 10), ((0.2, 0.8), TEN, 5), ((0.2, 0.6), FIVE, 3)):
+        query = QuantilesQuery("x", probabilities, plan, 0.0, 1000.0, "search")
+        people = CountsPopulation({float(value): 200 for value in range(1_000)})
+        sizes, driven, received = [], query.rounds(), None
+        with pytest.raises(StopIteration):
+            while True:
+                questions = driven.send(received)
+                sizes.append(len(questions))
+                received = [people.ask(question, plan) for question in questions]
+        assert len(sizes) == query.steps == steps
+        assert sum(sizes) == plan.rounds and max(sizes) == len(probabilities)
 
 
 def test_a_dropped_side_counts_as_zero_and_says_so() -> None:

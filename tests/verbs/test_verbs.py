@@ -304,7 +304,7 @@ def test_a_signature_shows_all_that_a_verb_takes():
         described = settings_of(function)
         assert set(described) | set(Asking.__annotations__) | {"data"} == set(shown), verb
         words = inspect.getdoc(function)
-        assert all(name in words for name in described), verb
+        assert all(name in words for name in set(described) - set(Asking.__annotations__)), verb
 
 
 @pytest.mark.slow

@@ -71,6 +71,14 @@ def device(
             show_default=False,
         ),
     ] = None,
+    filters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            help="An attribute by which a query may filter; repeat it. By default every one that the device holds.",
+            show_default=False,
+        ),
+    ] = None,
     ca_file: CaFile = None,
     text: Annotated[bool, typer.Option("--text", help="Take every value as text, also numbers.")] = False,
     json: options.Json = False,
@@ -84,6 +92,7 @@ def device(
     policy = Policy(
         **cast(Any, {name: value for name, value in given.items() if value is not None}),
         pinned_key=None if pinned_key is None else _hexadecimal(pinned_key),
+        filters=frozenset(filters) if filters else None,
     )
     logging.basicConfig(format="%(message)s")
     logging.getLogger("thresher.device").setLevel(logging.INFO)  # what is waited for

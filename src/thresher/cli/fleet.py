@@ -1,4 +1,4 @@
-"""`thresher fleet query|list|show|watch|cancel|ledger`: ask a fleet, and follow its queries and its budget."""
+"""`thresher fleet query|list|show|watch|close|cancel|ledger`: ask a fleet, and follow its queries and its budget."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from thresher.cli.verb_commands import (
 )
 from thresher.client.fleet import Fleet, QueryHandle
 from thresher.client.query_progress import bars
+from thresher.protocol.states import ACTIVE_QUERY
 from thresher.verbs.asking import Target, answer_of, function_of, functions, make
 from thresher.verbs.settings import settings_of
 
@@ -67,6 +68,7 @@ def _query_command(verb: str) -> Callable[..., None]:
         range_: Range = None,
         seconds: given.Seconds = None,
         completions: given.Completions = None,
+        until_all: given.UntilAll = None,
         contact_rate: given.ContactRate = None,
         sampled_by: given.SampledBy = None,
         bucket_size: given.BucketSize = None,
@@ -93,6 +95,7 @@ def _query_command(verb: str) -> Callable[..., None]:
         fleet = connection.with_rounds(
             seconds=seconds,
             completions=completions,
+            until_all=until_all,
             contact_rate=contact_rate,
             sampled_by=cast(Any, sampled_by),
             bucket_size=bucket_size,
@@ -105,6 +108,8 @@ def _query_command(verb: str) -> Callable[..., None]:
         name = name or f"command-{secrets.token_hex(8)}"
         with said_on_failure(f"It may have been taken. The same command with --name {name} does not ask twice."):
             handle: QueryHandle = fleet.submit(query, wait=False, progress=None, name=name, warn=False)
+        if wait and not json:
+            _say_how_long(handle.status())
         with said_on_failure(f"What was drawn stays spent. thresher fleet show {handle.id} shows it."):
             status = _watched(handle, json) if wait else handle.status()
             _show(handle, status, json, plot=plot, output=output, ranges=ranges, must=wait)
@@ -167,10 +172,18 @@ def watch(fleet: Fleet, query: given.QueryId, json: options.Json = False) -> Non
     _show(handle, _watched(handle, json), json)
 
 
+@app.command("close")
+@on_fleet
+def close(fleet: Fleet, query: given.QueryId, json: options.Json = False) -> None:
+    """Close a query's open rounds now. What has completed counts, and the query goes on."""
+    handle = fleet.query(query)
+    _show(handle, handle.close_now(), json)
+
+
 @app.command("cancel")
 @on_fleet
 def cancel(fleet: Fleet, query: given.QueryId, json: options.Json = False) -> None:
-    """Stop a query. Reports of its open round are deleted unread; rounds that never opened are given back.
+    """Stop a query. Reports of its open rounds are deleted unread; rounds that never opened are given back.
 
     A fleet whose budget adds up gives nothing back.
     """
@@ -203,9 +216,18 @@ def _watched(handle: QueryHandle, quiet: bool) -> QueryStatus:
         with bars(screen) as look:
             return handle.wait(watch=look)
     except KeyboardInterrupt:
-        follow, stop = (f"thresher fleet {command} {handle.id}" for command in ("watch", "cancel"))
-        screen.print(f"The query goes on: {follow} follows it, {stop} stops it.", soft_wrap=True)
+        follow, close, stop = (f"thresher fleet {command} {handle.id}" for command in ("watch", "close", "cancel"))
+        screen.print(
+            f"The query goes on: {follow} follows it, {close} closes its rounds now, {stop} stops it.", soft_wrap=True
+        )
         raise
+
+
+def _say_how_long(status: QueryStatus) -> None:
+    """Say on standard error how long the wait may be, and how to end it."""
+    screen = Console(stderr=True, highlight=False)
+    hint = f"thresher fleet close {status.id} closes its rounds now."
+    screen.print(f"{status.id}: {status.what}. {status.in_all} {hint}", markup=False, soft_wrap=True, style="dim")
 
 
 def _show(
@@ -255,6 +277,8 @@ def _show_status(status: QueryStatus) -> None:
     console.print(Text.assemble((status.id, "bold"), f"  {status.what}: ", (status.state, "bold")))
     if status.problem:
         console.print(Text(status.problem))
+    if status.in_all and status.state in ACTIVE_QUERY:
+        console.print(status.in_all, style="dim", soft_wrap=True, markup=False)
     held = {} if status.guarantees is None else status.guarantees.values.against()
     for whom, guarantee in held.items():
         console.print(f"Against {whom}: {guarantee}.", style="dim", soft_wrap=True, markup=False)

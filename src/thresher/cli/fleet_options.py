@@ -32,6 +32,12 @@ Seconds = Annotated[float | None, typer.Option(help="How long a round is open.",
 Completions = Annotated[
     int | None, typer.Option(help="Close a round when so many devices have completed it.", show_default=False)
 ]
+UntilAll = Annotated[
+    bool | None,
+    typer.Option(
+        "--until-all", help="Close a round when every device that is active has answered.", show_default=False
+    ),
+]
 ContactRate = Annotated[
     float | None, typer.Option(help="The part of the devices that a round is shown to.", show_default=False)
 ]

@@ -82,6 +82,7 @@ def _create_command(verb: str) -> Callable[..., None]:
         ] = None,
         seconds: given.Seconds = None,
         completions: given.Completions = None,
+        until_all: given.UntilAll = None,
         contact_rate: given.ContactRate = None,
         sampled_by: given.SampledBy = None,
         bucket_size: given.BucketSize = None,
@@ -102,6 +103,7 @@ def _create_command(verb: str) -> Callable[..., None]:
         fleet = connection.with_rounds(
             seconds=seconds,
             completions=completions,
+            until_all=until_all,
             contact_rate=contact_rate,
             sampled_by=cast(Any, sampled_by),
             bucket_size=bucket_size,

@@ -31,6 +31,7 @@ Credit = Annotated[bool, typer.Option("--credit-amplification", help="Let rivals
 Processes = Annotated[int, typer.Option(min=1, help="How many processes work at once.")]
 
 _FOLDER = Path("out/figures")
+_NAMES = ", ".join([*experiments.EXPERIMENTS, *experiments.OTHERS])
 
 
 @app.command("figures")
@@ -87,7 +88,7 @@ def table(json: options.Json = False) -> None:
 
 @app.command("run")
 def run(
-    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(experiments.EXPERIMENTS)}.", show_default=False)],
+    name: Annotated[str, typer.Argument(help=f"One of: {_NAMES}.", show_default=False)],
     fast: Fast = False,
     output: Output = _FOLDER,
     seed: Seed = 1,

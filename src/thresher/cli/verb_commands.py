@@ -145,7 +145,7 @@ def table_command(verb: str) -> Callable[..., None]:
                 console.print(NOTHING, soft_wrap=True)
             elif answer.counted:
                 console.print(OTHER, style="dim")
-            whom = Unit.of_table(unit).counting
+            whom = Unit.of_table(unit).counting(answer.plan.contributions)
             said = f"{answer.promise()}. {whom[0].upper()}{whom[1:]}."
             console.print(said, style="dim", soft_wrap=True, markup=False)
             if took := _took(book, answer):
@@ -165,7 +165,10 @@ def table_command(verb: str) -> Callable[..., None]:
         "A unit is a row. With --unit it is a person, who counts for one of its values, chosen at random: an estimate "
         "is how many units are counted under a value, not how many hold it."
     )
-    own = [option(setting) for setting in settings_of(function_of(verb)).values()]
+    described = settings_of(function_of(verb))
+    if "contributions" in described:
+        unit_words += " With --contributions it counts for each of its values, up to so many chosen at random."
+    own = [option(setting) for setting in described.values()]
     common = [each for each in parameters_of(ask) if each.name != "range_" or answer_of(verb).reads_ranges]
     return command(verb, f"{words_of(verb)}\n\n{unit_words}", [common[0], *own, *common[1:]], ask)
 

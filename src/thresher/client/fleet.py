@@ -3,7 +3,7 @@
     fleet = th.Fleet("https://fleet.example", key="thresher-analyst-…")
     th.histogram(fleet, "app_version", epsilon=1, delta=1e-8)                   # waits, with a progress bar
     handle = th.histogram(fleet, "app_version", epsilon=1, delta=1e-8, wait=False)
-    handle.status(); handle.wait(); handle.result(); handle.cancel()
+    handle.status(); handle.wait(); handle.result(); handle.close_now(); handle.cancel()
 
 The server sends releases and nothing else; the answer is put together here, by the same code as for a table.
 """
@@ -32,6 +32,7 @@ from thresher.errors import (
     QueryEnded,
     ServerUnavailable,
     ThresherWarning,
+    VerificationFailed,
 )
 from thresher.mechanism.release import Release
 from thresher.privacy.plans import Plan
@@ -103,6 +104,7 @@ class Fleet(QueryTaker):
         *,
         seconds: float | None = None,
         completions: int | None = None,
+        until_all: bool | None = None,
         contact_rate: float | None = None,
         sampled_by: SampledBy | None = None,
         bucket_size: int | None = None,
@@ -112,6 +114,7 @@ class Fleet(QueryTaker):
         Args:
             seconds: how long a round is open.
             completions: a round also closes when this many devices have completed it.
+            until_all: whether a round also closes when every device that was active in the last day has answered.
             contact_rate: the part of the devices that a round is shown to.
             sampled_by: who tosses the coins: "aggregator", the server's default, or "device". With device coins the
                 aggregator sees less, and nothing is promised against somebody who can add devices or reports: they can
@@ -123,6 +126,7 @@ class Fleet(QueryTaker):
         given = {
             "seconds": seconds,
             "completions": completions,
+            "until_all": until_all,
             "contact_rate": contact_rate,
             "sampled_by": sampled_by,
             "bucket_size": bucket_size,
@@ -168,7 +172,7 @@ class Fleet(QueryTaker):
         except ServerUnavailable as error:
             error.hint = f"It may have been taken: asking again with name={request.name!r} does not ask twice."
             raise
-        handle = QueryHandle(self, status.id)
+        handle = QueryHandle(self, status.id, status)
         return handle.result(progress=progress) if wait else handle
 
     def plan(self, query: Query) -> PlanPreview:
@@ -297,17 +301,19 @@ def _new_name() -> str:
 
 
 class QueryHandle:
-    """A query at the server: how it stands, its answer when it has one, and a way to stop it."""
+    """A query at the server: how it stands, its answer when it has one, and ways to close its rounds or to stop it."""
 
-    def __init__(self, fleet: Fleet, id: str) -> None:
+    def __init__(self, fleet: Fleet, id: str, known: QueryStatus | None = None) -> None:
         if not id or not id.isascii() or not id.replace("-", "").replace("_", "").isalnum():
             raise InvalidSetting("query", "must be the id of a query", hint="Fleet.queries lists them.")
         self._fleet = fleet
         self.id = id
+        self._known = known
 
     def status(self) -> QueryStatus:
         """Where the query stands."""
-        return decode(QueryStatus, self._fleet._connection.get(f"/v1/queries/{self.id}"))
+        self._known = decode(QueryStatus, self._fleet._connection.get(f"/v1/queries/{self.id}"))
+        return self._known
 
     def wait(self, timeout: float | None = None, *, watch: Callable[[QueryStatus], None] | None = None) -> QueryStatus:
         """Wait until the query has ended, or for `timeout` seconds; `watch` is called with every status meanwhile."""
@@ -337,18 +343,38 @@ class QueryHandle:
     def releases(self) -> list[Release]:
         """The releases so far, in order, each with its plan and certificate."""
 
-        answer = decode(Releases, self._fleet._connection.get(f"/v1/queries/{self.id}/releases"))
-        return [Release.from_json(text) for text in answer.releases]
+        return [Release.from_json(text) for text in self._releases().releases]
+
+    def replayed(self, query: Query) -> Any:
+        """The answer of this query from its releases; `VerificationFailed` if they do not answer what it asks."""
+        found = self._releases()
+        if len(found.questions) != len(found.releases):
+            raise VerificationFailed(
+                "The server does not say what its releases answer.", hint="Upgrade the server to this version."
+            )
+        return replay(query, [Release.from_json(text) for text in found.releases], found.questions)
+
+    def _releases(self) -> Releases:
+        return decode(Releases, self._fleet._connection.get(f"/v1/queries/{self.id}/releases"))
+
+    def close_now(self) -> QueryStatus:
+        """Close the open rounds of the query now: what has completed counts, and the query goes on.
+
+        Edge cases: changes nothing where no round is open. Rounds of later steps are open for their whole time.
+        """
+        return decode(QueryStatus, self._fleet._connection.post(f"/v1/queries/{self.id}/close"))
 
     def cancel(self) -> QueryStatus:
-        """Stop the query: reports of its open round are deleted unread, and rounds that never opened are given back.
+        """Stop the query: reports of its open rounds are deleted unread, and rounds that never opened are given back.
 
         A fleet whose budget adds up gives nothing back.
         """
         return decode(QueryStatus, self._fleet._connection.post(f"/v1/queries/{self.id}/cancel"))
 
     def __repr__(self) -> str:
-        return f"<QueryHandle {self.id} at {self._fleet._connection.url}>"
+        known = self._known
+        last = "" if known is None else f": {known.what}, {known.state} when last looked at. {known.in_all}".rstrip()
+        return f"<QueryHandle {self.id} at {self._fleet._connection.url}{last}>"
 
     def _answer(self, status: QueryStatus) -> Any:
         if status.state == QueryState.REFUSED:
@@ -360,4 +386,4 @@ class QueryHandle:
             )
         if status.state != QueryState.DONE:
             raise Conflict("This query is not done yet.", hint="Wait for its last round.")
-        return replay(query_from_dict(status.query), self.releases())
+        return self.replayed(query_from_dict(status.query))

@@ -1,12 +1,13 @@
-"""The progress of a query: how many rounds are released, and how many devices have completed the open one."""
+"""The progress of a query: how many rounds are released, and how many devices have completed the open ones."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from thresher.mechanism.response import span
 from thresher.protocol.states import RoundState
 from thresher.verbs import Progress
 
@@ -36,7 +37,7 @@ def watching(progress: Progress | None) -> Iterator[Watch | None]:
 
 @contextlib.contextmanager
 def bars(console: Console) -> Iterator[Watch]:
-    """A bar over the rounds, and a line on the round that is open."""
+    """A bar over the rounds, and a line on the rounds that are open and on how long the query takes in all."""
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
@@ -53,20 +54,27 @@ def bars(console: Console) -> Iterator[Watch]:
 
         def watch(status: QueryStatus) -> None:
             done = _released(status)
-            line = describe_round(status.rounds[-1], time.time()) if status.rounds else ""
+            line = " ".join(filter(None, [describe_rounds(status.rounds, time.time()), status.in_all]))
             shown.update(task, description=status.what, completed=done, total=status.rounds_planned, round=line)
 
         yield watch
 
 
-def describe_round(round: RoundStatus, now: float) -> str:
-    """A round in a few words."""
-    numbers = f"{round.completed:,} of {round.contacted:,} contacted have completed"
-    if round.state != RoundState.OPEN:
-        return f"round {round.index + 1} {round.state}: {numbers}"
-    left = max(0.0, round.deadline - now)
-    enough = "" if round.target is None else f" or at {round.target:,} completed"
-    return f"round {round.index + 1}: {numbers}, closes in {left:,.0f} s{enough}"
+def describe_rounds(rounds: Sequence[RoundStatus], now: float) -> str:
+    """The rounds that are not released in a few words; where all are, the last one. Empty if there is none."""
+    if not rounds:
+        return ""
+    shown = [round for round in rounds if round.state != RoundState.RELEASED] or [rounds[-1]]
+    which = f"round {shown[0].index + 1}" if len(shown) == 1 else f"rounds {span([round.index + 1 for round in shown])}"
+    completed, contacted = (span([getattr(round, name) for round in shown]) for name in ("completed", "contacted"))
+    numbers = f"{completed} of {contacted} contacted have completed"
+    waiting = [round for round in shown if round.state == RoundState.OPEN]
+    if not waiting:
+        return f"{which} {shown[-1].state}: {numbers}."
+    left = max(0.0, max(round.deadline for round in waiting) - now)
+    target = waiting[0].target
+    enough = "" if target is None else f" or at {target:,} completed"
+    return f"{which}: {numbers}, closes in {left:,.0f} s{enough}."
 
 
 def _released(status: QueryStatus) -> int:

@@ -16,7 +16,6 @@ from thresher.protocol.states import ACTIVE_QUERY, OPEN_SERIES, QueryState
 from thresher.tables.time_zones import zone_of
 from thresher.verbs.alert_rules import Rule
 from thresher.verbs.changes import Changes
-from thresher.verbs.drivers import replay
 from thresher.verbs.over_time import OverTime
 from thresher.verbs.query import query_from_dict
 
@@ -81,7 +80,7 @@ class SeriesHandle(Tabular):
             answer = None
             if each.query is not None and each.state == QueryState.DONE:
                 if each.query not in self._answers:
-                    self._answers[each.query] = replay(query, self._fleet.query(each.query).releases())
+                    self._answers[each.query] = self._fleet.query(each.query).replayed(query)
                 answer = self._answers[each.query]
             found.append((dt.datetime.fromtimestamp(each.due, zone), answer))
         return found

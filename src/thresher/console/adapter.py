@@ -52,6 +52,7 @@ class ServerDesk:
         self.preview = services.preview
         self.submit = services.submit
         self.cancel = services.cancel
+        self.close_rounds = services.close_rounds
         alerts = services.the_coordinator.alerts
         self.rules = alerts.rules
         self.add_rule = alerts.add

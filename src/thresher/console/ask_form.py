@@ -40,6 +40,7 @@ COMMON: dict[str, str] = {
     "sampled_by": SAMPLED_BY,
     "minutes": "",
     "completions": "",
+    "until_all": "",
     "bucket_size": "",
     "name": "",
 }
@@ -195,7 +196,8 @@ def to_query(fields: Mapping[str, str], planner: Callable[..., Plan] | None = No
             settings[setting.name] = setting.read(text)
     epsilon, delta = _number(fields, "epsilon", "epsilon"), _number(fields, "delta", "delta")
     query = make(form.name, Target(epsilon, delta, planner=planner or functools.partial(_plan, here)), settings)
-    check_columns(query.first_question.columns)  # what cannot be asked is refused here, before it is shown as a plan
+    first = query.first_question
+    check_columns(first.columns, first.filters)  # what cannot be asked is refused here, before it is shown as a plan
     return query
 
 
@@ -215,6 +217,7 @@ def _settings(fields: Mapping[str, str]) -> RoundSettings:
         bucket_size=size,
         seconds=None if minutes is None else 60 * minutes,
         completions=completions,
+        until_all=True if _choice(fields, "until_all", ("", "yes")) else None,
     )
 
 

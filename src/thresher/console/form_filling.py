@@ -22,7 +22,7 @@ def fields_of(query: Query, rounds: RoundSettings | None = None) -> dict[str, st
     Edge cases: the form makes the best plan for epsilon and delta, which a query from elsewhere may not have. Some
     queries cannot be made on the form at all; see `says_all`.
     """
-    form, settings = verb_form(query.verb), query.settings()
+    form, settings = verb_form(query.verb), query.arguments()
     fields = {
         "verb": query.verb,
         "attribute": settings_of(function_of(query.verb))["column"].write(settings["column"]),

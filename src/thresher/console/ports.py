@@ -77,6 +77,9 @@ class AnalystService(Protocol):
     def cancel(self, query: str, by: str) -> QueryStatus:
         """Stop a query; rounds that never opened are given back, unless the budget adds up."""
 
+    def close_rounds(self, query: str) -> QueryStatus:
+        """Close the open rounds of a query now; what has completed counts."""
+
     def status(self, query: str) -> QueryStatus:
         """Where a query stands; `NotFound` if there is none."""
 

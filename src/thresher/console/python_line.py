@@ -53,7 +53,7 @@ def following_line(series: str, address: str) -> str:
 
 def _arguments(query: Query, target: dict[str, Any]) -> str:
     """The settings of a verb as Python writes them, and what else is asked for."""
-    described, settings = settings_of(function_of(query.verb)), query.settings()
+    described, settings = settings_of(function_of(query.verb)), query.arguments()
     positional = [name for name in settings if described[name].positional]
     named = {name: value for name, value in settings.items() if name not in positional and value is not None}
     if isinstance(named.get("bins"), list):

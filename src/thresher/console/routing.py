@@ -63,6 +63,7 @@ def routes(
         ("/queries/{query}", page(console, watch.show), get),
         ("/queries/{query}/events", watch.events(console), get),
         ("/queries/{query}/cancel", page(console, watch.cancel), post),
+        ("/queries/{query}/close", page(console, watch.close), post),
         ("/queries/{query}/answer", page(console, read.show), get),
         ("/queries/{query}/table", page(console, read.table), get),
         ("/queries/{query}/range", page(console, read.calculate), get),

@@ -19,6 +19,8 @@ Attributes: TypeAlias = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
 """What a device holds: values by name, or a function that returns them when a round is answered.
 
 A value may be a function too, called when it is asked for; of a list, one element is chosen at random in each round.
+A condition on a list holds if one of its elements satisfies it. If the list itself is asked about, only such elements
+count.
 """
 
 SECONDS = 5.0
@@ -85,12 +87,14 @@ class Visit:
         that need it.
         """
         held = self._reader.attributes
-        columns = question.columns
+        inputs = question.inputs
         if type(held) is dict and all(type(name) is str for name in held):
-            found = [held.get(column) for column in columns]
+            found = [held.get(name) for name in inputs]
             if all(_is_plain(value) for value in found):
-                return _encoded(question, _chosen(found, choice), size, draw)
-        return self._reader.run(lambda: _encoded(question, _chosen(self._values(columns), choice), size, draw))
+                return _encoded(question, _chosen(question.narrowed(found), choice), size, draw)
+        return self._reader.run(
+            lambda: _encoded(question, _chosen(question.narrowed(self._values(inputs)), choice), size, draw)
+        )
 
     def _values(self, columns: tuple[str, ...]) -> list[Any]:
         """What is held, by the app's own code: only in a thread of its own."""

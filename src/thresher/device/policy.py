@@ -61,6 +61,8 @@ class Policy:
         coins: with "aggregator" the bounds are for the guarantee against somebody who can add devices or reports. The
             device then relies on no coin but the aggregator's, and answers no round in which the aggregator tosses
             none. With "any" it also answers rounds of device coins.
+        filters: the attributes by which a query may filter; None for those of `attributes`. One that is listed here
+            and not in `attributes` may be filtered by and not asked for.
     """
 
     max_epsilon: float = 4.0
@@ -73,6 +75,7 @@ class Policy:
     pinned_key: bytes | None = None
     hide_from_contact_list: bool = True
     coins: Coins = "any"
+    filters: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "period_epsilon", float(self.period_epsilon))
@@ -84,10 +87,11 @@ class Policy:
         check_threshold(self.min_threshold, setting="min_threshold")
         if not 0 < self.period_days <= 36_500:
             raise InvalidSetting("period_days", "must be above 0 and at most 36,500")
-        if self.attributes is not None:
-            if isinstance(self.attributes, str):
-                raise InvalidSetting("attributes", "must be a set of names, not one text")
-            object.__setattr__(self, "attributes", frozenset(self.attributes))
+        for name in ("attributes", "filters"):
+            names = getattr(self, name)
+            if isinstance(names, str):
+                raise InvalidSetting(name, "must be a set of names, not one text")
+            object.__setattr__(self, name, None if names is None else frozenset(names))
         if self.pinned_key is not None and len(self.pinned_key) != sealing.KEY_BYTES:
             raise InvalidSetting("pinned_key", f"must be {sealing.KEY_BYTES} bytes")
         if self.coins not in get_args(Coins):
@@ -135,20 +139,37 @@ class Policy:
 
     # What is answered
 
-    def objection(self, columns: Iterable[str], plan: Plan, rates: Rates, guarantees: Guarantees) -> str | None:
+    @property
+    def filterable(self) -> frozenset[str] | None:
+        """The attributes by which a query may filter; None for all that the device holds."""
+        return self.attributes if self.filters is None else self.filters
+
+    def objection(
+        self,
+        columns: Iterable[str],
+        plan: Plan,
+        rates: Rates,
+        guarantees: Guarantees,
+        filters: Iterable[str] = (),
+    ) -> str | None:
         """Why no query on these terms is answered, whatever was answered before; None if one may be.
 
-        Servers ask the same of the policy that their operator states, before a query is charged.
+        `filters` are the attributes by which it filters. Servers ask the same of the policy that their operator states,
+        before a query is charged.
         """
-        if limit := self._limit(columns, plan, rates, guarantees):
+        if limit := self._limit(columns, filters, plan, rates, guarantees):
             return limit
         return None if self.affords([self.charge(plan, rates, guarantees)]) else self._spent
 
-    def _limit(self, columns: Iterable[str], plan: Plan, rates: Rates, guarantees: Guarantees) -> str | None:
+    def _limit(
+        self, columns: Iterable[str], filters: Iterable[str], plan: Plan, rates: Rates, guarantees: Guarantees
+    ) -> str | None:
         """Which limit for a single query these terms are beyond, or None."""
         epsilon, delta = self.cost(guarantees)
         if self.attributes is not None and not self.attributes.issuperset(columns):
             return "it asks for an attribute that is not allowed"
+        if self.filterable is not None and not self.filterable.issuperset(filters):
+            return "it filters by an attribute that is not allowed"
         if self.coins == "aggregator" and rates.aggregator == ONE:
             return "its coins are not the aggregator's"
         if not plan.threshold >= self.min_threshold:
@@ -175,7 +196,8 @@ class Policy:
             return "its deadline is more than a year away"
         if self.pinned_key is not None and terms.public.raw != self.pinned_key:
             return "its key is not the pinned one"
-        if limit := self._limit(terms.question.columns, terms.plan, terms.rates, terms.guarantees):
+        asked = terms.question
+        if limit := self._limit(asked.columns, asked.filters, terms.plan, terms.rates, terms.guarantees):
             return limit
         epsilon, delta = self.cost(terms.guarantees)
         if known := charged.get(query_key(configuration)):

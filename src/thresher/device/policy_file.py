@@ -48,9 +48,9 @@ def with_attributes(policy: Policy, names: Iterable[str]) -> Policy:
 
 
 def _value(name: str, value: Any) -> Any:
-    if name == "attributes" and value is not None:
+    if name in ("attributes", "filters") and value is not None:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise InvalidSetting("attributes", "must be a list of names")
+            raise InvalidSetting(name, "must be a list of names")
         return frozenset(value)
     if name == "pinned_key" and value is not None:
         return bytes.fromhex(value)

@@ -312,7 +312,11 @@ class Release(Tabular):
 
     def _subtitle(self, shown: int) -> str:
         part = "" if shown == len(self) else f"the largest {shown} of {len(self):,} released buckets; "
-        counting = f"; {self.unit.counting}" if self.unit is not None and self.unit.kind == "column" else ""
+        counting = (
+            f"; {self.unit.counting(self.plan.contributions)}"
+            if self.unit is not None and self.unit.kind == "column"
+            else ""
+        )
         return part + self.promise() + counting
 
     def __repr__(self) -> str:

@@ -69,7 +69,7 @@ def _certificate(release: Release, guarantee: Guarantee | None, version: int, ro
     plan, unit = release.plan, release.unit
     whom = {} if version < 3 else {"unit": None if unit is None else str(unit)}
     if version >= 3 and unit is not None:
-        whom["counting"] = unit.counting
+        whom["counting"] = unit.counting(plan.contributions)
     taken_part: dict[str, Any] = {}
     if release.response is not None:
         old = {"response": release.response.to_version_2()}

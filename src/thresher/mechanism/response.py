@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
@@ -25,12 +25,13 @@ def stands_for(responses: Iterable[Response | None]) -> str | None:
     known = [response for response in responses if response is not None]
     if not known:
         return None
-    asked, completed = (_span([getattr(each, name) for each in known]) for name in ("asked", "completed"))
+    asked, completed = (span([getattr(each, name) for each in known]) for name in ("asked", "completed"))
     when = "the round was" if len(known) == 1 else "each round was"
     return f"the {asked} devices that checked in while {when} open, from the {completed} of them that completed it"
 
 
-def _span(numbers: list[int]) -> str:
+def span(numbers: Sequence[int]) -> str:
+    """Numbers of several rounds as the least and the greatest of them; just one where all are equal."""
     least, most = min(numbers), max(numbers)
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 

@@ -19,7 +19,7 @@ Booleans = NDArray[np.bool_]
 Test = Callable[[Floats, Integers], Booleans]
 """Whether something holds for the number of units k, for the entries of the sampled counts with these indices."""
 
-_SLACK = 1e-9
+SLACK = 1e-9
 """More than the relative error of a tail; a k this close to the edge is kept."""
 
 _LARGEST = float(np.nextafter(2.0**63, 0))
@@ -50,11 +50,18 @@ def ends(rate: float, threshold: int, sampled: ArrayLike, tail: float) -> tuple[
     far = _far(count, threshold, tail)
     for part, least in ((~far, threshold), (far, 0)):
         found[:, part] = _ends(rate, least, count[part], tail)
-    # Rounding must not swap the two ends, nor put the ends of a larger count lower: the wider interval is taken.
-    lower = np.minimum.accumulate(np.minimum(*found)[::-1])[::-1]
-    upper = np.maximum.accumulate(np.maximum(*found))
-    lower, upper = (np.minimum(end, _LARGEST).astype(np.int64) for end in (lower, upper))
+    lower, upper = in_order(*found)
     return lower[inverse], upper[inverse]
+
+
+def in_order(lower: Floats, upper: Floats) -> tuple[Integers, Integers]:
+    """The ends for rising counts as whole numbers: no end decreases, and no lower end is above its upper end.
+
+    Rounding must not swap the two ends, nor put the ends of a larger count lower: the wider interval is taken.
+    """
+    low = np.minimum.accumulate(np.minimum(lower, upper)[::-1])[::-1]
+    high = np.maximum.accumulate(np.maximum(lower, upper))
+    return np.minimum(low, _LARGEST).astype(np.int64), np.minimum(high, _LARGEST).astype(np.int64)
 
 
 def _far(count: Floats, threshold: int, tail: float) -> Booleans:
@@ -76,13 +83,13 @@ def _ends(rate: float, threshold: int, count: Floats, tail: float) -> tuple[Floa
         """Whether a bucket of k units, once released, shows at least this count often enough."""
         v = count[which]
         at_least = conditional_reach(k, v, threshold, rate) if threshold else reach(k, v, rate)
-        return np.asarray(at_least * (1 + _SLACK) > tail)
+        return np.asarray(at_least * (1 + SLACK) > tail)
 
     def implausible_from_above(k: Floats, which: Integers) -> Booleans:
         """Whether a bucket of k units, once released, hardly ever shows as little as this count."""
         v = count[which]
         at_most = conditional_at_most(k, v, threshold, rate) if threshold else miss(k, v + 1, rate)
-        return np.asarray(at_most * (1 + _SLACK) <= tail)
+        return np.asarray(at_most * (1 + SLACK) <= tail)
 
     lower = _first_true(plausible_from_below, count, _waiting_time(count, rate, tail))
     upper = _first_true(implausible_from_above, count + 1, _waiting_time(count + 1, rate, 1 - tail)) - 1

@@ -59,12 +59,20 @@ class Unit:
         """One of them, in a sentence."""
         return f"one unit ({self.column})" if self.kind == "column" else f"one {self.kind}"
 
-    @property
-    def counting(self) -> str:
-        """How they are counted, in a sentence: an estimate is how many units are counted under a value."""
+    def counting(self, contributions: int = 1) -> str:
+        """How they are counted, in a sentence: an estimate is how many units are counted under a value.
+
+        Where so many `contributions` count, it says what the choice hides: estimates are lower where units have more.
+        """
+        one = self.column if self.kind == "column" else self.kind
+        if contributions > 1:
+            return (
+                f"each {one} is a unit and counts for each of its values, up to {contributions} chosen at random "
+                "(how many units have more is not public)"
+            )
         if self.kind == "column":
-            return f"each {self.column} is a unit and counts for one of its values, chosen at random"
-        return f"each {self.kind} is a unit"
+            return f"each {one} is a unit and counts for one of its values, chosen at random"
+        return f"each {one} is a unit"
 
 
 def _is_name(column: object) -> bool:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from thresher.protocol.lasting import time_in_words
 from thresher.protocol.messages import VERSION, BucketSize, Count, Guarantees, Message, Name, Text, Version
 from thresher.protocol.rates import SampledBy
 from thresher.protocol.states import QueryState, RoundState
@@ -25,6 +26,14 @@ class RoundSettings(Message, frozen=True, kw_only=True):
     """How long a round is open."""
     completions: Annotated[int, Meta(ge=1, le=1 << 40)] | None = None
     """A round also closes when this many devices have completed it."""
+    until_all: bool | None = None
+    """A round also closes when every device that was active in the last day has checked in, and all that it was shown
+    to have completed it. Off by default."""
+
+    @property
+    def closes_early(self) -> bool:
+        """Whether a round may close before its time is over."""
+        return self.completions is not None or bool(self.until_all)
 
 
 class QueryRequest(Message, frozen=True, kw_only=True):
@@ -74,6 +83,23 @@ class QueryStatus(Message, frozen=True, kw_only=True):
     """None where what was stored cannot be read."""
     series: Name | None = None
     """The series that asked it, and that has paid for it."""
+    steps_planned: int = 0
+    """How many times its rounds are waited for, one after another. Rounds of one step are open at the same time."""
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it takes in all, if no round closes before its deadline; None where that is not known."""
+        known = self.settings.seconds is not None and self.steps_planned > 0
+        return self.steps_planned * (self.settings.seconds or 0.0) if known else None
+
+    @property
+    def in_all(self) -> str:
+        """How long it takes in all, in a sentence; empty where that is not known."""
+        settings = self.settings
+        if self.seconds is None or settings.seconds is None:
+            return ""
+        steps, rounds = self.steps_planned, self.rounds_planned
+        return time_in_words(steps, rounds, settings.seconds, early=settings.closes_early)
 
 
 class Releases(Message, frozen=True, kw_only=True):
@@ -82,6 +108,8 @@ class Releases(Message, frozen=True, kw_only=True):
     query: Name
     state: QueryState
     releases: list[str]
+    questions: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    """What each of them answers, as `Question.to_dict` writes it."""
 
 
 class Caution(Message, frozen=True, kw_only=True):
@@ -124,6 +152,10 @@ class PlanPreview(Message, frozen=True, kw_only=True):
     """What it takes of the budget and how many like it fit after it, in a sentence."""
     warnings: list[Caution] = msgspec.field(default_factory=list)
     """What speaks against asking it; empty where nothing does."""
+    steps: Count = 0
+    """How many times its rounds are waited for, one after another. Rounds of one step are open at the same time."""
+    seconds: float = 0.0
+    """How long it takes in all, if no round closes before its deadline."""
 
 
 class Charge(Message, frozen=True, kw_only=True):

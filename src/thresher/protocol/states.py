@@ -14,7 +14,7 @@ class QueryState(StrEnum):
     RECEIVED = "received"
     """Stored, and not charged yet. A query of a series, which the series has paid for, waits here for room."""
     RUNNING = "running"
-    """Charged. Its rounds are run one after another."""
+    """Charged. Its rounds are run; those that do not depend on one another at the same time."""
     DONE = "done"
     """Every release that its answer needs is stored."""
     CANCELLED = "cancelled"

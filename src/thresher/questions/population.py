@@ -25,7 +25,9 @@ class Population(ABC):
     Subclass it to ask people of your own with the verbs, or register a class: `Population.register(MyPeople)`.
 
     `ask` is one round: every unit that has an answer is in exactly one bucket, each is kept by a fresh coin of the
-    plan's rate, counts below the plan's threshold are dropped.
+    plan's rate, counts below the plan's threshold are dropped. With a plan of several `contributions`, every unit is in
+    at most so many distinct buckets of the round, and in each of them it is kept by a coin of its own. A unit that has
+    more is in some that were chosen before any coin was tossed.
 
     A population may say what one unit is in an attribute `unit`, a `thresher.privacy.Unit`. Without it, each member is
     a unit.

@@ -66,16 +66,17 @@ class Prefixes(OneColumn):
         """The first characters, and whether the text ends within them."""
         import narwhals as nw
 
+        prefix, ends = value.str.head(self.length), value.str.len_chars() < self.length
+        return [nw.when(self._extends(value)).then(prefix) if self.known else prefix, ends]
+
+    def _extends(self, value: nw.Expr) -> nw.Expr:
+        """Whether a text extends a known prefix."""
         length = value.str.len_chars()
-        prefix, ends = value.str.head(self.length), length < self.length
-        if not self.known:
-            return [prefix, ends]
         # A parent with the mark of the end is complete; no text starts with one.
         open_parents = sorted(parent for parent in self.parents if END not in parent)
         if not open_parents:
-            return [nw.when(length < 0).then(prefix), ends]
-        extends = (length >= self.known) & value.str.head(self.known).is_in(open_parents)
-        return [nw.when(extends).then(prefix), ends]
+            return length < 0
+        return (length >= self.known) & value.str.head(self.known).is_in(open_parents)
 
     @property
     def key_types(self) -> tuple[ArrowType, ...]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import narwhals as nw
     import pyarrow as pa
 
+    from thresher.questions.conditions import Condition
+
 Bucket: TypeAlias = Any
 """A text, whole number, float, boolean, date or time, or a tuple of these. Never None: that is "no value"."""
 
@@ -72,14 +74,33 @@ class Question(ABC):
 
         @property
         def columns(self) -> tuple[str, ...]:
-            """The columns of a table, or the attributes of a device, that are read."""
+            """The columns of a table, or the attributes of a device, that buckets are made of."""
 
         @property
         def parts(self) -> tuple[Part, ...]:
             """The questions of one column each that make it up."""
 
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What a unit must satisfy to have a bucket; see `Filtered`."""
+        return ()
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """The columns by which units are filtered."""
+        return tuple(condition.column for condition in self.conditions)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """All columns that are read: those of the buckets, then those of filters that are not among them."""
+        return tuple(dict.fromkeys((*self.columns, *self.filters)))
+
+    def narrowed(self, held: list[Any]) -> list[Any]:
+        """What a device holds in `inputs`, with the elements of lists that a filter drops left out."""
+        return held
+
     def bucket(self, value: Any) -> Bucket | None:
-        """The bucket of one value (a tuple of values where several columns are read), or None."""
+        """The bucket of one value (a tuple of values where `inputs` are several), or None."""
         buckets = tuple(part.bucket(each) for part, each in zip(self.parts, value, strict=True))
         return None if None in buckets else buckets
 

@@ -26,6 +26,13 @@ class CollectorPort(Protocol):
         """A round's numbers so far; `NotFound` for one that was never opened."""
         ...
 
+    def waited_for(self, round: str) -> int:
+        """Devices active in the last day that have not checked in while the round was open, or have yet to complete it.
+
+        Guarantee: depends on who visited, and not on what anybody holds. `NotFound` for a round that never opened.
+        """
+        ...
+
     def close(self, round: str) -> RoundNumbers:
         """Take no more reports; the numbers are final. `NotFound` for a round that was never opened."""
         ...

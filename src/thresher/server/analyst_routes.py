@@ -63,7 +63,8 @@ def query_releases(call: Call) -> Releases:
     query = call.path["query"]
     # The state is read first, so that "done" means that the list is whole.
     state = coordinator.standing(query).state
-    return Releases(query=query, state=state, releases=coordinator.releases(query))
+    releases, asked = coordinator.releases(query), coordinator.asked(query)
+    return Releases(query=query, state=state, releases=releases, questions=asked[: len(releases)])
 
 
 @ROUTES.add("GET", "/v1/queries/{query}/events", answer=QueryStatus, answers=EVENTS, problems=(404,))
@@ -96,6 +97,12 @@ def query_events(call: Call) -> AsyncGenerator[bytes, None]:
 def cancel_query(call: Call) -> QueryStatus:
     """Stop a query; rounds that never opened are given back, unless the budget adds up."""
     return call.services.cancel(call.path["query"], caller_of(call))
+
+
+@ROUTES.add("POST", "/v1/queries/{query}/close", problems=(400, 404, 409))
+def close_rounds(call: Call) -> QueryStatus:
+    """Close the open rounds of a query now; what has completed counts."""
+    return call.services.close_rounds(call.path["query"])
 
 
 @ROUTES.add("GET", "/v1/ledger")

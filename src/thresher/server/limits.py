@@ -49,8 +49,9 @@ class Limits:
     """Devices that enrol with one key in an hour; a key may have a number of its own."""
     enrolments_per_address: int = 1_000
     """Devices that enrol from one address in an hour; this machine's own addresses are not counted."""
-    open_rounds: int = 100
     open_queries: int = 100
+    open_rounds: int = 3_200
+    """Rounds open at a time: as many as the queries may have that are open together (`admission.MOST_TOGETHER`)."""
     streams: int = 200
     """Event streams open at a time."""
     streams_per_caller: int = 50

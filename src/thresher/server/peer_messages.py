@@ -36,6 +36,12 @@ class NumbersStated(Message, frozen=True, kw_only=True):
         return RoundNumbers(self.asked, self.contacted, self.completed)
 
 
+class WaitedFor(Message, frozen=True, kw_only=True):
+    """How many active devices have not answered a round."""
+
+    devices: Count
+
+
 class Forwarded(Message, frozen=True, kw_only=True):
     """How many batches of a round the aggregator has."""
 

@@ -21,6 +21,7 @@ from thresher.server.peer_messages import (
     Released,
     ReleaseRound,
     RetireKeys,
+    WaitedFor,
 )
 from thresher.server.problem import Refused
 from thresher.server.routing import OCTETS, Call, Routes
@@ -50,6 +51,12 @@ def open_round(call: Call) -> None:
 def round_progress(call: Call) -> RoundNumbers:
     """How far a round is."""
     return call.services.the_collector.progress(call.path["round"])
+
+
+@_COLLECTOR.add("GET", "/v1/peer/collector/rounds/{round}/waited-for", problems=(404,))
+def round_waits(call: Call) -> WaitedFor:
+    """How many active devices have not answered a round."""
+    return WaitedFor(devices=call.services.the_collector.waited_for(call.path["round"]))
 
 
 @_COLLECTOR.add("POST", "/v1/peer/collector/rounds/{round}/close", answer=NumbersStated, problems=(404,))

@@ -121,6 +121,10 @@ class HttpCollector(_Peer):
         """See `CollectorPort`."""
         return self._ask(messages.NumbersStated, "round_progress", round=round).stated
 
+    def waited_for(self, round: str) -> int:
+        """See `CollectorPort`."""
+        return self._ask(messages.WaitedFor, "round_waits", round=round).devices
+
     def close(self, round: str) -> RoundNumbers:
         """See `CollectorPort`."""
         return self._ask(messages.NumbersStated, "close_round", round=round).stated

@@ -121,6 +121,12 @@ class Services:
         self.wake.set()
         return status
 
+    def close_rounds(self, query: str) -> QueryStatus:
+        """Close a query's open rounds now, and wake the coordinator's loop, which does it."""
+        status = self.the_coordinator.close_rounds(query)
+        self.wake.set()
+        return status
+
     def _standing(self, query: str) -> tuple[str, bytes]:
         status = self.the_coordinator.standing(query)
         return status.state, encode(status)

@@ -75,7 +75,7 @@ class ArrowEngine(RelationEngine):
     def sampled(self, wanted: Sequence[str], toss: Callable[[int], NDArray[np.bool_]]) -> LazyRows:
         """These columns of a sample of the rows."""
         named = renamed(wanted)
-        table, kinds = self._table(named), self._kinds(wanted)
+        table, kinds = self._table(named | self._filter.named), self._kinds(wanted)
         mask = toss(table.num_rows)
         sample = guarded("Arrow", lambda: self._masked(table, mask))
         return guarded(

@@ -8,7 +8,7 @@ number in [0, 1) for each unit. `buckets` turns counted keys into the buckets th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 VALUE, UNIT, KEY, COUNT, WEIGHT, DRAW = "v", "u", "k", "n", "w", "d"
 """The names of columns while they are counted; values and keys have a number too."""
+
+Form: TypeAlias = Literal["values", "units", "keys"]
+"""What rows hold: values, each row a unit; values with u, a unit in several rows; or keys, each a bucket of a unit."""
 
 
 def value_names(number: int) -> list[str]:
@@ -38,20 +41,42 @@ def keys(question: Question) -> list[nw.Expr]:
     return [expression.alias(f"{KEY}{index}") for index, expression in enumerate(expressions)]
 
 
-def count(frame: nw.LazyFrame[Any], question: Question, *, at_least: int = 1, weighted: bool) -> nw.LazyFrame[Any]:
-    """Keys with n, the number of units that have them, where n is `at_least`; the engine does all of it.
+def key_names(question: Question) -> list[str]:
+    """The names of a question's key columns: k0, k1, …"""
+    return [f"{KEY}{index}" for index in range(sum(len(part.key_types) for part in question.parts))]
 
-    A weighted frame has a column w, the number of units that a row stands for.
+
+def pairs(frame: nw.LazyFrame[Any], question: Question) -> nw.LazyFrame[Any]:
+    """Each unit u with each of its buckets, once, as u, k0, k1, …; `frame` has v0, v1, … and u in any number of rows.
+
+    Guarantee: values are mapped to the question's buckets first, and duplicates are removed after that.
+    Edge cases: rows without a unit or without a bucket are left out.
     """
     import narwhals as nw
 
-    expressions = keys(question)
-    names = [f"{KEY}{index}" for index in range(len(expressions))]
-    weights = [nw.col(WEIGHT)] if weighted else []
+    columns = [UNIT, *key_names(question)]
+    keyed = frame.select(nw.col(UNIT), *keys(question)).drop_nulls(columns)
+    return keyed.group_by(columns).agg(nw.len().alias(COUNT)).select(*columns)
+
+
+def count(
+    frame: nw.LazyFrame[Any], question: Question, *, at_least: int = 1, weighted: bool = False, form: Form = "values"
+) -> nw.LazyFrame[Any]:
+    """Keys with n, the number of units that have them, where n is `at_least`; the engine does all of it.
+
+    A weighted frame of values has a column w, the number of units that a row stands for.
+    """
+    import narwhals as nw
+
+    names = key_names(question)
     size = nw.col(WEIGHT).sum() if weighted else nw.len()
-    keyed = frame.select(*expressions, *weights)
-    # Only where needed: to test for nulls, some engines would clean text once more, row by row.
-    answered = keyed.drop_nulls(names) if any(part.lacks_buckets for part in question.parts) else keyed
+    if form == "values":
+        answered = frame.select(*keys(question), *([nw.col(WEIGHT)] if weighted else []))
+        # Only where needed: to test for nulls, some engines would clean text once more, row by row.
+        if any(part.lacks_buckets for part in question.parts):
+            answered = answered.drop_nulls(names)
+    else:
+        answered = frame if form == "keys" else pairs(frame, question)
     counted = answered.group_by(names).agg(size.cast(nw.Int64).alias(COUNT))
     return counted.filter(nw.col(COUNT) >= at_least) if at_least > 1 else counted
 

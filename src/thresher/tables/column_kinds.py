@@ -153,20 +153,27 @@ def check_unit(column: str, names: Sequence[str] | None, nested: Callable[[str],
 
 def check_kind(column: str, kind: Kind | None, question: Question) -> None:
     """Require that a question can read a column of this kind."""
+    check_readable(column, kind, _part(question, column).reads)
+
+
+def check_readable(column: str, kind: Kind | None, readable: tuple[Kind, ...], *, setting: str = "column") -> None:
+    """Require that a column of this kind can be read as one of these."""
     if kind is None:
         raise InvalidSetting(
-            "column",
+            setting,
             f"{column!r} is of a type that cannot be counted",
             hint="Use text, whole numbers of at most 64 bits, floats, decimals, booleans, dates or times; cast "
             "anything else first.",
         )
-    readable = _part(question, column).reads
     if kind not in (*readable, "nothing"):
+        asks = "this question" if setting == "column" else "this condition"
         raise InvalidSetting(
-            "column",
-            f"{column!r} holds {kind}, and this question reads {_listed(readable)}",
+            setting,
+            f"{column!r} holds {kind}, and {asks} reads {_listed(readable)}",
             hint=f"Declare what its text says, for example types={{{column!r}: {_example(readable)!r}}}."
             if kind == "text"
+            else "Give a range of days, as ('2024-01-01', '2024-02-01')."
+            if kind == "times" and setting == "where"
             else "",
         )
 

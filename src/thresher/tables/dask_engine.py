@@ -18,25 +18,28 @@ from dask.delayed import delayed
 from thresher.questions import Question
 from thresher.questions.spelling import read_whole
 from thresher.tables.arrow_engine import ArrowEngine, as_unit, readable
-from thresher.tables.column_keys import COUNT, KEY, canonical, keys, value_names
+from thresher.tables.column_keys import COUNT, Form, canonical, key_names, value_names
 from thresher.tables.column_kinds import Kind, kind_of_arrow
-from thresher.tables.duckdb_columns import chosen, collect, text_read, unit_key
+from thresher.tables.duckdb_columns import chosen, collect, satisfying, text_read, unit_key
 from thresher.tables.duckdb_connection import connected
+from thresher.tables.duckdb_pairs import keys_of, new_seed, numbered, pairs, whole_values
 from thresher.tables.engine import Engine, renamed
 from thresher.tables.error_guard import guarded
 from thresher.tables.objects import arrow_column, holds_objects, spelled
-from thresher.tables.rows import Rows
+from thresher.tables.row_filters import RowFilter
+from thresher.tables.rows import LazyRows, Rows
 
 _MOST_SHARES = 32
 """The most tasks that keys are split into. The number of all tasks is this number times that of partitions."""
 
 
 class DaskRows(Rows):
-    """Partitions, as tasks that give Arrow tables with columns v0, v1, …"""
+    """Partitions, as tasks that give Arrow tables in one form of rows; no unit is in two partitions."""
 
-    def __init__(self, partitions: Sequence[Any], time_zone: str) -> None:
+    def __init__(self, partitions: Sequence[Any], time_zone: str, form: Form = "values") -> None:
         self._partitions = partitions
         self._time_zone = time_zone
+        self._form: Form = form
 
     def counts(self, question: Question, *, at_least: int = 1, most: int | None = None) -> pa.Table:
         """Keys and n of `column_keys.count`, no more than `most` + 1 rows of them."""
@@ -44,8 +47,9 @@ class DaskRows(Rows):
         def run() -> pa.Table:
             names = value_names(len(question.columns))
             partial = _task(_counted)
-            by = ", ".join(f"{KEY}{index}" for index in range(len(keys(question))))
-            shares = _deal([partial(part, question, names, self._time_zone, _seed()) for part in self._partitions], by)
+            by = ", ".join(key_names(question))
+            tasks = [partial(part, question, names, self._time_zone, self._form, _seed()) for part in self._partitions]
+            shares = _deal(tasks, by)
             merge = _task(_merged)
             merged = [merge(share, at_least, most) for share in shares]
             whole = pa.concat_tables(compute(*merged))  # type: ignore[no-untyped-call]
@@ -104,16 +108,44 @@ class DaskEngine(Engine):
 
         return guarded(self.name, run)
 
+    def pairs(self, question: Question, unit: str, most: int) -> DaskRows:
+        """Each unit in each of its buckets, at most `most` of them."""
+
+        def run() -> DaskRows:
+            tasks = self._of_units(_paired, question.columns, unit, question, most)
+            return DaskRows(tasks, self.time_zone, "keys")
+
+        return guarded(self.name, run)
+
+    def several(self, wanted: Sequence[str], unit: str, most: int) -> DaskRows:
+        """Each unit with its values, at most `most` of them, kept by Dask."""
+
+        def run() -> DaskRows:
+            tasks = self._of_units(_several, wanted, unit, most)
+            return DaskRows(list(persist(*tasks)), self.time_zone, "units")  # type: ignore[no-untyped-call]
+
+        return guarded(self.name, run)
+
+    def _of_units(self, function: Callable[..., pa.Table], wanted: Sequence[str], unit: str, *more: Any) -> list[Any]:
+        """Tasks that choose among values, each for all rows of some of the units."""
+        kinds, unit_kind, seed = self._kinds(wanted), self.kind(unit), new_seed()
+        shares = _deal(self._select(wanted, unit), unit_key(unit_kind))
+        choose = _task(function)
+        return [choose(share, kinds, unit_kind, self.time_zone, *more, seed) for share in shares]
+
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> list[Any]:
         read = _task(_partition)
-        named = renamed(wanted, unit)
+        named = renamed(wanted, unit) | self._filter.named
         columns = list(named.values())
         schema = pa.schema([(name, self._type(column)) for name, column in named.items()])
-        kinds = {name: self._read[column] for name, column in named.items() if column in self._read}
+        kinds = {name: self._read[column] for name, column in renamed(wanted, unit).items() if column in self._read}
         dtypes = [self._frame._meta[column].dtype for column in columns]
         # One column may be wanted twice, as a value and as the unit.
         parts = self._frame[list(dict.fromkeys(columns))].to_delayed()
-        return [read(part, columns, schema, dtypes, kinds, self.time_zone) for part in parts]
+        return [
+            read(part, columns, schema, dtypes, kinds | self._filter.read, self.time_zone, self._filter)
+            for part in parts
+        ]
 
 
 def _task(function: Callable[..., Any], results: int | None = None) -> Callable[..., Any]:
@@ -143,16 +175,25 @@ def _arrow_type(frame: Any, column: str) -> pa.DataType:
 
 
 def _partition(
-    frame: Any, wanted: list[str], schema: pa.Schema, dtypes: list[Any], kinds: dict[str, Kind], time_zone: str
+    frame: Any,
+    wanted: list[str],
+    schema: pa.Schema,
+    dtypes: list[Any],
+    kinds: dict[str, Kind],
+    time_zone: str,
+    rows: RowFilter,
 ) -> pa.Table:
-    """A partition's columns as Arrow, of the same types in every partition, with the text in some of them read."""
+    """The columns of a partition's rows that satisfy a filter, as Arrow of the same types in every partition.
+
+    `kinds` says as what the text in some of them is read.
+    """
     expected = zip(wanted, schema.types, dtypes, strict=True)
     stored = [as_unit(_stored(frame[column], kind, dtype)) for column, kind, dtype in expected]
     table = pa.table(stored, names=schema.names)
-    if not kinds:
+    if not kinds and not rows:
         return table
     with connected(threads=1) as connection:
-        return collect(text_read(connection.from_arrow(table), kinds, time_zone))
+        return collect(satisfying(text_read(connection.from_arrow(table), kinds, time_zone), rows, time_zone))
 
 
 def _stored(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:
@@ -199,12 +240,17 @@ def _seed() -> float:
     return secrets.SystemRandom().uniform(-1, 1)
 
 
-def _counted(table: pa.Table, question: Question, names: list[str], time_zone: str, seed: float) -> pa.Table:
+def _counted(
+    table: pa.Table, question: Question, names: list[str], time_zone: str, form: Form, seed: float
+) -> pa.Table:
     """A partition's keys and counts.
 
     The seed fixes the random numbers that a question needs: where a worker is lost and the task runs again, each unit
     has the same bucket as before, and none is counted in two.
     """
+    if form != "values":
+        with connected(threads=1) as connection:
+            return canonical(LazyRows("DuckDB", connection.from_arrow(table), collect, form=form).counts(question))
     engine = ArrowEngine(names, table.column, threads=1)
     engine.time_zone = time_zone
     try:
@@ -236,3 +282,27 @@ def _chosen(tables: list[pa.Table], kinds: list[Kind], unit_kind: Kind | None, t
     """One row a unit, of all of the unit's rows."""
     with connected(threads=1) as connection:
         return collect(chosen(connection.from_arrow(pa.concat_tables(tables)), kinds, unit_kind, time_zone))
+
+
+def _paired(
+    tables: list[pa.Table],
+    kinds: list[Kind],
+    unit_kind: Kind | None,
+    time_zone: str,
+    question: Question,
+    most: int,
+    seed: int,
+) -> pa.Table:
+    """The buckets of units, at most so many of a unit, from all of their rows."""
+    with connected(threads=1) as connection:
+        rows = connection.from_arrow(pa.concat_tables(tables))
+        return collect(keys_of(pairs(rows, question, kinds, unit_kind, time_zone, most, seed), question))
+
+
+def _several(
+    tables: list[pa.Table], kinds: list[Kind], unit_kind: Kind | None, time_zone: str, most: int, seed: int
+) -> pa.Table:
+    """Units with their values, at most so many of a unit, from all of their rows."""
+    with connected(threads=1) as connection:
+        rows = connection.from_arrow(pa.concat_tables(tables))
+        return numbered(whole_values(rows, kinds, unit_kind, time_zone, most, seed))

@@ -34,7 +34,7 @@ def as_counted(
     however many units hold the value that was meant. `question.check_domain` refuses buckets with too few or too many
     parts.
     """
-    read = functools.partial(_value, zone=zone_of(time_zone))
+    read = functools.partial(counted_value, zone=zone_of(time_zone))
     counted = [part.listed_as or kind for part, kind in zip(question.parts, kinds, strict=True)]
     if len(counted) == 1:
         buckets = tuple(read(value, counted[0], question.columns[0], untyped[0]) for value in domain)
@@ -49,7 +49,25 @@ def as_counted(
     return buckets
 
 
-def _value(value: Any, kind: Kind | None, column: str, untyped: bool, *, zone: dt.tzinfo) -> Any:
+def counted_value(
+    value: Any, kind: Kind | None, column: str, untyped: bool, zone: dt.tzinfo, *, setting: str = "domain"
+) -> Any:
+    """One value as a column of this kind holds it; `InvalidSetting` names `setting` where it does not fit."""
+    try:
+        return _value(value, kind, untyped, zone)
+    except _Misfit:
+        hint = "Write decimals as text with all their places, as '1.20'." if kind == "decimals" else ""
+        what = "a bucket" if setting == "domain" else "a value"
+        raise InvalidSetting(
+            setting, f"has {what} that does not fit column {column!r}, which is counted as {kind}", hint=hint
+        ) from None
+
+
+class _Misfit(Exception):
+    """A value does not fit its column."""
+
+
+def _value(value: Any, kind: Kind | None, untyped: bool, zone: dt.tzinfo) -> Any:
     if kind is None or kind == "nothing" or normal(value) is None:
         return value
     if kind == "text" and untyped and (text := as_text(value)) is not None:
@@ -57,25 +75,25 @@ def _value(value: Any, kind: Kind | None, column: str, untyped: bool, *, zone: d
     if isinstance(value, str):
         read = value_as(kind, value, zone)
         if read is None:
-            raise _misfit(kind, column)
+            raise _Misfit
         return read
     if kind in ("whole numbers", "floats") and isinstance(value, Real):
-        return _number(float(value), value, kind, column)
+        return _number(float(value), value, kind)
     if not _fits(value, kind):
-        raise _misfit(kind, column)
+        raise _Misfit
     if kind == "times" and value.tzinfo is not None:
         try:
             return value.astimezone(zone).replace(tzinfo=None)
         except OverflowError:
-            raise _misfit(kind, column) from None
+            raise _Misfit from None
     return value
 
 
-def _number(number: float, value: Any, kind: Kind, column: str) -> float:
+def _number(number: float, value: Any, kind: Kind) -> float:
     if kind == "floats":
         return number
     if not number.is_integer():
-        raise _misfit(kind, column)
+        raise _Misfit
     return int(value)
 
 
@@ -85,11 +103,3 @@ def _fits(value: Any, kind: Kind) -> bool:
     if kind == "times":
         return isinstance(value, dt.datetime)
     return kind == "dates" and isinstance(value, dt.date) and not isinstance(value, dt.datetime)
-
-
-def _misfit(kind: Kind, column: str) -> InvalidSetting:
-    return InvalidSetting(
-        "domain",
-        f"has a bucket that does not fit column {column!r}, which is counted as {kind}",
-        hint="Write decimals as text with all their places, as '1.20'." if kind == "decimals" else "",
-    )

@@ -19,6 +19,7 @@ from thresher.questions.normal_form import LEAST_BYTES, TOO_MANY_MARKS
 from thresher.tables.column_keys import DRAW, UNIT, VALUE, WEIGHT, canonical, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.duckdb_connection import connect, disconnect
+from thresher.tables.row_filters import RowFilter
 from thresher.tables.rows import LazyRows, Rows
 from thresher.tables.text_reading import once, text_as
 from thresher.tables.time_zones import INSTANTS, SQL_IN_CALENDAR, UTC
@@ -104,7 +105,7 @@ def cleaned(
     if weighted:
         listed = ", ".join(names)
         relation = relation.aggregate(f"{listed}, count(*) AS {WEIGHT}", listed)
-    clean = [f"{_CLEAN[kind].format(name)} AS {name}" for name, kind in zip(names, kinds, strict=True)]
+    clean = clean_values(kinds)
     projected = relation.project(", ".join([*clean, WEIGHT] if weighted else clean))
     drawn = functools.partial(_drawn, projected, names, weighted)
     # Text that cannot be normalised is null from here on.
@@ -121,14 +122,34 @@ def _drawn(relation: Any, names: Sequence[str], weighted: bool) -> Any:
     return relation.project(f"{listed}, random() AS {DRAW}")
 
 
+def clean_values(kinds: Sequence[Kind]) -> list[str]:
+    """SQL for the cleaned values v0, v1, … of columns of these kinds."""
+    return [f"{_CLEAN[kind].format(name)} AS {name}" for name, kind in zip(value_names(len(kinds)), kinds, strict=True)]
+
+
+def satisfying(relation: Any, rows: RowFilter, time_zone: str) -> Any:
+    """The rows that satisfy a filter, without its columns f0, f1, …, which hold what was stored, or was read."""
+    if not rows:
+        return relation
+    kinds = rows.kinds
+    names = [name for name in relation.columns if name not in kinds]
+    types = dict(zip(relation.columns, relation.types, strict=True))
+    forms = [f"{_form(name, types[name].id, time_zone)} AS {name}" for name in kinds]
+    # A value that is none is null from here on, and satisfies nothing.
+    clean = [
+        f"CASE WHEN {_held([name], [kind])} THEN {_CLEAN[kind].format(name)} END AS {name}"
+        for name, kind in kinds.items()
+    ]
+    return rows.kept(relation.project(", ".join(names + forms)).project(", ".join(names + clean)), names)
+
+
 def chosen(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zone: str = UTC) -> Any:
     """One row for each value of the column u, with v0, v1, … of a row that is chosen at random.
 
     Edge cases: one more row, without values, for all texts in u that cannot be normalised.
     """
     names = value_names(len(kinds))
-    known = f"{UNIT} IS NOT NULL AND NOT isnan({UNIT})" if unit_kind == "floats" else f"{UNIT} IS NOT NULL"
-    held = comparable(relation, time_zone).filter(f"{known} AND {_held(names, kinds)}")
+    held = of_units(relation, kinds, unit_kind, time_zone)
     # A row with text that cannot be normalised gets no number, and is never the first; a filter would take longer.
     texts = [
         _COMPOSABLE.format(f"CAST({name} AS VARCHAR)")
@@ -142,6 +163,12 @@ def chosen(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zo
     packed = ", ".join(f"{name} := {name}" for name in names)
     whole_rows = drawn.aggregate(f"CASE WHEN {UNIT} IS NOT NULL THEN arg_min(struct_pack({packed}), r) END AS s", UNIT)
     return whole_rows.project(", ".join(f"s.{name} AS {name}" for name in names))
+
+
+def of_units(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zone: str = UTC) -> Any:
+    """The rows that have a unit in u and a value in v0, v1, …, in forms that can be compared."""
+    known = f"{UNIT} IS NOT NULL AND NOT isnan({UNIT})" if unit_kind == "floats" else f"{UNIT} IS NOT NULL"
+    return comparable(relation, time_zone).filter(f"{known} AND {_held(value_names(len(kinds)), kinds)}")
 
 
 def unit_key(kind: Kind | None) -> str:

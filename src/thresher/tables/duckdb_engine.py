@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from thresher.errors import InvalidSetting
+from thresher.questions import Question
 from thresher.questions.population import Progress
 from thresher.tables.column_kinds import Kind
-from thresher.tables.duckdb_columns import KINDS, chosen, cleaned, collect, counted_once, text_read
+from thresher.tables.duckdb_columns import KINDS, chosen, cleaned, collect, counted_once, satisfying, text_read
 from thresher.tables.duckdb_connection import disconnect, watched
+from thresher.tables.duckdb_pairs import kept_pairs, keys_of, new_seed, numbered, pairs, whole_values
 from thresher.tables.engine import Engine, renamed
 from thresher.tables.error_guard import guarded
 from thresher.tables.rows import LazyRows, Retried, Rows
@@ -82,18 +84,53 @@ class RelationEngine(Engine):
             self._watched(lambda: one_each.create(name))
             return cleaned(self._own.table(name), kinds)
 
+        return self._carefully(run, lambda careful: careful.chosen(wanted, unit))
+
+    def pairs(self, question: Question, unit: str, most: int) -> Rows:
+        """Each unit in each of its buckets, at most `most` of them."""
+        wanted = question.columns
+
+        def run() -> LazyRows:
+            kinds, unit_kind = self._kinds(wanted), self.kind(unit)
+            rows = self._select(wanted, unit)
+            found = pairs(rows, question, kinds, unit_kind, self.time_zone, most, new_seed())
+            return LazyRows(self.name, keys_of(found, question), self._collect, form="keys")
+
+        careful = self.careful()
+        rows = guarded(self.name, run)
+        return rows if careful is None else Retried(rows, lambda: careful.pairs(question, unit, most))
+
+    def several(self, wanted: Sequence[str], unit: str, most: int) -> Rows:
+        """Each unit with its values, at most `most` of them: a table on our own connection, else in memory."""
+
+        def run() -> LazyRows:
+            kinds, unit_kind = self._kinds(wanted), self.kind(unit)
+            rows = self._select(wanted, unit)
+            found = whole_values(rows, kinds, unit_kind, self.time_zone, most, new_seed())
+            if self._own is None:
+                return kept_pairs(numbered(found))
+            own, name = self._own, f"several_{next(self._numbers)}"
+            self._watched(lambda: found.create(name))
+            return LazyRows(
+                self.name, own.table(name), collect, closing=lambda: own.execute(f"DROP TABLE {name}"), form="units"
+            )
+
+        return self._carefully(run, lambda careful: careful.several(wanted, unit, most))
+
+    def close(self) -> None:
+        """Close the connection, if it is ours."""
+        if self._own is not None:
+            disconnect(self._own)
+
+    def _carefully(self, run: Callable[[], Rows], again: Callable[[RelationEngine], Rows]) -> Rows:
+        """Read the rows once; where that fails and there is a careful way to read them, in that way."""
         try:
             return guarded(self.name, run)
         except InvalidSetting:
             careful = self.careful()
             if careful is None:
                 raise
-        return careful.chosen(wanted, unit)
-
-    def close(self) -> None:
-        """Close the connection, if it is ours."""
-        if self._own is not None:
-            disconnect(self._own)
+        return again(careful)
 
     def _collect(self, relation: Any) -> pa.Table:
         return self._watched(lambda: collect(relation))
@@ -102,18 +139,18 @@ class RelationEngine(Engine):
         return watched(self._own, action, self._progress, self._share)
 
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
-        """The wanted columns as v0, v1, … and the unit's as u, with their text read."""
+        """The wanted columns as v0, v1, … and the unit's as u, with their text read; rows that the filter keeps."""
         named = renamed(wanted, unit)
-        return self._as_read(self._stored(named), named)
+        return self._as_read(self._stored(named | self._filter.named), named)
 
     def _stored(self, named: Mapping[str, str]) -> Any:
         """A relation with a column for each name, from the column that it stands for."""
         return project_as(self._relation, named)
 
     def _as_read(self, relation: Any, named: Mapping[str, str]) -> Any:
-        """The same relation, with the text in its columns read."""
+        """The rows of a relation that satisfy the filter, with the text in its columns read."""
         read = {name: self._read[column] for name, column in named.items() if column in self._read}
-        return text_read(relation, read, self.time_zone)
+        return satisfying(text_read(relation, read | self._filter.read, self.time_zone), self._filter, self.time_zone)
 
 
 def project_as(relation: Any, named: Mapping[str, str]) -> Any:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Self
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidSetting
+from thresher.questions import Question
 from thresher.tables.column_keys import UNIT, value_names
 from thresher.tables.column_kinds import Kind, kind_of_narwhals
+from thresher.tables.row_filters import RowFilter
 from thresher.tables.rows import Rows
 from thresher.tables.time_zones import UTC
 
@@ -68,6 +70,15 @@ class Engine(ABC):
         engine._read = dict(kinds)
         return engine
 
+    _filter: RowFilter = RowFilter()
+    """Only rows that satisfy it are chosen, sampled or counted."""
+
+    def filtered(self, rows: RowFilter) -> Self:
+        """The same data with only those rows that satisfy a filter; it shares what `reading` shares."""
+        engine = copy.copy(self)
+        engine._filter = rows
+        return engine
+
     @abstractmethod
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
@@ -88,6 +99,24 @@ class Engine(ABC):
         engine's own random numbers are good enough: even someone who knew every choice would still face the coins.
         Edge cases: rows without a unit are left out. Text tells units apart by its bytes in NFC, whatever collation a
         column, a session or a database has.
+        """
+
+    @abstractmethod
+    def pairs(self, question: Question, unit: str, most: int) -> Rows:
+        """Each unit in each of its buckets, once; a unit of more than `most` in so many, chosen uniformly among them.
+
+        They are for one count: another count may choose anew.
+
+        Guarantee: values are mapped to the question's buckets before duplicates are removed and before the choice. For
+        a unit the choice depends on that unit's rows and on chance alone, and is the same wherever a task runs again.
+        Edge cases: as of `chosen`.
+        """
+
+    @abstractmethod
+    def several(self, wanted: Sequence[str], unit: str, most: int) -> Rows:
+        """The same for whole values of these columns, kept with their units, so that several rounds see the same ones.
+
+        In each round a unit counts once in each bucket that one of its kept values has.
         """
 
     def close(self) -> None:  # noqa: B027 - most engines keep nothing open

@@ -7,14 +7,18 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import ibis
+import narwhals as nw
 import pyarrow as pa
 
 from thresher.errors import InvalidSetting
+from thresher.questions import Question, Values
+from thresher.tables import column_keys
 from thresher.tables import ibis_functions as functions
-from thresher.tables.column_keys import DRAW, UNIT, value_names
+from thresher.tables.column_keys import DRAW, UNIT, key_names, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.duckdb_columns import counted_once
 from thresher.tables.duckdb_engine import RelationEngine
+from thresher.tables.duckdb_pairs import kept_pairs
 from thresher.tables.engine import Engine, LazyFrameEngine, renamed
 from thresher.tables.error_guard import guarded
 from thresher.tables.rows import LazyRows
@@ -66,35 +70,87 @@ class IbisEngine(LazyFrameEngine):
         """
 
         def run() -> LazyRows:
-            held = self._held(self._select(wanted, unit), renamed(wanted, unit))
-            keyed = held.mutate(**{UNIT: self._unit_key(held[UNIT], unit)})
-            drawn = keyed.filter(keyed[UNIT].notnull()).mutate(r=ibis.random())
+            drawn = self._of_units(wanted, unit).mutate(r=ibis.random())
             first = {name: drawn[name].argmin(drawn.r) for name in value_names(len(wanted))}
             one_each = drawn.group_by(UNIT).aggregate(**first).drop(UNIT)
             return counted_once(self._cleaned(one_each, wanted), wanted)
 
         return guarded(self.name, run)
 
+    def pairs(self, question: Question, unit: str, most: int) -> LazyRows:
+        """Each unit in each of its buckets, at most `most` of them; chosen within the query that counts them."""
+
+        def run() -> LazyRows:
+            found = self._pairs(question, unit, most)
+            return LazyRows(self.name, found.select(*key_names(question)), _collect, form="keys")
+
+        return guarded(self.name, run)
+
+    def several(self, wanted: Sequence[str], unit: str, most: int) -> LazyRows:
+        """Each unit with its values, at most `most` of them, in memory; units are numbers there."""
+
+        def run() -> LazyRows:
+            values = Values(tuple(wanted))
+            found = self._pairs(values, unit, most)
+            named = dict(zip(value_names(len(wanted)), key_names(values), strict=True))
+            number = ibis.dense_rank().over(order_by=found[UNIT])
+            return kept_pairs(_collect(found.select(**{UNIT: number}, **{v: found[k] for v, k in named.items()})))
+
+        return guarded(self.name, run)
+
+    def _pairs(self, question: Question, unit: str, most: int) -> Any:
+        """Distinct u, k0, k1, …, at most `most` rows of a unit."""
+        held = self._of_units(question.columns, unit)
+        cleaned = held.select(**{UNIT: held[UNIT]}, **self._clean_values(held, question.columns))
+        found = column_keys.pairs(nw.from_native(cleaned).lazy(), question).to_native().mutate(r=ibis.random())
+        place = ibis.row_number().over(group_by=found[UNIT], order_by=found.r)
+        return found.mutate(place=place).filter(lambda table: table.place < most)
+
+    def _of_units(self, wanted: Sequence[str], unit: str) -> Any:
+        """The rows that have a unit and a value in all columns, with what tells units apart in u."""
+        held = self._held(self._select(wanted, unit), renamed(wanted, unit))
+        keyed = held.mutate(**{UNIT: self._unit_key(held[UNIT], unit)})
+        return keyed.filter(keyed[UNIT].notnull())
+
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
-        return self._frame.select(
+        named = renamed(wanted, unit)
+        table = self._frame.select(
             **{
                 name: self._frame[column] if name == UNIT else self._on_clock(self._frame[column])
-                for name, column in renamed(wanted, unit).items()
+                for name, column in (named | self._filter.named).items()
             }
+        )
+        if not self._filter:
+            return table
+        kinds = self._filter.kinds
+        held = table.filter(*(test for name, kind in kinds.items() for test in self._tests(table[name], kind)))
+        clean = {name: self._comparable(held[name], kind, self._filter.named[name]) for name, kind in kinds.items()}
+        return self._filter.kept(held.mutate(**clean), named)
+
+    def _comparable(self, value: Any, kind: Kind, column: str) -> Any:
+        """A column of a condition, cleaned; null where text cannot be normalised."""
+        if kind != "text":
+            return _clean(value, kind)
+        raise InvalidSetting(
+            "where",
+            f"{column!r} is text in a database that Thresher cannot make normalise it",
+            hint="Give the table as a data frame, for example table.to_polars().",
         )
 
     def _cleaned(self, table: Any, wanted: Sequence[str]) -> LazyRows:
-        named = renamed(wanted)
-        kinds = {name: self.kind(column) for name, column in named.items()}
+        held = self._held(table, renamed(wanted))
+        clean = held.select(**self._clean_values(held, wanted))
+        return LazyRows(self.name, clean, _collect, drawn=lambda: self._drawn(clean))
+
+    def _clean_values(self, held: Any, wanted: Sequence[str]) -> dict[str, Any]:
+        kinds = {name: self.kind(column) for name, column in renamed(wanted).items()}
         if "text" in kinds.values():
             raise InvalidSetting(
                 "data",
                 "holds text in a database that Thresher cannot make normalise it",
                 hint="Give the column as a data frame, for example table.to_polars().",
             )
-        held = self._held(table, named)
-        clean = held.select(**{name: _clean(held[name], kind) for name, kind in kinds.items()})
-        return LazyRows(self.name, clean, _collect, drawn=lambda: self._drawn(clean))
+        return {name: _clean(held[name], kind) for name, kind in kinds.items()}
 
     def _drawn(self, table: Any) -> Any:
         """The table with a random number d in each row."""
@@ -145,6 +201,9 @@ class PostgresEngine(IbisEngine):
         tests = super()._tests(value, kind)
         return [*tests, functions.is_a_double_on_postgresql(value)] if kind == "decimals" else tests
 
+    def _comparable(self, value: Any, kind: Kind, column: str) -> Any:
+        return functions.text_on_postgresql(value.cast("string")) if kind == "text" else _clean(value, kind)
+
     def _unit_key(self, value: Any, unit: str) -> Any:
         return functions.normal_on_postgresql(value.cast("string")) if _is_text(value) else value
 
@@ -177,6 +236,9 @@ class SqliteEngine(IbisEngine):
             # Ibis sends values through JSON here, which has no infinity.
             tests.append(value.cast("float64").between(-sys.float_info.max, sys.float_info.max))
         return tests
+
+    def _comparable(self, value: Any, kind: Kind, column: str) -> Any:
+        return functions.text_on_sqlite(value) if kind == "text" else _clean(value, kind)
 
     def _unit_key(self, value: Any, unit: str) -> Any:
         # A column of SQLite may hold text whatever its type is, and a cast keeps the column's collation.

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import ibis
 
-from thresher.questions.normal_form import TOO_MANY_MARKS, composed
+from thresher.questions.normal_form import TOO_MANY_MARKS, composed, normal
 from thresher.tables.column_kinds import Kind
 from thresher.tables.objects import decoded
 from thresher.tables.text_reading import value_as
@@ -44,6 +44,11 @@ def normal_on_postgresql(text: Any) -> Any:
     return ibis.cases((~plain.re_search(TOO_MANY_MARKS), key))
 
 
+def text_on_postgresql(text: Any) -> Any:
+    """Text in NFC, which is compared by its bytes: the database's own collation tells all spellings apart."""
+    return _called("convert_from", "string", normal_on_postgresql(text), "UTF8")
+
+
 def on_clock_of_postgresql(instant: Any, time_zone: str) -> Any:
     """An instant on a zone's wall clock, whatever zone the session has."""
     return _called("timezone", "timestamp", time_zone, instant)
@@ -65,6 +70,16 @@ def normal_on_sqlite(octets: Any) -> Any:
         return cast(bytes, None if key is None else key.encode())  # Ibis has no annotation for "bytes or null"
 
     return ibis.udf.scalar.python(thresher_unit_key)(octets)
+
+
+def text_on_sqlite(column: Any) -> Any:
+    """Text in its normal form, which is compared by its bytes; null for what is stored as anything else."""
+
+    def thresher_text(octets: bytes) -> str:
+        return cast(str, normal(decoded(octets)))  # Ibis has no annotation for "text or null"
+
+    text = ibis.udf.scalar.python(thresher_text)(column.cast("binary"))
+    return ibis.cases((stored_on_sqlite(column) == "text", text))
 
 
 def hexadecimal_on_sqlite(octets: Any) -> Any:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidSetting
+from thresher.questions import Question, Values
 from thresher.questions.normal_form import LEAST_BYTES, TOO_MANY_MARKS
+from thresher.tables import column_keys
 from thresher.tables.arrow_engine import ArrowEngine
-from thresher.tables.column_keys import DRAW, UNIT, WEIGHT, value_names
+from thresher.tables.column_keys import DRAW, UNIT, WEIGHT, key_names, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.engine import LazyFrameEngine, renamed
 from thresher.tables.error_guard import guarded
@@ -79,10 +82,7 @@ class PolarsEngine(LazyFrameEngine):
         # A random permutation of the rows: within a unit, each of its rows is as likely as the others to come first.
         place = pl.int_range(pl.len(), dtype=pl.Int64).shuffle().alias("r")
         first = [*(pl.col(name).get(pl.col("r").arg_min()) for name in names), pl.col("r").min()]
-        tests = [
-            test for name, column in renamed(wanted, unit).items() for test in _held(pl.col(name), self.kind(column))
-        ]
-        drawn = self._select(wanted, unit).filter(*tests).with_columns(place)
+        drawn = self._of_units(wanted, unit).with_columns(place)
 
         def run() -> Any:
             kept = drawn.group_by(UNIT).agg(*first).collect()
@@ -95,9 +95,46 @@ class PolarsEngine(LazyFrameEngine):
 
         return self._cleaned(guarded(self.name, run).lazy().select(names), wanted)
 
+    def pairs(self, question: Question, unit: str, most: int) -> LazyRows:
+        """Each unit in each of its buckets, at most `most` of them, in memory."""
+        found = guarded(self.name, lambda: self._pairs(question, unit, most))
+        return LazyRows(self.name, found.lazy().select(key_names(question)), _collect, form="keys")
+
+    def several(self, wanted: Sequence[str], unit: str, most: int) -> LazyRows:
+        """Each unit with its values, at most `most` of them, in memory."""
+        values = Values(tuple(wanted))
+        found = guarded(self.name, lambda: self._pairs(values, unit, most))
+        named = dict(zip(key_names(values), value_names(len(wanted)), strict=True))
+        return LazyRows(self.name, found.lazy().rename(named), _collect, form="units")
+
+    def _pairs(self, question: Question, unit: str, most: int) -> Any:
+        """Distinct u, k0, k1, …, at most `most` rows of a unit."""
+        key = pl.col(UNIT)
+        # Each form of a value is cleaned once for a unit instead of once for a row.
+        forms = self._of_units(question.columns, unit).unique()
+        cleaned = forms.with_columns(
+            *self._clean_values(question.columns),
+            key.cast(pl.String).str.normalize("NFC") if self.kind(unit) == "text" else key,
+        )
+        found = column_keys.pairs(nw.from_native(cleaned).lazy(), question).to_native().collect(engine="streaming")
+        # In a random order of all pairs, the first ones of a unit are a uniform choice among its own.
+        shuffled = found.sample(fraction=1.0, shuffle=True)
+        return shuffled.filter(pl.int_range(pl.len()).over(UNIT) < most)
+
+    def _of_units(self, wanted: Sequence[str], unit: str) -> Any:
+        """The rows that have a unit and a value in all columns."""
+        named = renamed(wanted, unit).items()
+        tests = [test for name, column in named for test in _held(pl.col(name), self.kind(column))]
+        return self._select(wanted, unit).filter(*tests)
+
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
         named = renamed(wanted, unit)
-        return self._frame.select(self._on_clock(column, name).alias(name) for name, column in named.items())
+        both = named | self._filter.named
+        frame = self._frame.select(self._on_clock(column, name).alias(name) for name, column in both.items())
+        if not self._filter:
+            return frame
+        clean = [_clean(pl.col(name), kind).alias(name) for name, kind in self._filter.kinds.items()]
+        return self._filter.kept(frame.with_columns(*clean), named)
 
     def _on_clock(self, column: str, name: str) -> Any:
         """A column; instants are times on the wall clock of the zone from here on, but for units."""
@@ -112,7 +149,7 @@ class PolarsEngine(LazyFrameEngine):
 
     def _cleaned(self, frame: Any, wanted: Sequence[str]) -> LazyRows:
         names, kinds = value_names(len(wanted)), self._kinds(wanted)
-        clean = [_clean(pl.col(name), kind).alias(name) for name, kind in zip(names, kinds, strict=True)]
+        clean = self._clean_values(wanted)
         draw = pl.col(names[0]).map_batches(_uniform, return_dtype=pl.Float64, is_elementwise=True).alias(DRAW)
         each_row, weighted = frame, "text" in kinds
         if weighted:
@@ -126,6 +163,10 @@ class PolarsEngine(LazyFrameEngine):
             nulls=True,
             drawn=lambda: each_row.with_columns(draw).with_columns(*clean),
         )
+
+    def _clean_values(self, wanted: Sequence[str]) -> list[Any]:
+        named = zip(value_names(len(wanted)), self._kinds(wanted), strict=True)
+        return [_clean(pl.col(name), kind).alias(name) for name, kind in named]
 
 
 def _held(column: Any, kind: Kind | None) -> list[Any]:

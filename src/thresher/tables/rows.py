@@ -18,7 +18,10 @@ from thresher.tables.error_guard import guarded
 
 
 class Rows(ABC):
-    """Some columns' cleaned values v0, v1, …, one row a unit. Text is counted by its bytes, whatever the collation."""
+    """Some columns' cleaned values v0, v1, …, one row a unit. Text is counted by its bytes, whatever the collation.
+
+    Where units count for several values, rows are distinct pairs of a unit and a value or bucket (`column_keys.Form`).
+    """
 
     thins: ClassVar[bool] = False
     """Whether these rows have `thinned`, because their counts may be more than the caller's memory holds."""
@@ -54,16 +57,17 @@ class LazyRows(Rows):
     weighted: bool = False
     closing: Callable[[], object] | None = None
     nulls: bool = False
+    form: column_keys.Form = "values"
     drawn: Callable[[], Any] | None = None
 
     def counted(self, question: Question, *, at_least: int = 1) -> Any:
         """The query for the counts, as a lazy frame of narwhals."""
         if not question.randomised:
             frame = nw.from_native(self.frame).lazy()
-            return column_keys.count(frame, question, at_least=at_least, weighted=self.weighted)
+            return column_keys.count(frame, question, at_least=at_least, weighted=self.weighted, form=self.form)
         if self.drawn is None:
             raise NotImplementedError(f"{self.engine} draws no random numbers")
-        return column_keys.count(nw.from_native(self.drawn()).lazy(), question, at_least=at_least, weighted=False)
+        return column_keys.count(nw.from_native(self.drawn()).lazy(), question, at_least=at_least)
 
     def counts(self, question: Question, *, at_least: int = 1, most: int | None = None) -> pa.Table:
         """Keys and n of `column_keys.count`, no more than `most` + 1 rows of them."""

@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+import narwhals as nw
 import pyarrow as pa
 
 from thresher.mechanism import SecureRandomness, thin, threshold
 from thresher.privacy.plans import Plan
-from thresher.questions import Question
+from thresher.questions import Question, Values
 from thresher.questions.normal_form import LEAST_BYTES, TOO_MANY_MARKS
-from thresher.tables.column_keys import COUNT, DRAW, UNIT, WEIGHT, value_names
+from thresher.tables import column_keys
+from thresher.tables.column_keys import COUNT, DRAW, UNIT, WEIGHT, key_names, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.engine import LazyFrameEngine, renamed
 from thresher.tables.error_guard import guarded
@@ -130,6 +132,51 @@ class SparkEngine(LazyFrameEngine):
 
         return guarded(self.name, run)
 
+    def pairs(self, question: Question, unit: str, most: int) -> SparkRows:
+        """Each unit in each of its buckets, at most `most` of them, kept by the cluster until it was drawn from."""
+
+        def run() -> SparkRows:
+            found = self._pairs(question, unit, most, question.columns)
+            return self._kept(found.select(*key_names(question)), "keys")
+
+        return guarded(self.name, run)
+
+    def several(self, wanted: Sequence[str], unit: str, most: int) -> SparkRows:
+        """Each unit with its values, at most `most` of them, kept by the cluster."""
+
+        def run() -> SparkRows:
+            values = Values(tuple(wanted))
+            found = self._pairs(values, unit, most, wanted)
+            named = zip(key_names(values), value_names(len(wanted)), strict=True)
+            return self._kept(found.selectExpr(UNIT, *[f"{key} AS {value}" for key, value in named]), "units")
+
+        return guarded(self.name, run)
+
+    def _pairs(self, question: Question, unit: str, most: int, wanted: Sequence[str]) -> Any:
+        """Distinct u, k0, k1, …, at most `most` rows of a unit.
+
+        The buckets of a unit are ordered by a hash of unit, bucket and a secret, and the first ones are kept: a task
+        that runs again makes the same choice, whatever order its rows come in.
+        """
+        held = self._select(wanted, unit).filter(self._held(wanted, unit))
+        key = _NFC.format(UNIT) if self.kind(unit) == "text" else UNIT
+        cleaned = held.distinct().selectExpr(f"{key} AS {UNIT}", *self._clean_values(wanted))
+        found = column_keys.pairs(nw.from_native(cleaned).lazy(), question).to_native()
+        keys = ", ".join(key_names(question))
+        order = f"xxhash64({secrets.randbits(62)}L, {UNIT}, {keys}), {keys}"
+        place = f"row_number() OVER (PARTITION BY {UNIT} ORDER BY {order}) AS place"
+        return found.selectExpr("*", place).filter(f"place <= {most}")
+
+    def _kept(self, frame: Any, form: column_keys.Form) -> SparkRows:
+        kept = frame.persist()
+        self._persisted.append(kept)
+
+        def forget() -> None:
+            self._persisted[:] = [other for other in self._persisted if other is not kept]
+            kept.unpersist()
+
+        return SparkRows(self.name, kept, _collect, closing=forget, form=form)
+
     def close(self) -> None:
         """Unpersist what the cluster keeps for us."""
         while self._persisted:
@@ -138,10 +185,18 @@ class SparkEngine(LazyFrameEngine):
                 self._persisted.pop().unpersist()
 
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
-        named = renamed(wanted, unit)
-        return self._frame.selectExpr(
-            *[f"{self._comparable(column, name)} AS {name}" for name, column in named.items()]
+        named, kinds = renamed(wanted, unit), self._filter.kinds
+        frame = self._frame.selectExpr(
+            *[f"{self._comparable(column, name)} AS {name}" for name, column in (named | self._filter.named).items()]
         )
+        if not kinds:
+            return frame
+        # A value that is none is null from here on, and satisfies nothing.
+        held = {name: _HELD.get(kind, "{0} IS NOT NULL").format(name) for name, kind in kinds.items()}
+        clean = [
+            f"CASE WHEN {held[name]} THEN {_CLEAN[kind].format(name)} END AS {name}" for name, kind in kinds.items()
+        ]
+        return self._filter.kept(frame.selectExpr(*named, *clean), named)
 
     def _comparable(self, column: str, name: str) -> str:
         """A column in a form that does not depend on the session.
@@ -170,13 +225,17 @@ class SparkEngine(LazyFrameEngine):
         if weighted:
             # Text is cleaned after a first count: each form once instead of each row.
             frame = frame.groupBy(*names).agg(_expression(frame, f"count(*) AS {WEIGHT}"))
-        clean = [f"{_CLEAN[kind].format(name)} AS {name}" for name, kind in zip(names, kinds, strict=True)]
+        clean = self._clean_values(wanted)
         cleaned = frame.selectExpr(*clean, *([WEIGHT] if weighted else []))
 
         def drawn() -> Any:
             return numbered().filter(self._held(wanted)).selectExpr(*clean, DRAW)
 
         return SparkRows(self.name, cleaned, _collect, weighted, drawn=drawn)
+
+    def _clean_values(self, wanted: Sequence[str]) -> list[str]:
+        named = zip(value_names(len(wanted)), self._kinds(wanted), strict=True)
+        return [f"{_CLEAN[kind].format(name)} AS {name}" for name, kind in named]
 
     def _held(self, wanted: Sequence[str], unit: str | None = None) -> str:
         """The test that a row has a value in all columns."""

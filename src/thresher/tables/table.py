@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,20 +21,22 @@ from thresher.questions import Question, Values
 from thresher.questions.population import Population, Progress
 from thresher.tables import column_kinds as kinds
 from thresher.tables.column_keys import buckets, nothing
-from thresher.tables.domains import as_counted
-from thresher.tables.time_zones import UTC, check_time_zone
+from thresher.tables.domains import as_counted, counted_value
+from thresher.tables.time_zones import UTC, check_time_zone, zone_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from thresher.questions.conditions import Condition
     from thresher.tables.engine import Engine
+    from thresher.tables.row_filters import ColumnTest, RowFilter
     from thresher.tables.rows import Rows
 
 SAMPLING_RATE_LIMIT = 0.4
 """Up to this rate, rows in memory are sampled before they are counted; above it, counts are thinned."""
 
-Readings = tuple[tuple[str, kinds.Kind | None], ...]
-"""Columns, each with the kind as which it is read."""
+Readings = tuple[tuple[tuple[str, kinds.Kind | None], ...], "RowFilter"]
+"""Columns, each with the kind as which it is read, and the rows that are read."""
 
 _log = logging.getLogger("thresher.tables")
 
@@ -42,9 +45,14 @@ class Table(Population):
     """Rows of any table as a population. Without `unit=`, each row is a unit: a person with ten rows is ten people.
 
     With `unit="user_id"`, each unit contributes one value: one of its rows that have a value in all columns that a
-    question reads is chosen at random, once for each set of columns, so that several rounds see the same value. Rows
-    without a unit are left out. Units are told apart by the bytes of their text in NFC, whatever collation a column,
-    session or database has.
+    question reads is chosen at random, once for each set of columns, so that several rounds see the same value. With a
+    filter, it is one of the rows that satisfy it. Rows without a unit are left out. Units are told apart by the bytes
+    of their text in NFC, whatever collation a column, session or database has.
+
+    With a plan of several `contributions`, c, each unit is counted once in each of its distinct buckets, and a unit
+    that has more than c is counted in c of them, chosen uniformly at random; each bucket of a unit has a coin of its
+    own. A question of one round chooses anew in each round. Questions that are asked in rounds choose c distinct whole
+    values, which the table keeps; a query of a verb chooses its own.
 
     `data` is a pandas, Polars (eager or lazy), PyArrow, DuckDB, Ibis, Dask, Spark or Spark Connect frame; the path of a
     CSV, TSV, JSON lines or Parquet file, a glob, or a directory of Parquet files; or a NumPy array or list, whose
@@ -103,6 +111,7 @@ class Table(Population):
         self._engine = open_data(data, progress, self._time_zone)
         self._chosen: dict[Readings, Rows] = {}
         self._cached: dict[Readings, Rows | None] = {}
+        self._several: dict[tuple[Readings, int], Rows] = {}
         try:
             self._check_settings()
         except BaseException:
@@ -119,11 +128,19 @@ class Table(Population):
         if any(kind != self._engine.kind(column) for column, kind in self._types.items()):
             self._engine.reading(self._types)  # refuses what it cannot read
 
-    def charged(self, before_draw: Callable[[], object]) -> Table:
-        """The same table with another `before_draw`. It shares the engine and the counts of this one."""
+    @contextmanager
+    def charged(self, before_draw: Callable[[], object]) -> Iterator[Table]:
+        """The same table for one query, with another `before_draw`. It shares the engine and the counts of this one.
+
+        Guarantee: where units count for several values, these are chosen for this query, and let go at its end.
+        """
         table = copy.copy(self)
         table._before_draw = before_draw
-        return table
+        table._several = {}
+        try:
+            yield table
+        finally:
+            table._let_go(table._several.values())
 
     def check(self, question: Question) -> None:
         """Require that the question's columns exist and hold what it reads; nothing is counted or drawn."""
@@ -137,12 +154,45 @@ class Table(Population):
                     hint=f"Rename it: {', '.join(NUMBERS)} are taken.",
                 )
             kinds.check_kind(column, self._kind(column, question), question)
+        for column in question.filters:
+            kinds.check_name(column, names, setting="where")
+        self._filter(question)
+
+    def check_plan(self, plan: Plan) -> None:
+        """Refuse a plan of several contributions where each row is a unit, which has one value."""
+        if plan.contributions > 1 and self._unit is None:
+            raise InvalidSetting(
+                "contributions",
+                f"of the plan are {plan.contributions}, and each row is a unit here, which has one value",
+                hint="Name the column that tells units apart, as unit='user_id', or leave contributions out.",
+            )
 
     def _kind(self, column: str, question: Question) -> kinds.Kind | None:
         """What a column is counted as for a question."""
         if column in self._types:
             return self._types[column]
         return kinds.counted_as(question, column) if self._engine.untyped(column) else self._engine.kind(column)
+
+    def _filter(self, question: Question) -> RowFilter:
+        """The rows that the question is about; what does not fit the types of their columns is refused."""
+        from thresher.tables.row_filters import RowFilter
+
+        return RowFilter(tuple(self._test(condition) for condition in question.conditions))
+
+    def _test(self, condition: Condition) -> ColumnTest:
+        from thresher.tables.row_filters import ColumnTest
+
+        column = condition.column
+        untyped, stored = self._engine.untyped(column), self._engine.kind(column)
+        kind = self._types.get(column) or (condition.reads[0] if untyped else stored)
+        kinds.check_readable(column, kind, condition.reads, setting="where")
+        assert kind is not None
+        read_as: kinds.Kind = "floats" if kind == "decimals" else kind  # decimals are compared as doubles
+        constants = tuple(
+            counted_value(each, read_as, column, untyped, zone_of(self._time_zone), setting="where")
+            for each in condition.constants
+        )
+        return ColumnTest(condition, kind, kind != stored, constants)
 
     def read_domain(self, question: Question, domain: Sequence[Any]) -> tuple[Any, ...]:
         """A public domain as the question's buckets on this table; what does not fit its columns is refused."""
@@ -157,13 +207,18 @@ class Table(Population):
         Guarantee: one of the plan's rounds, for units as the class says.
         Edge cases: an empty table and a column of nulls give an empty release.
         """
+        self.check_plan(plan)
         self.check(question)
         if self._holds_nothing(question):
             self._about_to_draw()
             return self._release(nothing(question), question, plan)
         if self._samples_rows(question, plan):
             return self._release(self._sampled(question, plan), question, plan)
-        rows = self._rows(question)
+        with self._counting(question, plan.contributions) as rows:
+            return self._drawn(rows, question, plan)
+
+    def _drawn(self, rows: Rows, question: Question, plan: Plan) -> Release:
+        """Count, charge and draw."""
         most = self._driver_limit if rows.thins and self._randomness.private else None
         counted = rows.counts(question, at_least=plan.threshold, most=most)
         if most is not None and counted.num_rows > most:
@@ -182,10 +237,13 @@ class Table(Population):
         Guarantee: never fails, so that an answer that was paid for is not lost because its engine could not be closed.
         The log names the type of the error.
         """
-        kept: list[Any] = [rows for rows in (*self._chosen.values(), *self._cached.values()) if rows is not None]
-        self._chosen.clear()
-        self._cached.clear()
-        for part in (*kept, self._engine):
+        kept = [*self._chosen.values(), *self._cached.values(), *self._several.values()]
+        for held in (self._chosen, self._cached, self._several):
+            held.clear()
+        self._let_go([*(rows for rows in kept if rows is not None), self._engine])
+
+    def _let_go(self, parts: Iterable[Rows | Engine]) -> None:
+        for part in parts:
             try:
                 part.close()
             except Exception as error:
@@ -201,29 +259,35 @@ class Table(Population):
         unit = "each row a unit" if self._unit is None else f"unit {self._unit!r}"
         return f"<Table on {self._engine.name}, {unit}>"
 
-    def _tally(self, question: Question, *, at_least: int = 1) -> tuple[pa.Table, NDArray[np.int64]]:
+    def _tally(
+        self, question: Question, *, at_least: int = 1, contributions: int = 1
+    ) -> tuple[pa.Table, NDArray[np.int64]]:
         """Exact buckets and counts before any draw, for tests. They must never be shown to anyone."""
         self.check(question)
         if self._holds_nothing(question):
             return buckets(nothing(question), question)
-        return buckets(self._rows(question).counts(question, at_least=at_least), question)
+        with self._counting(question, contributions) as rows:
+            return buckets(rows.counts(question, at_least=at_least), question)
 
     def _holds_nothing(self, question: Question) -> bool:
-        return any(self._engine.kind(column) == "nothing" for column in question.columns)
+        return any(self._engine.kind(column) == "nothing" for column in question.inputs)
 
     def _readings(self, question: Question) -> Readings:
-        """The question's columns, each with what it is read as."""
-        return tuple((column, self._kind(column, question)) for column in question.columns)
+        """The question's columns, each with what it is read as, and the rows that it is about."""
+        columns = tuple((column, self._kind(column, question)) for column in question.columns)
+        return columns, self._filter(question)
 
     def _reader(self, readings: Readings) -> Engine:
         """The engine that reads columns so."""
+        columns, rows = readings
         declared = {column: self._types[column] for column in (self._unit,) if column in self._types}
         read = {
             column: kind
-            for column, kind in {**declared, **dict(readings)}.items()
+            for column, kind in {**declared, **dict(columns)}.items()
             if kind is not None and kind != self._engine.kind(column)
         }
-        return self._engine.reading(read) if read else self._engine
+        engine = self._engine.reading(read) if read else self._engine
+        return engine.filtered(rows) if rows else engine
 
     def _rows(self, question: Question) -> Rows:
         """What to count: the columns' distinct values if they are in memory, else the rows."""
@@ -232,8 +296,30 @@ class Table(Population):
             self._cached[readings] = self._distinct(readings)
         return self._cached.get(readings) or self._units(readings)
 
+    @contextmanager
+    def _counting(self, question: Question, contributions: int) -> Iterator[Rows]:
+        """What to count: rows of one value a unit, or units with several.
+
+        Several are chosen for this round and let go after it; or they are whole values, kept for several rounds.
+        """
+        if contributions == 1 or self._unit is None:
+            yield self._rows(question)
+            return
+        readings = self._readings(question)
+        if not question.repeated:
+            rows = self._reader(readings).pairs(question, self._unit, contributions)
+            try:
+                yield rows
+            finally:
+                self._let_go([rows])
+            return
+        asked = readings, contributions
+        if asked not in self._several:
+            self._several[asked] = self._reader(readings).several(question.columns, self._unit, contributions)
+        yield self._several[asked]
+
     def _units(self, readings: Readings) -> Rows:
-        wanted = tuple(column for column, _ in readings)
+        wanted = tuple(column for column, _ in readings[0])
         if self._unit is None:
             return self._reader(readings).rows(wanted)
         if readings not in self._chosen:
@@ -244,7 +330,7 @@ class Table(Population):
         """Distinct values with their counts, in memory; None if there are too many."""
         from thresher.tables.duckdb_columns import weighted_rows
 
-        values = Values(tuple(column for column, _ in readings))
+        values = Values(tuple(column for column, _ in readings[0]))
         counted = self._units(readings).counts(values, most=self._cache_limit)
         return None if counted.num_rows > self._cache_limit else weighted_rows(counted)
 

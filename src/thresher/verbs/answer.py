@@ -19,6 +19,8 @@ from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.privacy.units import Unit
+from thresher.questions import Where
+from thresher.questions.where_text import in_words
 from thresher.verbs.accuracy import CONFIDENCE
 from thresher.verbs.drivers import questions_of, replay
 from thresher.verbs.query import query_from_dict
@@ -151,8 +153,13 @@ class Answer(Tabular):
 
     @property
     def stands_for(self) -> str | None:
-        """For whom estimates and intervals stand, in words: the devices that checked in; None for a table."""
-        return stands_for(release.response for release in self.releases)
+        """For whom estimates and intervals stand, in words: the devices that checked in; None for a table.
+
+        With a filter, they stand for those of them that satisfy it.
+        """
+        whom = stands_for(release.response for release in self.releases)
+        where: Where | None = self.query.where
+        return whom if whom is None or where is None else f"{whom}; of these, those where {in_words(where)}"
 
     @property
     def rounds_asked(self) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import UnionType
 from typing import Annotated, Any, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -30,7 +30,7 @@ from thresher.tables.time_zones import UTC
 from thresher.verbs.answer import Answer
 from thresher.verbs.drivers import run
 from thresher.verbs.query import Query, queries
-from thresher.verbs.settings import settings_of
+from thresher.verbs.settings import Conditions, settings_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,8 +43,12 @@ class Asking(TypedDict, total=False):
         plan: a plan in place of epsilon and delta; `thresher.plan` makes one.
         adjacency: "replace" (the default) hides what one unit holds; "add-remove" also hides that it takes part.
         unit: the column that names the person; without it each row is a unit. A unit counts for one of its values,
-            chosen at random: an estimate is how many units are *counted* under a value, which is less than how many
-            hold it where units hold several. Tables only.
+            chosen at random (for several with `contributions=`, where a verb has it): an estimate is how many units
+            are *counted* under a value, which is less than how many hold it where units hold more. Tables only.
+        where: only units that satisfy these conditions are counted: `{"country": "fr", "version": ["1.2", "1.3"],
+            "age": (18, 65)}` are equality, membership and a half-open range of numbers or dates, of which an end may be
+            None; or a list of texts, as `["country = fr", "age >= 18"]`. Estimates stand for those units. The filter is
+            public: choose it without looking at the data. A column is read as its type says, or as text.
         types: what text says, as `{"age": "whole numbers"}`: columns of CSV and JSON lines, lists and Python objects
             are text otherwise, whatever their rows hold (see `thresher.look`). Tables only.
         time_zone: on whose wall clock times with a zone are counted, as "Europe/Paris"; UTC by default. Tables only.
@@ -59,6 +63,13 @@ class Asking(TypedDict, total=False):
     plan: Plan | None
     adjacency: Adjacency
     unit: str | None
+    where: Annotated[
+        Mapping[str, Any] | Iterable[str] | None,
+        Conditions(
+            "Count only units that satisfy a condition: country = fr, version in 1.2, 1.3, age >= 18, age < 65.",
+            label="Only where",
+        ),
+    ]
     types: Mapping[str, str] | None
     time_zone: str | None
     ledger: Ledger | None
@@ -152,7 +163,10 @@ def verb(function: F) -> F:
     ]
     common = [
         inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name), annotation=hint.__forward_arg__
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=_DEFAULTS.get(name),
+            annotation=_plain_type(hint.__forward_arg__),
         )
         for name, hint in Asking.__annotations__.items()
     ]
@@ -200,7 +214,9 @@ def make(name: str, target: Target, settings: Mapping[str, Any]) -> Query:
             raise InvalidSetting(setting.name, "is missing", hint=setting.help)
         value = settings.get(setting.name, setting.default)
         given[setting.name] = setting.check(value) if setting.matters(given) else value
-    return queries()[name].make(target, **given)
+    where = given.pop("where", None)
+    query = queries()[name].make(target, **given)
+    return query if where is None else query.with_where(where)
 
 
 def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
@@ -210,7 +226,7 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
     unit, types, time_zone = given.get("unit"), given.get("types"), given.get("time_zone")
     ledger, progress, wait = given.get("ledger"), given.get("progress"), given.get("wait", True)
     target = Target(given.get("epsilon"), given.get("delta"), given.get("plan"), given.get("adjacency", "replace"))
-    query = make(name, target, settings)
+    query = make(name, target, settings | {"where": given.get("where")})
     if progress is not None and not callable(progress):
         raise InvalidSetting("progress", f"must be a function, not {type(progress).__name__}")
     if isinstance(data, QueryTaker):
@@ -230,11 +246,13 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
             if value is not None:
                 raise InvalidSetting(setting, "is for data that is opened here", hint="Give it to the table itself.")
         if isinstance(data, Table):
-            return _run_on_table(query, data.charged(charge), progress)
+            with data.charged(charge) as table:
+                return _run_on_table(query, table, progress)
         return run(query, data, progress, charge)
 
 
 def _run_on_table(query: Query, table: Table, progress: Progress | None) -> Any:
+    table.check_plan(query.plan)
     table.check(query.first_question)
     return run(query.with_domain(table.read_domain), table, progress)
 
@@ -254,7 +272,7 @@ def _charging(ledger: Any, query: Query, whose: Unit) -> Iterator[Callable[[], o
             "ledger", f"must be a ledger, not {type(ledger).__name__}", hint="Open it: thresher.Ledger('privacy.db')."
         )
     ledger.check(query.plan, whose)
-    booking = Booking(ledger, query.plan, query.describe(), whose)
+    booking = Booking(ledger, query.plan, query.what, whose)
     try:
         yield booking.draw
     finally:

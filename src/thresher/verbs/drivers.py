@@ -54,7 +54,7 @@ def run(
             release = population.ask(question, query.plan)
             releases.append(replace(release, unit=unit_of(population)) if release.unit is None else release)
             if progress is not None:
-                progress(len(releases), query.plan.rounds, query.describe())
+                progress(len(releases), query.plan.rounds, query.what)
         return releases[index:]
 
     at = _drive(query, ask)
@@ -80,7 +80,10 @@ def step(query: Query, releases: Sequence[Release], asked: Sequence[dict[str, An
             if release.plan != query.plan or release.columns != question.columns:
                 raise VerificationFailed("A stored release belongs to another query.")
             if asked is not None and question.to_dict() != asked[position]:
-                raise VerificationFailed("A stored release answers another question than the query asks.")
+                raise VerificationFailed(
+                    "A stored release answers another question than the query asks.",
+                    hint="An earlier version may have asked in another order: read it with that version.",
+                )
         return found
 
     at = _drive(query, stored)
@@ -122,7 +125,7 @@ def _drive(query: Query, supply: Callable[[int, Sequence[Question]], Sequence[Re
     received: Any = None
     while True:
         try:
-            questions = tuple(rounds.send(received))
+            questions = tuple(query.asked(question) for question in rounds.send(received))
         except StopIteration as stopped:
             return Done(stopped.value)
         if not index + len(questions) <= query.plan.rounds:

@@ -37,7 +37,7 @@ class GroupableQuery(Query):
     """
 
     __slots__ = ()
-    before: ClassVar[Mapping[str, Any]] = {"by": [], "groups": None}
+    before: ClassVar[Mapping[str, Any]] = {"by": (), "groups": None}
 
     if TYPE_CHECKING:
         column: str
@@ -82,14 +82,14 @@ class GroupableQuery(Query):
 
     def alone(self) -> Self:
         """The same query without groups."""
-        return replace(self, by=(), groups=None)  # type: ignore[type-var]
+        return replace(self, by=(), groups=None)  # type: ignore[call-arg]
 
     def with_domain(self, read: Any) -> Self:
         """The listed groups in the form in which the population counts them."""
         if self.groups is None:
             return self
         try:
-            return replace(self, groups=read(self.group_question, self.groups))  # type: ignore[type-var]
+            return replace(self, groups=read(self.group_question, self.groups))  # type: ignore[call-arg]
         except InvalidSetting as error:
             if error.setting != "domain":
                 raise
@@ -98,7 +98,7 @@ class GroupableQuery(Query):
 
     def too_large(self, fits: Callable[[Query], bool], most: str) -> InvalidSetting:
         """The list of groups is to blame, if there is one and the query fits without it."""
-        if self.groups is not None and fits(replace(self, groups=None)):  # type: ignore[type-var]
+        if self.groups is not None and fits(replace(self, groups=None)):  # type: ignore[call-arg]
             return InvalidSetting("groups", f"are too many for a fleet, which takes {most}", hint="Name fewer.")
         return super().too_large(fits, most)
 

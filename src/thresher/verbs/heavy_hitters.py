@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 from thresher.errors import InvalidSetting, NotReleased
 from thresher.mechanism.release import ReleasedBucket
 from thresher.privacy.plans import Plan
-from thresher.privacy.settings import check_count
-from thresher.questions import END, LONGEST_PREFIX, Prefixes, Question, Values
+from thresher.privacy.settings import MAX_CONTRIBUTIONS, check_count
+from thresher.questions import END, LONGEST_PREFIX, Prefixes, Question, RecountedPrefixes, Values
 from thresher.verbs.accuracy import CONFIDENCE
 from thresher.verbs.answer import (
     COUNTS,
@@ -28,6 +28,7 @@ from thresher.verbs.answer import (
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.readings import Reading, Readings
+from thresher.verbs.recounts import CountedText, FoundTexts
 from thresher.verbs.settings import Choice, Column, Whole
 from thresher.verbs.trie import Trie, TrieNode, branching_trie, printable
 
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 
 Method = Literal["one-shot", "trie"]
 _TRIE = ("method", "trie")
-LEVELS = 10
+LEVELS, STEP = 4, 6
+"""Chosen by what they find (docs/lab.md); a text of up to 23 characters can be finished."""
 
 
 @verb
@@ -59,7 +61,11 @@ def heavy_hitters(
     levels: Annotated[
         int | None, Whole("Levels of the trie, one round each.", usual=LEVELS, only=_TRIE, is_rounds=True)
     ] = None,
-    step: Annotated[int, Whole("Characters a level.", label="Characters a level", usual=1, only=_TRIE)] = 1,
+    step: Annotated[int, Whole("Characters a level.", label="Characters a level", usual=STEP, only=_TRIE)] = STEP,
+    contributions: Annotated[
+        int | None,
+        Whole("How many distinct values of a unit count.", label="Values of a unit", usual=1, most=MAX_CONTRIBUTIONS),
+    ] = None,
     **asking: Unpack[Asking],
 ) -> HeavyHitters:
     """The common values of a text column, by how many units are counted under each.
@@ -71,9 +77,14 @@ def heavy_hitters(
         column: the column of texts.
         method: "one-shot" asks for whole values in a single round; it finds the most. "trie" (TrieHH++) asks level by
             level, each with a fresh sample. The aggregator then only ever sees extensions of what is popular, at the
-            price of a budget shared by all levels.
-        levels: how many levels the trie has; 10, or as many as the plan has rounds.
-        step: how many characters a level adds.
+            price of a budget shared by all levels. A text that was found is counted again in every later level.
+        levels: how many levels the trie has; 4, or as many as the plan has rounds.
+        step: how many characters a level adds; 6 by default. Texts of levels × step characters or more are cut: their
+            beginnings are found and marked as not complete. Fewer levels with larger steps find more; smaller steps
+            show the aggregator less of what is rare.
+        contributions: how many distinct values of a unit count, each with its own coin; 1 by default. It costs what so
+            many rounds cost. A unit with more is counted under so many of them, chosen at random; how many units that
+            concerns is not public.
         asking: what every verb takes; see `thresher.verbs.Asking`.
 
     Returns `HeavyHitters`. Raises `InvalidSetting` before anything is charged.
@@ -84,8 +95,9 @@ def heavy_hitters(
         ['the', 'and']
     """
     return ask(  # type: ignore[no-any-return]
-        "heavy_hitters", data, asking, column=column, method=method, levels=levels, step=step
-    )
+        "heavy_hitters", data, asking, column=column, method=method, levels=levels, step=step,
+        contributions=contributions,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +105,9 @@ class HeavyHittersQuery(Query):
     """Heavy hitters with their plan: one round, or one round a level.
 
     In level i a unit votes for the first i·step characters of its text if all but the last `step` of them are in the
-    trie already. Levels stop early when nothing extends; that returns no budget.
+    trie already. With `recount` a unit whose whole text was found in an earlier level votes for it again, and the
+    estimate of the text comes from all these rounds. Queries that 0.1.0 stored go on without it. Levels stop early when
+    nothing extends; that returns no budget.
 
     Edge cases: an empty answer is valid. Texts longer than rounds·step − 1 characters cannot be finished; their
     prefixes are found and marked as not complete.
@@ -104,7 +118,9 @@ class HeavyHittersQuery(Query):
     plan: Plan
     method: Method = "one-shot"
     step: int = 1
+    recount: bool = True
     verb = "heavy_hitters"
+    before: ClassVar[Mapping[str, Any]] = {"recount": False}
     place = 2
     about = "Which texts are common, and the tree of their beginnings"
 
@@ -118,6 +134,7 @@ class HeavyHittersQuery(Query):
                     hint="Plan with rounds=1, or use method='trie'.",
                 )
             Values((self.column,))
+            object.__setattr__(self, "recount", False)  # there is no later round
             return
         if self.method != "trie":
             raise InvalidSetting("method", "must be 'one-shot' or 'trie'")
@@ -134,13 +151,21 @@ class HeavyHittersQuery(Query):
     def make(cls, target: Target, **settings: Any) -> HeavyHittersQuery:
         """One round, or as many as there are levels."""
         method, levels = settings["method"], settings["levels"]
-        rounds = 1 if method == "one-shot" else target.rounds(levels, LEVELS, "levels")
-        return cls(settings["column"], target.plan(rounds), method, settings["step"])
+        contributions = target.contributions(settings["contributions"])
+        if method == "one-shot":
+            return cls(settings["column"], target.plan(1, contributions))
+        plan = target.plan(target.rounds(levels, LEVELS, "levels"), contributions)
+        return cls(settings["column"], plan, method, settings["step"])
 
     def settings(self) -> dict[str, Any]:
         """Levels and step matter to a trie only."""
         trie = {"levels": self.plan.rounds, "step": self.step} if self.method == "trie" else {}
-        return {"column": self.column, "method": self.method, **trie}
+        return {"column": self.column, "method": self.method, **trie, "contributions": self.several}
+
+    @property
+    def steps(self) -> int:
+        """One, or the trie's levels: what a level asks depends on what the one before released."""
+        return 1 if self.method == "one-shot" else self.plan.rounds
 
     def rounds(self) -> Rounds:
         """Ask once, or level by level."""
@@ -152,29 +177,42 @@ class HeavyHittersQuery(Query):
         return (yield from self._levels())
 
     def _levels(self) -> Rounds:
-        nodes: list[TrieNode] = []
-        found: list[FoundItem] = []
+        rows: dict[str, tuple[str | None, ReleasedBucket]] = {}
         releases = []
+        texts = FoundTexts(recount=self.recount)
         open_prefixes: frozenset[str] = frozenset()
         for level in range(1, self.plan.rounds + 1):
             known = (level - 1) * self.step
-            (release,) = yield (Prefixes(self.column, level * self.step, known, open_prefixes),)
+            (release,) = yield (self._question(level, open_prefixes, texts.again),)
             releases.append(release)
+            texts.add(release)
             for row in release:
-                text, complete = row.bucket.removesuffix(END), row.bucket.endswith(END)
-                parent = row.bucket[:known] if known else None
-                nodes.append(TrieNode(text, row.count, row.estimate, row.interval, complete, parent))
-                if complete or level == self.plan.rounds:
-                    found.append(FoundItem.of(row, text, complete=complete))
+                rows.setdefault(row.bucket, (row.bucket[:known] if known else None, row))
             open_prefixes = frozenset(row.bucket for row in release if not row.bucket.endswith(END))
             if not open_prefixes:
                 break
-        found.sort(key=lambda item: (-item.count, item.item))
+        counted = texts.counted()
+        nodes: list[TrieNode] = []
+        found: list[FoundItem] = []
+        for bucket, (parent, row) in rows.items():
+            text, complete = bucket.removesuffix(END), bucket.endswith(END)
+            numbers = counted[text] if complete else row
+            nodes.append(TrieNode(text, numbers.count, numbers.estimate, numbers.interval, complete, parent))
+            if complete:
+                found.append(FoundItem.of(numbers, text, complete=True, rounds=counted[text].rounds))
+            elif bucket in open_prefixes:
+                found.append(FoundItem.of(row, text, complete=False))
+        found.sort(key=lambda item: (-item.estimate, item.item))
         return HeavyHitters(self, tuple(releases), tuple(found), Trie(tuple(nodes)))
+
+    def _question(self, level: int, open_prefixes: frozenset[str], again: frozenset[str]) -> Prefixes:
+        """What a level asks; the first one, and every level where no text is known, asks for prefixes only."""
+        asked = (self.column, level * self.step, (level - 1) * self.step, open_prefixes)
+        return RecountedPrefixes(*asked, again) if again else Prefixes(*asked)
 
     def describe(self) -> str:
         """For example "heavy_hitters of word, trie"."""
-        return f"heavy_hitters of {self.column}, {self.method}"
+        return f"heavy_hitters of {self.column}, {self.method}{self.several_in_words}"
 
     @property
     def longest_question(self) -> Question:
@@ -203,11 +241,13 @@ class FoundItem:
     estimate: float
     interval: tuple[int, int]
     complete: bool
+    rounds: int = 1
+    """How many rounds counted it; `count` is their sum."""
 
     @classmethod
-    def of(cls, row: ReleasedBucket, item: Any, *, complete: bool) -> FoundItem:
-        """The item of a released row."""
-        return cls(item, row.count, row.estimate, row.interval, complete)
+    def of(cls, row: ReleasedBucket | CountedText, item: Any, *, complete: bool, rounds: int = 1) -> FoundItem:
+        """The item of a released row, or of a text that several rounds counted."""
+        return cls(item, row.count, row.estimate, row.interval, complete, rounds)
 
     @property
     def label(self) -> str:
@@ -219,8 +259,9 @@ class FoundItem:
 class HeavyHitters(Answer):
     """Found items, largest first, and the trie of their prefixes.
 
-    `count` is in the sample of the round that released the item, `estimate` is count ÷ p, and the interval is that of
-    its release, given that it was released.
+    `count` is in the samples of the item's `rounds` together. Of an item with one round, the estimate is count ÷ p and
+    the interval is that of its release, given that it was released. A text that later levels of a trie counted again
+    has an estimate and an interval from all its rounds (`thresher.privacy.recounts`), given that it was found.
     """
 
     query: HeavyHittersQuery
@@ -263,12 +304,14 @@ class HeavyHitters(Answer):
         return self.complete[: check_count(k, setting="k", example=10)]
 
     def to_arrow(self) -> pa.Table:
-        """Columns item, count, estimate, lower, upper, complete."""
+        """Columns item, count, estimate, lower, upper, complete, rounds."""
         import pyarrow as pa
 
         kind = self.releases[0].table.schema.field(0).type
         columns = counted_table(self.items, [item.item for item in self.items], kind, "item")
-        return pa.table(columns | {"complete": pa.array([item.complete for item in self.items], pa.bool_())})
+        columns["complete"] = pa.array([item.complete for item in self.items], pa.bool_())
+        columns["rounds"] = pa.array([item.rounds for item in self.items], pa.int64())
+        return pa.table(columns)
 
     def to_dict(self) -> dict[Any, float]:
         """Whole value to estimate."""
@@ -280,7 +323,13 @@ class HeavyHitters(Answer):
         return {
             "items": [row | {"item": json_value(row["item"])} for row in rows],
             "trie": [
-                {"prefix": node.prefix, "parent": node.parent, "count": node.count, "complete": node.complete}
+                {
+                    "prefix": node.prefix,
+                    "parent": node.parent,
+                    "count": node.count,
+                    "estimate": node.estimate,
+                    "complete": node.complete,
+                }
                 for node in self.trie.nodes
             ],
         }
@@ -308,11 +357,12 @@ class HeavyHitters(Answer):
             for release in self.releases
             for bucket, interval in zip(release.buckets, release.intervals_at(confidence).tolist(), strict=True)
         }
+        texts = FoundTexts.of(self.releases if trie else (), recount=self.query.recount).counted(confidence)
         rows = []
         for item in self.items:
             key = (item.item, item.complete) if trie else (item.item,)
-            bucket = f"{item.item}{END if item.complete else ''}" if trie else item.item
-            rows.append(Reading(key, item.label, item.estimate, *ends[bucket]))
+            interval = texts[item.item].interval if trie and item.complete else ends[item.item]
+            rows.append(Reading(key, item.label, item.estimate, *interval))
         columns = [("item", self.releases[0].table.schema.field(0).type), ("complete", pa.bool_())]
         missed = [release.unseen_upper(confidence, rounds=self.plan.rounds) for release in self.releases]
         known = [bound for bound in missed if bound is not None]

@@ -14,7 +14,7 @@ from thresher.errors import InvalidSetting
 from thresher.mechanism.release import Release, ReleasedBucket
 from thresher.mechanism.release_table import NUMBERS, bucket_columns
 from thresher.privacy.plans import Plan
-from thresher.privacy.settings import check_count
+from thresher.privacy.settings import MAX_CONTRIBUTIONS, check_count
 from thresher.questions import MOST_BINS, Bins, Dates, Every, Joint, Part, Question, Values, normal
 from thresher.questions.bins import equal_edges
 from thresher.verbs.accuracy import CONFIDENCE, check_bounds
@@ -22,7 +22,7 @@ from thresher.verbs.answer import COUNTS, Answer, Bar, Field, Line, Shown, Truth
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.readings import Reading, Readings
-from thresher.verbs.settings import Choice, Columns, Edges, Listed, Number
+from thresher.verbs.settings import Choice, Columns, Edges, Listed, Number, Whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,6 +68,10 @@ def histogram(
             options={"day": "day", "week": "week", "month": "month"},
         ),
     ] = None,
+    contributions: Annotated[
+        int | None,
+        Whole("How many distinct values of a unit count.", label="Values of a unit", usual=1, most=MAX_CONTRIBUTIONS),
+    ] = None,
     **asking: Unpack[Asking],
 ) -> Histogram:
     """How many units are counted under each value of a column, or of several columns together.
@@ -83,6 +87,9 @@ def histogram(
         lower, upper: public bounds of equal bins, chosen without looking at the data.
         dates: cuts dates to "day", "week" or "month". With several columns, a mapping from a column to its cut.
         domain: a public list of buckets to show even if they are not released. Chosen without looking at the data.
+        contributions: how many distinct values of a unit count, each with its own coin; 1 by default. It costs what so
+            many rounds cost. A unit with more is counted under so many of them, chosen at random; how many units that
+            concerns is not public.
         asking: what every verb takes; see `thresher.verbs.Asking`.
 
     Returns a `Histogram`. Raises `InvalidSetting` before anything is charged.
@@ -95,7 +102,7 @@ def histogram(
     """
     return ask(  # type: ignore[no-any-return]
         "histogram", data, asking, column=column, bins=bins, bin_width=bin_width, lower=lower, upper=upper, dates=dates,
-        domain=domain,
+        domain=domain, contributions=contributions,
     )  # fmt: skip
 
 
@@ -115,7 +122,8 @@ class HistogramQuery(Query):
     about = "How many devices hold each value"
 
     def __post_init__(self) -> None:
-        if not all(part.in_histograms for part in getattr(self.question, "parts", ())) or not self.question:
+        parts = getattr(self.question, "parts", ())
+        if not all(part.in_histograms for part in parts) or not self.question or self.question.filters:
             raise InvalidSetting("question", "must ask for values, bins, dates or several of them")
         if self.plan.rounds != 1:
             raise InvalidSetting(
@@ -136,9 +144,9 @@ class HistogramQuery(Query):
     @classmethod
     def make(cls, target: Target, **settings: Any) -> HistogramQuery:
         """The question from columns, bins and dates."""
-        domain = settings.pop("domain")
+        domain, contributions = settings.pop("domain"), target.contributions(settings.pop("contributions"))
         question = _question(**settings)
-        return cls(question, target.plan(1), domain)
+        return cls(question, target.plan(1, contributions), domain)
 
     def settings(self) -> dict[str, Any]:
         """Columns, bins and dates from the question."""
@@ -146,6 +154,7 @@ class HistogramQuery(Query):
         settings: dict[str, Any] = {
             "column": list(self.question.columns) if several else self.question.columns[0],
             "domain": None if self.domain is None else [written_bucket(bucket) for bucket in self.domain],
+            "contributions": self.several,
         }
         for part in self.question.parts:
             if part.as_setting is not None:
@@ -156,6 +165,11 @@ class HistogramQuery(Query):
                     settings[name] = value
         return settings
 
+    @property
+    def steps(self) -> int:
+        """One: it asks once."""
+        return 1
+
     def rounds(self) -> Rounds:
         """Ask once."""
         (release,) = yield (self.question,)
@@ -164,7 +178,7 @@ class HistogramQuery(Query):
 
     def describe(self) -> str:
         """For example "histogram of country"."""
-        return f"histogram of {', '.join(self.question.columns)}"
+        return f"histogram of {', '.join(self.question.columns)}{self.several_in_words}"
 
     def with_domain(self, read: Any) -> HistogramQuery:
         """The domain's buckets in the form in which the population counts them."""

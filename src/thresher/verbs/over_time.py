@@ -169,7 +169,7 @@ class OverTime(Tabular):
         """What is followed, the missed dates, and the rows of `to_arrow`, for other programs."""
         rows = [{name: json_value(value) for name, value in row.items()} for row in self.to_arrow().to_pylist()]
         content = {
-            "what": self.released[0][1].query.describe() if self.released else "",
+            "what": self.released[0][1].query.what if self.released else "",
             "missed": [date.isoformat() for date in self.missed],
             "rows": rows,
         }
@@ -243,7 +243,7 @@ class OverTime(Tabular):
 
     @property
     def _title(self) -> str:
-        what = self.released[0][1].query.describe() if self.released else "series"
+        what = self.released[0][1].query.what if self.released else "series"
         verb, space, rest = what.partition(" ")
         return f"{verb.capitalize().replace('_', ' ')}{space}{rest}, over time"
 
@@ -284,7 +284,7 @@ class OverTime(Tabular):
         return [key for key in self.buckets if key in largest]
 
     def __repr__(self) -> str:
-        what = self.released[0][1].query.describe() if self.released else "nothing yet"
+        what = self.released[0][1].query.what if self.released else "nothing yet"
         return f"<OverTime of {what}: {len(self.released)} releases, {len(self.missed)} missed>"
 
 

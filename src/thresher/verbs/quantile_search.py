@@ -1,14 +1,14 @@
 """Binary search for quantiles: each round splits a bracket, and every released split is a point of one curve.
 
-All splits count for all quantiles: sharing them is post-processing. Rounds take turns among the quantiles, each asking
-for the middle of its present bracket.
+All splits count for all quantiles: sharing them is post-processing. One step asks one split for each quantile at once,
+at the middle of its present bracket; quantiles that share a bracket split it at as many different points.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,31 +99,56 @@ class Splits:
         return min(self.points, key=lambda point: abs(point.at - value)).seen if self.points else nothing
 
 
+def steps_of(plan: Plan, probabilities: Sequence[float]) -> int:
+    """How many steps a search takes. The last one has fewer rounds where they do not divide evenly."""
+    return -(-plan.rounds // len(probabilities))
+
+
 def search(
     column: str, probabilities: Sequence[float], lower: float, upper: float, plan: Plan
 ) -> Generator[Sequence[Question], Sequence[Release], tuple[tuple[Release, ...], Splits]]:
-    """Spend the plan's rounds on splits, in turn for each quantile.
+    """Spend the plan's rounds on splits, in each step one for each quantile.
 
-    Edge cases: ends early when no bracket can be split any further, which is at the precision of floats.
+    Edge cases: a quantile whose bracket cannot be split any further, which is at the precision of floats, leaves its
+    round unused; the search ends early when none can.
     """
     splits = Splits(lower, upper, plan.rounds)
     releases: list[Release] = []
-    stuck = 0
-    for probability in cycle(probabilities):
-        if len(releases) == plan.rounds or stuck == len(probabilities):
+    for _ in range(steps_of(plan, probabilities)):
+        wanted = probabilities[: plan.rounds - len(releases)]
+        brackets = [splits.next_bracket(probability, plan.sampling_rate) for probability in wanted]
+        points = split_points(brackets)
+        if not points:
             break
-        left, right = splits.next_bracket(probability, plan.sampling_rate)
-        middle = left + (right - left) / 2
-        if not left < middle < right:
-            stuck += 1
-            continue
-        stuck = 0
-        (release,) = yield (Below(column, middle),)
-        releases.append(release)
-        counts = dict(zip(release.buckets, release.counts.tolist(), strict=True))
-        hidden = {side: 0 if side in counts else plan.threshold - 1 for side in (True, False)}
-        splits.add(Split(middle, Seen(counts.get(True, 0), counts.get(False, 0), hidden[True], hidden[False])))
+        found = yield [Below(column, point) for point in points]
+        releases += found
+        for point, release in zip(points, found, strict=True):
+            splits.add(Split(point, _seen(release, plan)))
     return tuple(releases), splits
+
+
+def split_points(brackets: Sequence[tuple[float, float]]) -> list[float]:
+    """Where to split brackets: at the middle; a bracket that is there several times at equally spaced points.
+
+    Guarantee: all points are different, and each is strictly within its bracket.
+    Edge cases: a bracket without any such point left has none. A point that another bracket has already is moved, by
+    halves, towards the lower end.
+    """
+    points: dict[float, None] = {}
+    for (left, right), times in Counter(brackets).items():
+        for number in range(1, times + 1):
+            point = left + (right - left) * (number / (times + 1))
+            while left < point and point in points:
+                point = left + (point - left) / 2
+            if left < point < right:
+                points[point] = None
+    return list(points)
+
+
+def _seen(release: Release, plan: Plan) -> Seen:
+    counts = dict(zip(release.buckets, release.counts.tolist(), strict=True))
+    hidden = {side: 0 if side in counts else plan.threshold - 1 for side in (True, False)}
+    return Seen(counts.get(True, 0), counts.get(False, 0), hidden[True], hidden[False])
 
 
 def rising_fit(values: Sequence[float], weights: Sequence[float]) -> list[float]:

@@ -20,7 +20,7 @@ from thresher.verbs.answer import Answer, Field, Line, Shown, Truth, json_value
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.grouping import BY, GROUPS, GroupableQuery
 from thresher.verbs.groups import Grouped
-from thresher.verbs.quantile_search import Splits, interpolate, search
+from thresher.verbs.quantile_search import Splits, interpolate, search, steps_of
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.ranges import BRANCHING, FINER, LEVELS, Ranges, RangesQuery
 from thresher.verbs.readings import Reading, Readings
@@ -104,7 +104,8 @@ def quantiles(
         probabilities: one number between 0 and 1, or several.
         lower, upper: public bounds, chosen without looking at the data. Numbers outside them count as at the nearest.
         method: "search" takes `steps` rounds of binary search for each quantile and shares every released split among
-            all; "hierarchy" takes `levels` rounds of cells (see `ranges`) for any number of them.
+            all; "hierarchy" takes `levels` rounds of cells (see `ranges`) for any number of them. A fleet is asked one
+            split for each quantile, or all levels, at the same time.
         steps: rounds of search for each quantile; 10 by default.
         levels: rounds of the hierarchy; 6 by default.
         branching: how many times finer each level is than the one before.
@@ -207,8 +208,13 @@ class QuantilesQuery(GroupableQuery):
     def _hierarchy(self) -> RangesQuery:
         return RangesQuery(self.column, self.plan, self.lower, self.upper, self.branching)
 
+    @property
+    def steps(self) -> int:
+        """One for a hierarchy; a search asks one split for each quantile at once."""
+        return 1 if self.method == "hierarchy" else steps_of(self.plan, self.probabilities)
+
     def rounds(self) -> Rounds:
-        """Ask split by split, or all levels at once."""
+        """Ask one split for each quantile at once, step by step; or all levels at once."""
         if self.by:
             return (yield from self.ask_groups())
         if self.method == "hierarchy":

@@ -16,15 +16,16 @@ import importlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 from thresher import questions
 from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
 from thresher.mechanism.release import Release
 from thresher.privacy.plans import Plan
-from thresher.questions import Question
+from thresher.questions import Filtered, Question, Where
 from thresher.questions.question import import_all
+from thresher.questions.where_text import in_words, to_python
 from thresher.verbs import drivers
 
 if TYPE_CHECKING:
@@ -35,13 +36,17 @@ Rounds: TypeAlias = Generator[Sequence[Question], Sequence[Release], Any]
 """Yields questions, receives as many releases, returns the answer."""
 
 
+@dataclass(frozen=True, slots=True)
 class Query(ABC):
     """What every query has. Subclasses are frozen dataclasses whose fields are the query's form on the wire.
+
+    Verbs know nothing of the filter `where`: the drivers put it around every question that a verb yields.
 
     Guarantee: a query that was made can be asked. All settings are checked when it is made.
     """
 
-    __slots__ = ()
+    where: Where | None = field(default=None, kw_only=True)
+    """Which units are asked; None for all."""
 
     verb: ClassVar[str]
     place: ClassVar[int] = 100
@@ -49,11 +54,19 @@ class Query(ABC):
     about: ClassVar[str] = ""
     """What it tells of a fleet, in a few words."""
     before: ClassVar[Mapping[str, Any]] = {}
-    """Fields that were added later, with their values for queries that were written before: those are asked as then."""
-    plan: Plan
+    """Fields that came with later versions of the verb, with the values that stand for what was asked before.
+
+    They are left out of the wire form while they have these values, so that it is as before.
+    """
+
+    if TYPE_CHECKING:  # an annotation would be the first field of every query
+
+        @property
+        def plan(self) -> Plan:
+            """What it may cost."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        super().__init_subclass__(**settings)
+        super(Query, cls).__init_subclass__(**settings)  # not `super()`: a dataclass with slots is made twice
         if "verb" in cls.__dict__:
             _QUERIES[cls.verb] = cls
 
@@ -64,7 +77,11 @@ class Query(ABC):
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """The settings from which `make` makes this query again, without its plan."""
+        """The verb's own settings, from which `make` makes this query again, without its plan."""
+
+    def arguments(self) -> dict[str, Any]:
+        """The settings of its public function that ask this again, without its plan: the verb's own and the filter."""
+        return self.settings() | ({} if self.where is None else {"where": to_python(self.where)})
 
     @abstractmethod
     def rounds(self) -> Rounds:
@@ -72,12 +89,36 @@ class Query(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Verb, columns and method in a few words: for a ledger, a list, a title."""
+        """Verb, columns and method in a few words, without the filter; see `what`."""
+
+    @property
+    def what(self) -> str:
+        """What is asked, and of whom, in a few words: for a ledger, a list, a title."""
+        return self.describe() if self.where is None else f"{self.describe()} where {in_words(self.where)}"
+
+    def asked(self, question: Question) -> Question:
+        """A question of the verb as it is asked: with the filter, if there is one."""
+        return question if self.where is None else Filtered(question, self.where)
+
+    @property
+    def several(self) -> int | None:
+        """How many values of a unit count in a round, where they are several; None for one."""
+        return self.plan.contributions if self.plan.contributions > 1 else None
+
+    @property
+    def several_in_words(self) -> str:
+        """The same at the end of a description."""
+        return "" if self.several is None else f", up to {self.several} values a unit"
 
     @property
     def first_question(self) -> Question:
         """What the first round asks."""
         return drivers.first_questions(self)[0]
+
+    @property
+    def steps(self) -> int:
+        """How many times a fleet's answer is waited for: the rounds of one step are open at the same time."""
+        return self.plan.rounds
 
     @property
     def longest_question(self) -> Question:
@@ -90,7 +131,11 @@ class Query(ABC):
 
     def with_plan(self, plan: Plan) -> Self:
         """The same query with another plan."""
-        return replace(self, plan=plan)  # type: ignore[type-var]
+        return replace(self, plan=plan)  # type: ignore[call-arg]
+
+    def with_where(self, where: Where | None) -> Self:
+        """The same query with another filter."""
+        return replace(self, where=where)
 
     def with_domain(self, read: Any) -> Self:
         """The same query with its public domain, if it has one, as `read(question, domain)` gives it."""
@@ -107,9 +152,12 @@ class Query(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Plain values that `query_from_dict` and any JSON library read back exactly."""
         content: dict[str, Any] = {"verb": self.verb}
-        for field in fields(self):  # type: ignore[arg-type]
-            content[field.name] = _plain(getattr(self, field.name))
-        return content
+        for own in _own_fields(type(self)):
+            value = getattr(self, own.name)
+            if own.name not in self.before or value != self.before[own.name]:
+                content[own.name] = _plain(value)
+        # Left out where there is none: so it was before there were filters.
+        return content if self.where is None else content | {"where": self.where.to_list()}
 
 
 _QUERIES: dict[str, type[Query]] = {}
@@ -130,19 +178,25 @@ def query_from_dict(content: Mapping[str, Any]) -> Query:
     kind = queries().get(str(content.get("verb")))
     if kind is None:
         raise InvalidFormat("This is not a query that this Thresher knows.", hint="Upgrade Thresher.")
-    given = {**kind.before, **{name: value for name, value in content.items() if name != "verb"}}
+    given = {name: value for name, value in content.items() if name != "verb"}
     types = {
-        field.name: field.type if isinstance(field.type, str) else field.type.__name__
-        for field in fields(kind)  # type: ignore[arg-type]
+        field.name: field.type if isinstance(field.type, str) else field.type.__name__ for field in _own_fields(kind)
     }
-    if set(given) != set(types):
+    where = Where.read(given.pop("where")) if "where" in given else None
+    if not set(types) - set(kind.before) <= set(given) <= set(types):
         raise InvalidFormat("This query has missing or unknown fields.")
     try:
-        return kind(**{name: _read(name, types[name], value) for name, value in given.items()})
+        read = {name: _read(name, types[name], value) for name, value in given.items()}
+        return kind(**{**kind.before, **read}, where=where)
     except ThresherError:
         raise
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
         raise InvalidFormat("This query has a field of the wrong kind.") from None
+
+
+def _own_fields(kind: type[Query]) -> list[Field[Any]]:
+    """The fields of a verb's query, without the filter, which all have."""
+    return [field for field in fields(kind) if field.name != "where"]
 
 
 def _plain(value: Any) -> Any:
@@ -161,7 +215,13 @@ def _plain(value: Any) -> Any:
     raise InvalidSetting("domain", "has buckets of a type that cannot be sent", hint="Use text, numbers or dates.")
 
 
-_TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "Method": (str,), "int": (int,), "float": (int, float)}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "Method": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+}
 
 
 def _read(name: str, declared: str, value: Any) -> Any:

@@ -139,6 +139,11 @@ class RangesQuery(GroupableQuery):
             **self.group_settings(),
         }
 
+    @property
+    def steps(self) -> int:
+        """One: all levels are asked at once."""
+        return 1
+
     def rounds(self) -> Rounds:
         """Ask all levels at once: none depends on another."""
         if self.by:

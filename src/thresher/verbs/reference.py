@@ -26,7 +26,8 @@ def reference() -> str:
 def reference_of(verb: str) -> str:
     """One verb: what it does, and a row for each setting."""
     words = (inspect.getdoc(function_of(verb)) or "").partition("\n\nArgs:")[0]
-    rows = [_row(setting) for setting in settings_of(function_of(verb)).values()]
+    own = (each for each in settings_of(function_of(verb)).values() if each.name not in Asking.__annotations__)
+    rows = [_row(setting) for setting in own]
     table = ["| setting | on the command line | default | meaning |", "|---|---|---|---|", *rows]
     return "\n".join([f"## `thresher.{verb}`", "", words, "", *table, ""])
 

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Unpack, get_args, get_origin, get_type_hints
 
 from thresher.charts.numbers import amount
 from thresher.errors import InvalidSetting
 from thresher.privacy.settings import check_count, check_rounds
+from thresher.questions import Where
+from thresher.questions.where_text import in_words, to_lines, to_where
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _LARGEST = 1e300
@@ -255,12 +258,43 @@ class Listed(Setting):
         return list(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
 
 
+@dataclass(frozen=True)
+class Conditions(Setting):
+    """A filter: which units are asked."""
+
+    input: ClassVar[str] = "lines"
+    option_type: ClassVar[Any] = list[str]
+
+    def write(self, value: Any) -> str:
+        """One condition a line."""
+        return "\n".join(to_lines(self._checked(value)))
+
+    def in_words(self, value: Any) -> str:
+        """All conditions in one line."""
+        return in_words(self._checked(value))
+
+    def check(self, value: Any) -> Where | None:
+        """The filter; None where there is no condition."""
+        return to_where(value)
+
+    def read(self, text: Any) -> Any:
+        """One condition a line, or a list of them."""
+        return text.splitlines() if isinstance(text, str) else text
+
+    def _checked(self, value: Any) -> Where:
+        where = to_where(value)
+        assert where is not None
+        return where
+
+
 @functools.cache
 def settings_of(function: Callable[..., Any]) -> dict[str, Setting]:
-    """The settings that a verb's public function describes, in its order."""
+    """The settings that a verb's public function describes, in its order; then those that every verb takes."""
     found = {}
     parameters = inspect.signature(function, follow_wrapped=True).parameters
-    for name, hint in get_type_hints(function, include_extras=True).items():
+    hints = get_type_hints(function, include_extras=True)
+    common = [each for hint in hints.values() if get_origin(hint) is Unpack for each in get_args(hint)]
+    for name, hint in itertools.chain(hints.items(), *(_hints(each).items() for each in common)):
         described = [each for each in get_args(hint)[1:] if isinstance(each, Setting)]
         if get_origin(hint) is not Annotated or not described:
             continue
@@ -271,6 +305,11 @@ def settings_of(function: Callable[..., Any]) -> dict[str, Setting]:
         object.__setattr__(setting, "positional", parameter.kind is not inspect.Parameter.KEYWORD_ONLY)
         found[name] = setting
     return found
+
+
+def _hints(common: type) -> dict[str, Any]:
+    """What the arguments that every verb takes are annotated with."""
+    return get_type_hints(common, include_extras=True)
 
 
 def written(value: Any) -> str:

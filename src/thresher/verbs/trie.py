@@ -46,7 +46,7 @@ class Trie:
         for node in self.nodes:
             children.setdefault(node.parent, []).append(node)
         for siblings in children.values():
-            siblings.sort(key=lambda node: (-node.count, node.prefix))
+            siblings.sort(key=lambda node: (-node.estimate, node.prefix))
         object.__setattr__(self, "_children", children)
 
     def __len__(self) -> int:
@@ -62,14 +62,14 @@ class Trie:
         """At most `most` nodes, largest first, each after its parent."""
         import heapq
 
-        waiting = [(-node.count, node.prefix, node.complete, node) for node in self.children()]
+        waiting = [(-node.estimate, node.prefix, node.complete, node) for node in self.children()]
         heapq.heapify(waiting)
         chosen: list[TrieNode] = []
         while waiting and len(chosen) < most:
             node = heapq.heappop(waiting)[-1]
             chosen.append(node)
             for child in self.children(node):
-                heapq.heappush(waiting, (-child.count, child.prefix, child.complete, child))
+                heapq.heappush(waiting, (-child.estimate, child.prefix, child.complete, child))
         return chosen
 
     def without_chains(self) -> Trie:

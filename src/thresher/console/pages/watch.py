@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, NamedTuple
 
 from jinja2 import Template
 from starlette.concurrency import run_in_threadpool
@@ -17,8 +17,9 @@ from thresher.console.ports import AnalystService
 from thresher.console.requests import Endpoint, PageRequest, TurnedAway, authenticate
 from thresher.console.shared_state import Console
 from thresher.errors import ThresherError, Unauthorised
-from thresher.protocol.analyst_messages import QueryStatus
-from thresher.protocol.states import ACTIVE_QUERY
+from thresher.mechanism.response import span
+from thresher.protocol.analyst_messages import QueryStatus, RoundStatus
+from thresher.protocol.states import ACTIVE_QUERY, RoundState
 from thresher.roles.coordinator.outlines import columns
 from thresher.roles.tokens import token_hash
 from thresher.server.event_streams import EventStream, events_of
@@ -45,12 +46,51 @@ def cancel(request: PageRequest) -> Response:
     return request.redirect(f"/queries/{status.id}?watch=1")
 
 
+def close(request: PageRequest) -> Response:
+    """Close the query's open rounds now; what has completed counts."""
+    status = request.console.analyst.close_rounds(request.query)
+    return request.redirect(f"/queries/{status.id}?watch=1")
+
+
+class Together(NamedTuple):
+    """The rounds of a query that are not released yet, as one line. Numbers that differ are spans."""
+
+    rounds: str
+    number: int
+    state: str
+    asked: str
+    contacted: str
+    completed: str
+    target: int | None
+    deadline: float
+    open: bool
+
+    @classmethod
+    def of(cls, rounds: Sequence[RoundStatus]) -> Together | None:
+        """None where every round is released."""
+        waiting = [each for each in rounds if each.state != RoundState.RELEASED]
+        if not waiting:
+            return None
+        open_rounds = [each for each in waiting if each.state == RoundState.OPEN]
+        last = (open_rounds or waiting)[-1]
+        return cls(
+            rounds=span([each.index + 1 for each in waiting]),
+            number=len(waiting),
+            state=last.state,
+            asked=span([each.asked for each in waiting]),
+            contacted=span([each.contacted for each in waiting]),
+            completed=span([each.completed for each in waiting]),
+            target=last.target,
+            deadline=last.deadline,
+            open=bool(open_rounds),
+        )
+
+
 def _content(console: Console, status: QueryStatus) -> dict[str, Any]:
-    current = next((each for each in reversed(status.rounds) if each.state != "released"), None)
     return {
         "query": status,
         "plan": status.query.get("plan"),
-        "current": current,
+        "current": Together.of(status.rounds),
         "done": sum(each.state == "released" for each in status.rounds),
         "progress": progress(status),
         "ended": status.state not in ACTIVE_QUERY,
@@ -71,7 +111,7 @@ def in_short(query: dict[str, Any]) -> list[tuple[str, str]]:
     except ThresherError:
         attribute = ", ".join(columns(query))
         return [("Attribute", attribute)] if attribute else []
-    described, settings = settings_of(function_of(asked.verb)), asked.settings()
+    described, settings = settings_of(function_of(asked.verb)), asked.arguments()
     return [
         ("Attribute" if name == "column" else described[name].title, described[name].in_words(value))
         for name, value in settings.items()

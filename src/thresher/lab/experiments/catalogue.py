@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from thresher.errors import InvalidSetting
-from thresher.lab.experiments import accuracy, comparison, heavy_hitters, quantile_errors, sweeps
+from thresher.lab.experiments import accuracy, comparison, heavy_hitters, quantile_errors, sweeps, trie_shapes
 from thresher.lab.experiments.examples import examples
 from thresher.lab.experiments.runner import Progress, Row, Task, run, write_csv
 from thresher.lab.experiments.settings import Settings
@@ -18,6 +18,12 @@ EXPERIMENTS: dict[str, Callable[[Settings], list[Task]]] = {
     "heavy": heavy_hitters.tasks,
     "quantiles": quantile_errors.tasks,
 }
+"""The paper's experiments, which have figures."""
+
+OTHERS: dict[str, Callable[[Settings], list[Task]]] = {"tries": trie_shapes.tasks}
+"""Experiments that chose a default, which have tables in docs/lab.md."""
+
+_ALL = EXPERIMENTS | OTHERS
 
 
 def run_experiments(
@@ -33,9 +39,9 @@ def run_experiments(
     Finished tasks are kept in `output`/tasks and not run again with the same settings.
     """
     for name in names:
-        if name not in EXPERIMENTS:
-            raise InvalidSetting("name", f"must be one of {', '.join(EXPERIMENTS)}")
-    tasks = {name: EXPERIMENTS[name](settings) for name in names}
+        if name not in _ALL:
+            raise InvalidSetting("name", f"must be one of {', '.join(_ALL)}")
+    tasks = {name: _ALL[name](settings) for name in names}
     results = run(tasks, output / "tasks", processes=processes, progress=progress)
     for name, rows in results.items():
         write_csv(output / f"{name}.csv", rows)

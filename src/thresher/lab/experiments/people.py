@@ -16,7 +16,7 @@ from thresher.errors import InvalidSetting
 from thresher.mechanism.release import Release
 from thresher.mechanism.release_table import NUMBERS
 from thresher.privacy import Plan
-from thresher.questions import END, Below, Cells, Prefixes, Question, Values
+from thresher.questions import END, Below, Cells, Prefixes, Question, RecountedPrefixes, Values
 from thresher.questions.population import Population
 
 
@@ -58,6 +58,8 @@ class WordPeople(Population):
         tally: dict[str, int] = {}
         for parent in sorted(parents):
             tally.update(children.get(parent, {}))
+        if isinstance(question, RecountedPrefixes):
+            tally.update({text + END: self.words.get(text, 0) for text in sorted(question.texts)})
         return _release(list(tally), list(tally.values()), question, plan, self.random)
 
     def _children(self, known: int, length: int) -> dict[str, dict[str, int]]:

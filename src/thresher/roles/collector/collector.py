@@ -207,6 +207,10 @@ class Collector:
         """A round's numbers and state. `NotFound` for one that was never opened."""
         return self._store.progress(round)
 
+    def waited_for(self, round: str) -> int:
+        """How many active devices have not checked in while the round was open, or have yet to complete it."""
+        return self._store.waited_for(round, self._clock.now())
+
     def close(self, round: str) -> Progress:
         """Take no more reports; the numbers are final. `NotFound` for a round that was never opened."""
         return self._store.close_round(round, self._clock.now())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from thresher.roles.database.database import Store, Transaction, is_name
+from thresher.roles.database.schema import round_table
 
 HOUR = 3600
 _DAY = 24
@@ -223,7 +224,7 @@ class DeviceRegister(Store):
 
     def overview(self, now: float) -> Overview:
         """The fleet at a glance."""
-        first = int(now // HOUR) - _DAY + 1
+        first = _first_hour(now)
         with self._database.transaction(write=False) as transaction:
             [(enrolled,)] = transaction.fetch("SELECT COALESCE(SUM(enrolled), 0) FROM enrolment_keys")
             [(revoked,)] = transaction.fetch("SELECT COUNT(*) FROM revocations")
@@ -237,6 +238,25 @@ class DeviceRegister(Store):
             )
         check_ins = [(float(hour * HOUR), visits.get(hour, 0)) for hour in range(first, first + _DAY)]
         return Overview(int(enrolled) - int(revoked), active, check_ins)
+
+
+def _first_hour(now: float) -> int:
+    """The first hour of the last day: devices that were seen since are active."""
+    return int(now // HOUR) - _DAY + 1
+
+
+def waiting_devices(transaction: Transaction, number: int, now: float) -> int:
+    """Active devices without a coin in the round of this number, or that were chosen and have no report in it."""
+    contacts, reports = round_table("contacts", number), round_table("reports", number)
+    [(waiting,)] = transaction.fetch(
+        f"SELECT COUNT(*) FROM devices LEFT JOIN revocations ON revocations.device = devices.device "  # noqa: S608
+        f"LEFT JOIN {contacts} ON {contacts}.device = devices.device "
+        f"LEFT JOIN {reports} ON {reports}.device = devices.device "
+        f"WHERE last_hour >= ? AND revoked IS NULL AND {reports}.device IS NULL "
+        f"AND ({contacts}.device IS NULL OR {contacts}.chosen)",
+        (_first_hour(now),),
+    )
+    return int(waiting)
 
 
 def _revoke_key(transaction: Transaction, id: str, now: float) -> bool:

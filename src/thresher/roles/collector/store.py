@@ -18,7 +18,7 @@ from thresher.mechanism.response import RoundNumbers
 from thresher.protocol.messages import RoundConfiguration, canonical
 from thresher.protocol.sealing import OVERHEAD
 from thresher.protocol.states import CollectedState as State
-from thresher.roles.collector.enrolment import DeviceRegister, record_visits, revoked_among
+from thresher.roles.collector.enrolment import DeviceRegister, record_visits, revoked_among, waiting_devices
 from thresher.roles.collector.reports import NewReport, Outcome, Toss, accept_reports, contact
 from thresher.roles.database.database import Database, Transaction, is_name, open_database
 from thresher.roles.database.schema import COLLECTED, create_round_tables, drop_round_tables, round_table
@@ -145,6 +145,15 @@ class CollectorStore(DeviceRegister):
         """A round's numbers and state. `NotFound` for one that was never opened."""
         with self._database.transaction(write=False) as transaction:
             return _progress(transaction, round)
+
+    def waited_for(self, round: str, now: float) -> int:
+        """Active devices that have not checked in while the round was open, or were chosen and have not completed it.
+
+        Edge cases: nobody, for a round that is not open any more. Revoked devices are not waited for.
+        """
+        with self._database.transaction(write=False) as transaction:
+            number, state = _number(transaction, round)
+            return waiting_devices(transaction, number, now) if state == State.OPEN else 0
 
     def close_round(self, round: str, now: float) -> Progress:
         """Take no more reports. The numbers it returns are final; a second time it returns the same."""

@@ -15,6 +15,7 @@ from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Rates
 from thresher.protocol import sealing
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
+from thresher.protocol.lasting import time_in_words
 from thresher.protocol.messages import (
     LARGEST_BUCKET,
     LARGEST_CONFIGURATION,
@@ -27,7 +28,9 @@ from thresher.protocol.rates import SAMPLED_BY, SampledBy, share
 from thresher.questions import Question
 from thresher.verbs.query import Query, query_from_dict
 
-DEFAULTS = RoundSettings(contact_rate=1.0, sampled_by=SAMPLED_BY, bucket_size=64, seconds=3600.0)
+DEFAULTS = RoundSettings(contact_rate=1.0, sampled_by=SAMPLED_BY, bucket_size=64, seconds=3600.0, until_all=False)
+MOST_TOGETHER = 32
+"""Rounds of a query that are open at the same time. A step of more questions takes several turns."""
 MOST_COLUMNS = 32
 LONGEST_COLUMN = 200
 _LENGTH_AND_BRACKETS = 4
@@ -50,6 +53,24 @@ class Admitted:
         """The plan whose rate is the product of the rates."""
         return self.query.plan
 
+    @property
+    def steps(self) -> int:
+        """How many times its rounds are waited for, one after another."""
+        steps = self.query.steps
+        together = -(-self.plan.rounds // steps)
+        return steps * -(-together // MOST_TOGETHER)
+
+    @property
+    def lasting(self) -> float:
+        """How many seconds it takes in all, unless rounds close early."""
+        return self.steps * (self.settings.seconds or 0.0)
+
+    @property
+    def in_all(self) -> str:
+        """How long it takes in all, in a sentence."""
+        seconds, early = self.settings.seconds or 0.0, self.settings.closes_early
+        return time_in_words(self.steps, self.plan.rounds, seconds, early=early)
+
 
 def admit(request: QueryRequest | bytes, defaults: RoundSettings = DEFAULTS) -> Admitted:
     """Check a request, and share its plan's rate out. A request in bytes, as it was sent, is read first.
@@ -68,7 +89,7 @@ def admit(request: QueryRequest | bytes, defaults: RoundSettings = DEFAULTS) -> 
             hint="How many devices complete a round is public, which only replace-one allows.",
         )
     settings = filled(request.settings, defaults)
-    check_columns(query.first_question.columns)
+    check_columns(query.first_question.columns, query.first_question.filters)
     check_bucket_size(query, settings.bucket_size or 0)
     rates, exact = share(plan, settings.contact_rate or 1.0, sampled_by(settings))
     _ = exact.guarantee  # recomputed, or refused
@@ -105,8 +126,16 @@ def _first_round(query: Query, rates: Rates, settings: RoundSettings) -> RoundCo
         public_key=bytes(sealing.KEY_BYTES),
     )
     if not len(canonical(first)) <= LARGEST_CONFIGURATION - _NAMES:
-        raise query.too_large(_fits, f"{LARGEST_CONFIGURATION // 2 >> 20} MiB")
+        raise _too_large(query)
     return first
+
+
+def _too_large(query: Query) -> InvalidSetting:
+    """The error for a query that cannot be sent: its filter is to blame, or a setting of its verb."""
+    most = f"{LARGEST_CONFIGURATION // 2 >> 20} MiB"
+    if query.where is not None and _fits(query.with_where(None)):
+        return InvalidSetting("where", f"is too long for a fleet, which takes {most}", hint="Name fewer values.")
+    return query.too_large(_fits, most)
 
 
 def filled(settings: RoundSettings, defaults: RoundSettings) -> RoundSettings:
@@ -141,7 +170,7 @@ def check_bucket_size(query: Query, size: int) -> None:
             hint="Answers that do not fit are not counted.",
         )
     if not _fits(query):
-        raise query.too_large(_fits, f"{LARGEST_CONFIGURATION // 2 >> 20} MiB")
+        raise _too_large(query)
 
 
 def _fits(query: Query) -> bool:
@@ -160,12 +189,13 @@ def _domain_of_fleet(question: Question, domain: Any) -> tuple[Any, ...]:
     return counted
 
 
-def check_columns(columns: tuple[str, ...]) -> None:
-    """Refuse attributes that no round can ask for."""
-    if len(columns) > MOST_COLUMNS:
-        raise InvalidSetting("column", f"must name at most {MOST_COLUMNS} columns")
-    if not all(len(column) <= LONGEST_COLUMN and column.isprintable() for column in columns):
-        raise InvalidSetting("column", f"must be printable, of at most {LONGEST_COLUMN} characters")
+def check_columns(columns: tuple[str, ...], filters: tuple[str, ...] = ()) -> None:
+    """Refuse attributes that no round can ask for, or filter by."""
+    for setting, names in (("column", columns), ("where", filters)):
+        if len(names) > MOST_COLUMNS:
+            raise InvalidSetting(setting, f"must name at most {MOST_COLUMNS} columns")
+        if not all(len(name) <= LONGEST_COLUMN and name.isprintable() for name in names):
+            raise InvalidSetting(setting, f"must be printable, of at most {LONGEST_COLUMN} characters")
     if not set(columns).isdisjoint(NUMBERS):
         raise InvalidSetting(
             "column", f"must not be called {', '.join(NUMBERS)}", hint="Every release has columns of these names."

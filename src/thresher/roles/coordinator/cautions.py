@@ -64,6 +64,7 @@ def cautions(admitted: Admitted, public: Public) -> list[Caution]:
         _few_devices(admitted, public),
         _short_round(admitted, public),
         _unknown_attribute(admitted, public),
+        _filtered_attribute(admitted, public),
         _refused(admitted, public),
     ]
     return [caution for caution in found if caution is not None]
@@ -97,7 +98,7 @@ def _short_round(admitted: Admitted, public: Public) -> Caution | None:
     return Caution(
         code="short-round",
         text=f"A round is open for {seconds:g} s, and devices visit every {public.come_back:g} s: expect about "
-        f"{_percent(seconds / public.come_back)} of those that are there.",
+        f"{_percent(seconds / public.come_back)} of those that are there. {admitted.in_all}",
     )
 
 
@@ -113,6 +114,19 @@ def _unknown_attribute(admitted: Admitted, public: Public) -> Caution | None:
     return Caution(
         code="unknown-attribute",
         text=f"Devices do not answer about {', '.join(unknown)}, as the operator lists what they hold. {hint}",
+    )
+
+
+def _filtered_attribute(admitted: Admitted, public: Public) -> Caution | None:
+    allowed = public.policy.filterable
+    refused = [] if allowed is None else [name for name in admitted.query.first_question.filters if name not in allowed]
+    if not refused:
+        return None
+    listed = ", ".join(sorted(allowed or ())[:12]) or "none"
+    return Caution(
+        code="filtered-attribute",
+        text=f"Devices answer no question that is filtered by {', '.join(refused)}, under the policy that the operator "
+        f"states for them. They allow filters by: {listed}.",
     )
 
 

@@ -1,4 +1,4 @@
-"""The coordinator: takes queries, charges the ledger, runs rounds one after another, keeps releases.
+"""The coordinator: takes queries, charges the ledger, runs their rounds, keeps releases.
 
     received ──charge──▶ running ──last release──▶ done
        │                    ├──cancel──▶ cancelled
@@ -47,7 +47,7 @@ from thresher.roles.coordinator.admission import DEFAULTS, Admitted, admit, fill
 from thresher.roles.coordinator.alerts import AlertKeeper
 from thresher.roles.coordinator.cautions import Public
 from thresher.roles.coordinator.payments import Payments
-from thresher.roles.coordinator.round_runner import RETRY_SECONDS, UNAVAILABLE, CannotGoOn, RoundRunner
+from thresher.roles.coordinator.round_runner import RETRY_SECONDS, UNAVAILABLE, CannotGoOn, RoundRunner, question_of
 from thresher.roles.coordinator.series import SeriesKeeper
 from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
 from thresher.roles.ports import AggregatorPort, CollectorPort
@@ -78,8 +78,8 @@ class Coordinator:
 
     Guarantee: a query's rounds are reserved before the first of them is planned, and each is charged before it opens;
     those that never opened are given back once the query has ended. A ledger that lacks a charge of the store's queries
-    is refused. A release is stored before the next round is planned, and never replaced. Methods may be called from any
-    thread. One `step` runs at a time; no other method waits for it.
+    is refused. All releases of a query's step are stored before its next step is planned, and never replaced. Methods
+    may be called from any thread. One `step` runs at a time; no other method waits for it.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class Coordinator:
         return self.standing(stored.id)
 
     def cancel(self, query: str, by: str) -> QueryStatus:
-        """Stop a query and forget its open round's reports unread; rounds that never opened are given back.
+        """Stop a query and forget its open rounds' reports unread; rounds that never opened are given back.
 
         Edge cases: a query that has ended stays as it is. `by` is who cancels, not necessarily who asked.
         """
@@ -198,6 +198,16 @@ class Coordinator:
                     self.payments.settle()
                 finally:
                     self._stepping.release()
+        return self.standing(query)
+
+    def close_rounds(self, query: str) -> QueryStatus:
+        """Close the open rounds of a query now: what has completed counts. The next `step` closes them.
+
+        Guarantee: stored, so that a crash does not lose it. A second time changes nothing.
+        Edge cases: nothing happens where no round is open. Rounds of later steps are open for their whole time.
+        """
+        _found(self._store.outline(query))
+        self._store.end_open_rounds(query, self._clock.now())
         return self.standing(query)
 
     def status(self, query: str) -> QueryStatus:
@@ -221,6 +231,11 @@ class Coordinator:
         """The stored releases, in order, each as `Release.to_json` wrote it."""
         _found(self._store.outline(query))
         return self._store.releases(query)
+
+    def asked(self, query: str) -> list[Any]:
+        """What the stored releases answer, in order, each question as `Question.to_dict` wrote it."""
+        number = len(self.releases(query))
+        return [question_of(round) for round in self._store.rounds(query)[:number]]
 
     def answer(self, query: str) -> Any:
         """The answer of a query that is done, replayed from its stored releases."""
@@ -374,14 +389,16 @@ class Coordinator:
             )
 
     def _create(self, admitted: Admitted, by: str) -> StoredQuery:
-        fixed = views.Prepared(guarantees=GuaranteesStated.of(admitted.guarantees), request=admitted.request_hash)
+        fixed = views.Prepared(
+            guarantees=GuaranteesStated.of(admitted.guarantees), request=admitted.request_hash, steps=admitted.steps
+        )
         stored, _ = self._store.create_query(
             StoredQuery(
                 id=self._new_id(),
                 by=by,
                 name=admitted.name,
                 verb=admitted.query.verb,
-                what=admitted.query.describe(),
+                what=admitted.query.what,
                 query=canonical(admitted.query.to_dict()).decode(),
                 settings=canonical(admitted.settings).decode(),
                 prepared=canonical(fixed).decode(),

@@ -23,7 +23,7 @@ def preview_admitted(admitted: Admitted, budget: Budget, public: Public) -> Plan
     charge = budget.price(plan)
     return PlanPreview(
         verb=query.verb,
-        what=query.describe(),
+        what=query.what,
         sampling_rate=plan.sampling_rate,
         threshold=plan.threshold,
         rounds=plan.rounds,
@@ -45,6 +45,8 @@ def preview_admitted(admitted: Admitted, budget: Budget, public: Public) -> Plan
         affords=budget.affords(charge),
         price=price_in_words(budget, charge),
         warnings=cautions(admitted, public),
+        steps=admitted.steps,
+        seconds=admitted.lasting,
     )
 
 
@@ -61,10 +63,17 @@ def _words(admitted: Admitted) -> list[str]:
         f"Counts below {plan.threshold} are dropped. A value that {plan.smallest_visible():,} devices hold is released "
         "with 95 % probability.",
         *guarantees.in_words(),
+        admitted.in_all,
         f"A round is open for {in_words(settings.seconds or 0)}"
-        + ("." if settings.completions is None else f", or until {settings.completions:,} devices have completed it.")
-        + " Numbers stand for the devices that check in until then, not for the whole fleet.",
+        + _closes_early(settings)
+        + ". Numbers stand for the devices that check in until then, not for the whole fleet.",
     ]
+
+
+def _closes_early(settings: RoundSettings) -> str:
+    """When a round closes before its time is over."""
+    enough = "" if settings.completions is None else f", or until {settings.completions:,} devices have completed it"
+    return enough + (", or until every device that is active has answered" if settings.until_all else "")
 
 
 def price_in_words(budget: Budget, charge: Charge) -> str:

@@ -6,6 +6,7 @@ Every step ends with a write to the store. What comes before the write may be do
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,8 @@ from thresher.protocol.messages import LARGEST_CONFIGURATION, RoundConfiguration
 from thresher.protocol.states import ENDED_ROUND, QueryState, RoundState
 from thresher.questions import Question
 from thresher.roles.coordinator import views
-from thresher.roles.coordinator.admission import rates_of
+from thresher.roles.coordinator.admission import MOST_TOGETHER, rates_of
+from thresher.roles.coordinator.store import NewRound
 from thresher.roles.ports import AggregatorPort, CollectorPort
 from thresher.verbs.drivers import Done, Next, step
 
@@ -39,6 +41,7 @@ UNAVAILABLE = (StoreUnavailable, ServerUnavailable, LedgerUnavailable, Unauthori
 """Errors that pass: a role is down, or an operator has still to correct the keys between roles."""
 RETRY_SECONDS = 1.0
 POLL_SECONDS = 1.0
+_REST = 10.0
 
 
 class CannotGoOn(Exception):
@@ -51,6 +54,10 @@ class CannotGoOn(Exception):
 
 class RoundRunner:
     """Runs rounds. `live` has the newest numbers of open rounds, which the store gets only when they are final.
+
+    The rounds of one step of a query, whose questions do not depend on one another, are planned in one transaction with
+    one deadline, and are open at the same time. Each closes, is forwarded and is released by itself. The next step is
+    planned when all of them are released.
 
     A round is charged, durably, before it opens: nobody is contacted for a round that was not charged. A round that is
     planned now cannot have been charged before, unless the store is older than the ledger: then it was drawn once, and
@@ -73,20 +80,20 @@ class RoundRunner:
         self._fleet = fleet
         self._payments = payments
         self.live: dict[str, RoundNumbers] = {}
+        self._next_look: dict[str, float] = {}  # when the collector may be asked again who is waited for
 
     def advance(self, query: StoredQuery) -> float | None:
         """Move a running query on until it has to wait; for how many seconds, or None once its last release is there.
 
-        The query may be in short: it is read whole only where a round is planned.
+        The query may be in short: it is read whole only where rounds are planned.
         Edge cases: a query that was cancelled meanwhile is left alone.
         """
         while self._running(query):
-            rounds = self._store.shown_rounds(query.id)
-            current = next((round for round in rounds if round.state != RoundState.RELEASED), None)
-            if current is not None:
-                wait = self._move(query, current)
-                if wait is not None:
-                    return wait
+            unfinished = [round for round in self._store.shown_rounds(query.id) if round.state != RoundState.RELEASED]
+            if unfinished:
+                waits = [self._move(query, round) for round in unfinished if self._running(query)]
+                if waits and all(wait is not None for wait in waits):
+                    return min(wait for wait in waits if wait is not None)
                 continue
             whole = self._store.query(query.id)
             if whole is None:
@@ -94,14 +101,17 @@ class RoundRunner:
             at = self.standing(whole)
             if isinstance(at, Done):
                 return None
-            self._plan(whole, at.index, at.questions[0])
+            self._plan(whole, at.index, at.questions[:MOST_TOGETHER])
         return 0.0
 
     def standing(self, query: StoredQuery) -> Next | Done:
-        """What the query does after its stored releases: its next questions, or its answer."""
+        """What the query does after its stored releases: its next questions, or its answer.
+
+        Asked when every planned round is released: questions of one step do not depend on one another's releases.
+        """
         texts, rounds = self._store.releases(query.id), self._store.rounds(query.id)
         try:
-            asked = [_question(round) for round in rounds[: len(texts)]]
+            asked = [question_of(round) for round in rounds[: len(texts)]]
             return step(views.query_of(query), [Release.from_json(text) for text in texts], asked)
         except UNAVAILABLE:
             raise
@@ -122,7 +132,7 @@ class RoundRunner:
         return self.configuration(stored)
 
     def forget(self, query: str) -> None:
-        """End the open round of a stopped query, and have its reports forgotten unread."""
+        """End the open rounds of a stopped query, and have their reports forgotten unread."""
         for round in self._store.shown_rounds(query):
             if round.state in ENDED_ROUND:
                 continue
@@ -133,42 +143,44 @@ class RoundRunner:
             self._aggregator.forget(round.round)
             self._store.set_round_state(round.round, RoundState.DROPPED, numbers=numbers)
             self.live.pop(round.round, None)
+            self._next_look.pop(round.round, None)
 
     def _running(self, query: StoredQuery) -> bool:
         stored = self._store.outline(query.id)
         return stored is not None and stored.state == QueryState.RUNNING
 
-    def _plan(self, query: StoredQuery, index: int, question: Question) -> None:
-        """Fix the next round's configuration."""
-        if self._payments.was_drawn(query, index):
+    def _plan(self, query: StoredQuery, index: int, questions: Sequence[Question]) -> None:
+        """Fix the configurations of the next rounds, from `index` on, which are open at the same time."""
+        if any(self._payments.was_drawn(query, place) for place, _ in enumerate(questions, start=index)):
             raise CannotGoOn("drawn-before")
         key = self._aggregator.public_key()
-        self._collector.overview()  # a collector that is down would let the round's time run out before it opens
+        self._collector.overview()  # a collector that is down would let the rounds' time run out before they open
         try:
             plan, settings = views.query_of(query).plan, views.settings_of(query)
         except (InvalidFormat, InvalidSetting):
             raise CannotGoOn("unreadable") from None
         now = self._clock.now()
-        name = f"{query.id}-r{index}"
-        configuration = RoundConfiguration.of(
-            fleet=self._fleet,
-            query=query.id,
-            index=index,
-            round=name,
-            question=question,
-            plan=plan,
-            rates=rates_of(plan, settings),
-            bucket_size=settings.bucket_size or 0,
-            deadline=now + (settings.seconds or 0.0),
-            key_id=key.key_id,
-            public_key=key.raw,
-        )
-        content = canonical(configuration)
-        if len(content) > LARGEST_CONFIGURATION:
-            raise CannotGoOn("configuration-too-large")
-        self._store.plan_round(
-            query.id, index, name, content, deadline=configuration.deadline, target=settings.completions, now=now
-        )
+        planned = []
+        for place, question in enumerate(questions, start=index):
+            configuration = RoundConfiguration.of(
+                fleet=self._fleet,
+                query=query.id,
+                index=place,
+                round=f"{query.id}-r{place}",
+                question=question,
+                plan=plan,
+                rates=rates_of(plan, settings),
+                bucket_size=settings.bucket_size or 0,
+                deadline=now + (settings.seconds or 0.0),
+                key_id=key.key_id,
+                public_key=key.raw,
+            )
+            content = canonical(configuration)
+            if len(content) > LARGEST_CONFIGURATION:
+                raise CannotGoOn("configuration-too-large")
+            name, deadline = configuration.round, configuration.deadline
+            planned.append(NewRound(place, name, content, deadline, settings.completions))
+        self._store.plan_rounds(query.id, planned, now)
 
     def _move(self, query: StoredQuery, round: StoredRound) -> float | None:
         """One move; seconds to wait where there is none to make yet."""
@@ -178,7 +190,7 @@ class RoundRunner:
             self._collector.open(configuration, round.target)
             self._store.set_round_state(round.round, RoundState.OPEN, opened=self._clock.now())
         elif round.state == RoundState.OPEN:
-            return self._watch(round)
+            return self._watch(query, round)
         elif round.state == RoundState.CLOSED:
             batches = self._collector.forward(round.round)
             self._store.set_round_state(round.round, RoundState.FORWARDED, batches=batches)
@@ -188,16 +200,35 @@ class RoundRunner:
             raise CannotGoOn("round-dropped")
         return None
 
-    def _watch(self, round: StoredRound) -> float | None:
-        """Close an open round that is due: at its deadline, or when enough devices have completed it."""
+    def _watch(self, query: StoredQuery, round: StoredRound) -> float | None:
+        """Close an open round that is due: at its deadline, or when enough devices, or all, have completed it.
+
+        Edge cases: a round that nobody has completed does not count as completed by all.
+        """
         numbers = self.live[round.round] = self._collector.progress(round.round)
         left = round.deadline - self._clock.now()
-        if left > 0 and (round.target is None or numbers.completed < round.target):
+        enough = round.target is not None and numbers.completed >= round.target
+        if left > 0 and not enough and not (numbers.completed and self._all_answered(query, round)):
             return min(left, POLL_SECONDS)
         numbers = self._collector.close(round.round)
         self._store.set_round_state(round.round, RoundState.CLOSED, closed=self._clock.now(), numbers=numbers)
         self.live.pop(round.round, None)
+        self._next_look.pop(round.round, None)
         return None
+
+    def _all_answered(self, query: StoredQuery, round: StoredRound) -> bool:
+        """Whether the round may close early, and nobody is waited for any more.
+
+        The collector looks at every device to say that. So that it is not kept busy, it is asked again only after ten
+        times as long as it took.
+        """
+        now = self._clock.now()
+        if now < self._next_look.get(round.round, 0.0) or not _closes_early(query):
+            return False
+        waited_for = self._collector.waited_for(round.round)
+        took = self._clock.now() - now
+        self._next_look[round.round] = now + max(POLL_SECONDS / 2, _REST * took)
+        return waited_for == 0
 
     def _release(self, query: StoredQuery, round: StoredRound) -> None:
         """Fetch the release, have the reports forgotten, and store the release.
@@ -217,6 +248,14 @@ class RoundRunner:
             self._store.store_release(round.round, text, self._clock.now())
 
 
-def _question(round: StoredRound) -> Any:
+def _closes_early(query: StoredQuery) -> bool:
+    """Whether rounds close when everybody who is active has answered; settings that cannot be read do not say so."""
+    try:
+        return bool(views.settings_of(query).until_all)
+    except InvalidFormat:
+        return False
+
+
+def question_of(round: StoredRound) -> Any:
     """A round's question, read without the rest of the configuration, which another version may have written."""
     return json.loads(round.configuration)["question"]

@@ -275,7 +275,10 @@ class SeriesKeeper:
     def _store_new(self, admitted: AdmittedSeries, by: str) -> StoredSeries:
         release = admitted.release
         prepared = series_views.PreparedSeries(
-            total=admitted.guarantees, each=release.guarantees, request=admitted.request_hash
+            total=admitted.guarantees,
+            each=release.guarantees,
+            request=admitted.request_hash,
+            steps=release.steps,
         )
         stored, _ = self._store.create_series(
             StoredSeries(
@@ -283,7 +286,7 @@ class SeriesKeeper:
                 by=by,
                 name=release.name,
                 verb=release.query.verb,
-                what=release.query.describe(),
+                what=release.query.what,
                 query=canonical(release.query.to_dict()).decode(),
                 settings=canonical(release.settings).decode(),
                 prepared=canonical(prepared).decode(),
@@ -315,7 +318,7 @@ class SeriesKeeper:
     def _query(self, series: StoredSeries, number: int, now: float) -> StoredQuery:
         """The query of a date. Its name is random, so that no other query can have it."""
         prepared = series_views.prepared_of(series)
-        fixed = Prepared(guarantees=GuaranteesStated.of(prepared.each), request=prepared.request)
+        fixed = Prepared(guarantees=GuaranteesStated.of(prepared.each), request=prepared.request, steps=prepared.steps)
         return StoredQuery(
             id=series_views.release_id(series.id, number),
             by=series.by,

@@ -72,12 +72,13 @@ def check_begins(schedule: Schedule, now: float) -> None:
 
 
 def _check_fits(release: Admitted, schedule: Schedule) -> None:
-    rounds, seconds = release.plan.rounds, release.settings.seconds or 0.0
-    if not rounds * seconds <= schedule.every.seconds:
+    steps = release.steps
+    if not release.lasting <= schedule.every.seconds:
+        number = "" if steps == 1 else f"times {steps} rounds one after another "
         raise InvalidSetting(
             "seconds",
-            f"times {rounds} rounds must be at most {in_words(schedule.every.seconds)}, so that a release ends before "
-            "the next one begins",
+            f"{number}must be at most {in_words(schedule.every.seconds)}, so that a release ends before the next one "
+            "begins",
             hint="Shorten the rounds, ask for fewer of them, or ask less often.",
         )
 
@@ -130,4 +131,5 @@ def _words(admitted: AdmittedSeries) -> list[str]:
         f"Counts below {total.threshold} are dropped. A value that {total.smallest_visible():,} devices hold is "
         "in a release with 95 % probability.",
         *admitted.guarantees.values.in_words(),
+        f"One release: {admitted.release.in_all[0].lower()}{admitted.release.in_all[1:]}",
     ]

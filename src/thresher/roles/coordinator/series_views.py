@@ -23,6 +23,8 @@ class PreparedSeries(Message, frozen=True, kw_only=True):
     total: Guarantees
     each: Guarantees
     request: str
+    steps: int | None = None
+    """How many times the rounds of one release are waited for. Earlier versions did not store it."""
 
 
 def prepared_of(series: StoredSeries) -> PreparedSeries:

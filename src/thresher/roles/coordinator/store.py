@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
@@ -70,6 +70,17 @@ class StoredRound(RoundNumbers):
     closed: float | None
     released: float | None
     configuration: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class NewRound:
+    """A round that is planned: its name, its place among the query's rounds, and when it closes."""
+
+    index: int
+    round: str
+    configuration: bytes
+    deadline: float
+    target: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,30 +239,28 @@ class CoordinatorStore(SeriesTables, AlertTables):
         """
         self._database.claim()
 
-    def plan_round(
-        self,
-        query: str,
-        index: int,
-        round: str,
-        configuration: bytes,
-        *,
-        deadline: float,
-        target: int | None,
-        now: float,
-    ) -> StoredRound:
-        """Store a round unless the query has one of this index; returns the stored round."""
+    def plan_rounds(self, query: str, rounds: Sequence[NewRound], now: float) -> None:
+        """Store rounds of a query, all in one transaction; a round that the query has of an index stays as it is."""
         with self._database.transaction() as transaction:
-            transaction.execute(
-                "INSERT INTO rounds (round, query, position, configuration, state, deadline, target, asked, contacted, "
-                "completed, planned) VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, 0, ?) "
-                "ON CONFLICT (query, position) DO NOTHING",
-                (round, query, index, configuration, RoundState.PLANNED, deadline, target, now),
+            for new in rounds:
+                transaction.execute(
+                    "INSERT INTO rounds (round, query, position, configuration, state, deadline, target, asked, "
+                    "contacted, completed, planned) VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, 0, ?) "
+                    "ON CONFLICT (query, position) DO NOTHING",
+                    (
+                        new.round, query, new.index, new.configuration, RoundState.PLANNED, new.deadline, new.target,
+                        now,
+                    ),
+                )  # fmt: skip
+
+    def end_open_rounds(self, query: str, now: float) -> int:
+        """Let the deadline of a query's open rounds be now, unless it was earlier; how many rounds are open."""
+        with self._database.transaction() as transaction:
+            return transaction.execute(
+                "UPDATE rounds SET deadline = CASE WHEN deadline < ? THEN deadline ELSE ? END "
+                "WHERE query = ? AND state = ?",
+                (now, now, query, RoundState.OPEN),
             )
-            [row] = transaction.fetch(
-                f"SELECT {_WHOLE_ROUND} FROM rounds WHERE query = ? AND position = ?",  # noqa: S608
-                (query, index),
-            )
-            return StoredRound(*row)
 
     def set_round_state(
         self,
@@ -318,8 +327,16 @@ class CoordinatorStore(SeriesTables, AlertTables):
         return [StoredRound(*row) for row in rows]
 
     def releases(self, query: str) -> list[str]:
-        """The releases of a query, in order."""
-        rows = self._find("SELECT release FROM rounds WHERE query = ? AND release IS NOT NULL ORDER BY position", query)
+        """The releases of a query, in order, up to the first round without one.
+
+        Rounds that are open together may be released in another order; a release without those before it is held back.
+        """
+        rows = self._find(
+            "SELECT release FROM rounds WHERE query = ? AND release IS NOT NULL AND NOT EXISTS ("
+            "SELECT 1 FROM rounds earlier WHERE earlier.query = rounds.query AND earlier.position < rounds.position "
+            "AND earlier.release IS NULL) ORDER BY position",
+            query,
+        )
         return [release for (release,) in rows]
 
     def add_token(

@@ -37,10 +37,12 @@ if TYPE_CHECKING:
 
 
 class Prepared(Message, frozen=True, kw_only=True):
-    """What was fixed when a query was taken: its guarantees, and a hash of the request it came from."""
+    """What was fixed when a query was taken: its guarantees, a hash of the request it came from, and its steps."""
 
     guarantees: GuaranteesStated
     request: str
+    steps: int | None = None
+    """How many times its rounds are waited for. Earlier versions did not store it: then every round is a step."""
 
 
 def prepared(query: StoredQuery) -> Prepared:
@@ -109,6 +111,7 @@ def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str,
         for round in rounds
         if (found := _read(lost, "rounds", partial(_round_status, round, live.get(round.round)))) is not None
     ]
+    steps = _read(lost, "guarantees", lambda: prepared(query).steps)
     state = query.state
     if state not in tuple(QueryState):
         lost.append("state")
@@ -132,6 +135,7 @@ def status(query: StoredQuery, rounds: Sequence[StoredRound], live: Mapping[str,
         rounds=shown,
         guarantees=guarantees,
         series=query.series,
+        steps_planned=steps or (content["plan"]["rounds"] if content else 0),
     )
 
 
