@@ -277,6 +277,15 @@ def test_means_by_group(frame):
     assert query_from_dict(json.loads(json.dumps(listed.query.to_dict()))) == listed.query
 
 
+def test_groups_of_a_filtered_part_of_all_units(frame):
+    answer = th.ranges(frame, "ms", by="version", where={"os": "mac"}, plan=THREE, **BOUNDS)
+    macs = np.array(frame["os"].to_pylist()) == "mac"
+    true = int(np.count_nonzero(macs & (np.array(frame["version"].to_pylist()) == "1.9")))
+    low, high = answer["1.9"].count(0, 64).interval
+    assert low - 500 < true < high + 500  # room for chance; all systems together would be twice as many
+    assert replay(answer.query, answer.releases).to_arrow() == answer.to_arrow()
+
+
 def test_groups_may_be_of_any_type():
     days = [dt.date(2026, 1, 1), dt.date(2026, 1, 2)]
     table = pa.table(
