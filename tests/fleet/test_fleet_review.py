@@ -43,6 +43,7 @@ class Unreadable:
 
     columns = ("word",)
     parts = ()
+    randomised = False
 
     def device_bucket(self, value):
         return value
