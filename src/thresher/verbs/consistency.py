@@ -148,6 +148,8 @@ def _estimates(
     weights = learn_fillings(own - summed, together, most)
     hidden, hidden_variance = hidden_moments(own - summed, together, most, weights)
     hidden_variance += hidden**2 * STRENGTH / (len(both) + STRENGTH)  # few cells teach the law of the filling poorly
+    # What is wrong with the level's law is wrong in all its cells alike, and does not average out.
+    hidden_variance += np.minimum(together, most**2 / 12) / 4
     values = (1 - weight) * own + weight * (summed + hidden)
     variances = (1 - weight) * each * values + weight**2 * hidden_variance
     found.update(zip(both, zip(values.tolist(), variances.tolist(), strict=True), strict=True))

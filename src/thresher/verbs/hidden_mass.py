@@ -6,8 +6,9 @@ error, which is about normal.
 
 How full dropped cells are differs from data to data: those of numbers with ties are mostly empty, those of smooth data
 are as full as they can be without being released. So the law of the filling is learned, level by level, from all cells
-of the level (empirical Bayes): a weight for each of a few fillings, by expectation maximisation, starting from one half
-for "empty" and the rest spread evenly, which counts like a few cells. Bayes' rule then says what D is for each cell.
+of the level (empirical Bayes): a weight for each of a few fillings, by expectation maximisation, starting from 0.6
+for "empty" and the rest spread evenly, which counts like a few cells; its mean is that of the level. Bayes' rule then
+says what D is for each cell.
 """
 
 from __future__ import annotations
@@ -47,7 +48,40 @@ def learn_fillings(difference: Floats, variance: Floats, most: Floats) -> Floats
         shares = likelihood * weights
         shares /= shares.sum(axis=1, keepdims=True)
         weights = (shares.sum(axis=0) + STRENGTH * UNKNOWN) / (len(shares) + STRENGTH)
-    return weights
+    # Expectation maximisation is slow to find that all is empty, and a little too much in each cell is much in all.
+    tilted = _with_mean(weights, _level_mean(difference[use], variance[use], most[use]))
+    return (STRENGTH / 4 * UNKNOWN + len(likelihood) * tilted) / (STRENGTH / 4 + len(likelihood))
+
+
+def _level_mean(difference: Floats, variance: Floats, most: Floats) -> float:
+    """The mean filling of a level: what is missing from all cells together, and the law before any count is known.
+
+    What is missing is seen with an error, and is never below 0: taken as it is seen it would be too large on average
+    where all is empty. So it is shrunk by its variance over its square (James and Stein).
+    """
+    seen, error = difference.sum() / most.sum(), variance.sum() / most.sum() ** 2
+    if not error:
+        return float(np.clip(seen, 0.0, 1.0))
+    shrunk = max(seen - error / seen, 0.0) if seen > 0 else 0.0
+    first = float(UNKNOWN @ FILLINGS)
+    spread = float(UNKNOWN @ FILLINGS**2) - first**2
+    return float(np.clip((shrunk / error + first / spread) / (1 / error + 1 / spread), 0.0, 1.0))
+
+
+def _with_mean(weights: Floats, mean: float) -> Floats:
+    """The law closest to `weights` that has this mean: weights times exp(λ · filling)."""
+    low, high = -2000.0, 2000.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        tilted = _tilted(weights, middle)
+        low, high = (middle, high) if tilted @ FILLINGS < mean else (low, middle)
+    return _tilted(weights, (low + high) / 2)
+
+
+def _tilted(weights: Floats, by: float) -> Floats:
+    logs = np.log(weights) + by * FILLINGS
+    shares = np.exp(logs - logs.max())
+    return np.asarray(shares / shares.sum())
 
 
 def hidden_moments(difference: Floats, variance: Floats, most: Floats, weights: Floats) -> tuple[Floats, Floats]:

@@ -75,6 +75,7 @@ VALUES: dict[str, Callable[[int, np.random.Generator], Floats]] = {
     "two hills": _mixed((0.6, 0.4), _normal(200, 30), _normal(800, 20)),
     "delays": _delays,
     "spikes": _mixed((0.7, 0.3), _even, _tens),
+    "round numbers": lambda units, random: np.asarray(10.0 * random.integers(0, 80, units)),
     "two values": _mixed((0.5, 0.5), _at(200.1), _at(700.7)),
     "one value": _at(333.3),
 }
