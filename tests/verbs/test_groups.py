@@ -218,7 +218,7 @@ def test_an_answer_is_saved_replayed_and_read_back(found, frame, tmp_path):
 def test_queries_that_were_stored_before_there_were_groups_are_read():
     old = {"verb": "ranges", "column": "ms", "plan": THREE.to_dict(), **BOUNDS, "branching": 4}
     query = query_from_dict(old)
-    assert query == RangesQuery("ms", THREE, **BOUNDS)
+    assert query == RangesQuery("ms", THREE, **BOUNDS, branching=4, whole=False)
     assert query.to_dict() == old  # and servers that know no groups still read queries without them
     by = QuantilesQuery("ms", (0.5,), THREE, **BOUNDS, method="hierarchy", by=("a", "b"), groups=(("x", 1),))
     assert query_from_dict(json.loads(json.dumps(by.to_dict()))) == by
