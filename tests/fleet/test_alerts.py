@@ -285,7 +285,7 @@ def test_only_the_first_findings_are_kept(tmp_path):
 
 
 QUANTILES = QuantilesQuery("age", (0.5, 0.99), plan(1, 1e-6, rounds=7), 0, 128, "search")
-RANGES = RangesQuery("age", plan(1, 1e-6, rounds=7), 0, 128, "search")
+RANGES = RangesQuery("age", plan(1, 1e-6, rounds=7), 0, 128)
 
 
 @pytest.mark.slow

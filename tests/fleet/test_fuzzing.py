@@ -61,7 +61,7 @@ def nearly_right_bodies(server: RunningServer, operations: list[Any]) -> Iterato
     queries.append(HistogramQuery(Values("word"), EVERYTHING, domain=("a", "b")))
     queries.append(HeavyHittersQuery("word", LETTERS, method="trie", step=2))
     queries.append(QuantilesQuery("age", (0.1, 0.5), LETTERS, 0.0, 100.0, "search"))
-    queries.append(RangesQuery("age", LETTERS, 0.0, 100.0, "search"))
+    queries.append(RangesQuery("age", LETTERS, 0.0, 100.0))
     for query in queries:
         settings = {"contact_rate": 0.5, "sampled_by": "device", "bucket_size": 64, "seconds": 30, "completions": 9}
         body = json.loads(json.dumps({"name": "n", "query": query.to_dict(), "settings": settings, "version": 1}))

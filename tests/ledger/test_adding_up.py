@@ -186,7 +186,7 @@ def test_a_query_is_charged_once_and_only_if_it_is_valid(tmp_path: Path) -> None
         {"probabilities": [0.5], "lower": 1, "upper": 0},
         {"probabilities": [], "lower": 0, "upper": 1},
         {"probabilities": [1.0], "lower": 0, "upper": 1},
-        {"probabilities": [0.1 * part for part in range(1, 9)], "lower": 0, "upper": 1},
+        {"probabilities": [0.1 * part for part in range(1, 9)], "lower": 0, "upper": 1, "method": "search"},
         {"probabilities": [0.5], "lower": 0, "upper": 1, "method": "guess"},
         {"probabilities": [0.5], "lower": 0, "upper": 1, "method": "hierarchy", "branching": 1000},
     ):
