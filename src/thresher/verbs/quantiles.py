@@ -124,7 +124,7 @@ def quantiles(
         >>> bounds = {"lower": 0, "upper": 60_000}
         >>> found = th.quantiles(latencies, "value", 0.5, **bounds, epsilon=1, delta=1e-8)
         >>> found[0.5].interval
-        (234.375, 263.671875)
+        (234.375, 249.0234375)
     """
     return ask(  # type: ignore[no-any-return]
         "quantiles", data, asking, column=column, probabilities=probabilities, lower=lower, upper=upper, method=method,
