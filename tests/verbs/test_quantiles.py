@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,11 +17,15 @@ from thresher.errors import InvalidSetting, NotReleased, VerificationFailed
 from thresher.privacy.units import MEMBER
 from thresher.questions import Below, Cells
 from thresher.verbs import Quantiles, QuantilesQuery, quantiles
+from thresher.verbs.drivers import questions_of, replay
 from thresher.verbs.quantile_search import split_points
 
 TEN = th.plan(1, 1e-8, rounds=10)
 FIVE = th.plan(1, 1e-8, rounds=5)
 THIRTY = th.plan(1, 1e-8, rounds=30)
+IN_TURN = Path(__file__).parent / "quantile_answer_in_turn.json"
+"""Written by `quantiles(…, [0.25, 0.5, 0.9], lower=0, upper=100, plan=th.plan(2, 1e-6, rounds=7), method="search")` of
+Thresher 0.1.0 on 3,000 log-normal numbers."""
 ALPHA = 1e-9  # false alarm of each check on how often intervals cover
 
 
@@ -229,3 +235,22 @@ def test_progress_is_reported() -> None:
     assert isinstance(answer, Quantiles)
     assert [(done, total) for done, total, _ in seen] == [(done, 5) for done in range(1, 6)]
     assert {what for _, _, what in seen} == {"quantiles of x, hierarchy"}
+
+
+def test_a_search_of_earlier_versions_is_read_in_its_own_order():
+    answer = th.load(IN_TURN)
+    assert answer.query.together is False
+    assert answer.query.steps == answer.rounds_asked == 7
+    assert answer.to_dict() == pytest.approx({0.25: 10.0835, 0.5: 19.2862, 0.9: 69.7588}, abs=1e-4)
+    assert "together" not in answer.query.to_dict()
+    now = replace(answer.query, together=True)
+    assert now.steps == 3
+    with pytest.raises(VerificationFailed):  # the order matters: these questions are not those of a new search
+        replay(now, answer.releases, [question.to_dict() for question in questions_of(answer.query, answer.releases)])
+
+
+def test_verbs_of_one_value_refuse_plans_of_several():
+    several = th.plan(1, 1e-8, rounds=4, contributions=3)
+    query = QuantilesQuery("x", (0.5,), several, 0.0, 1.0)
+    with pytest.raises(InvalidSetting, match="contributions"):
+        _ = query.first_question

@@ -120,6 +120,7 @@ class HeavyHittersQuery(Query):
     step: int = 1
     recount: bool = True
     verb = "heavy_hitters"
+    counts_several = True
     before: ClassVar[Mapping[str, Any]] = {"recount": False}
     place = 2
     about = "Which texts are common, and the tree of their beginnings"

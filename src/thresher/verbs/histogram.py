@@ -118,6 +118,7 @@ class HistogramQuery(Query):
     plan: Plan
     domain: tuple[Any, ...] | None = None
     verb = "histogram"
+    counts_several = True
     place = 1
     about = "How many devices hold each value"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from itertools import cycle, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,21 +106,26 @@ def steps_of(plan: Plan, probabilities: Sequence[float]) -> int:
 
 
 def search(
-    column: str, probabilities: Sequence[float], lower: float, upper: float, plan: Plan
+    column: str, probabilities: Sequence[float], lower: float, upper: float, plan: Plan, *, together: bool = True
 ) -> Generator[Sequence[Question], Sequence[Release], tuple[tuple[Release, ...], Splits]]:
-    """Spend the plan's rounds on splits, in each step one for each quantile.
+    """Spend the plan's rounds on splits, in each step one for each quantile; or, not `together`, in turn for each.
 
     Edge cases: a quantile whose bracket cannot be split any further, which is at the precision of floats, leaves its
     round unused; the search ends early when none can.
     """
     splits = Splits(lower, upper, plan.rounds)
     releases: list[Release] = []
-    for _ in range(steps_of(plan, probabilities)):
-        wanted = probabilities[: plan.rounds - len(releases)]
-        brackets = [splits.next_bracket(probability, plan.sampling_rate) for probability in wanted]
-        points = split_points(brackets)
-        if not points:
+    each = [(probability,) for probability in probabilities]
+    steps = repeat(tuple(probabilities), steps_of(plan, probabilities)) if together else cycle(each)
+    stuck = 0
+    for step in steps:
+        wanted = step[: plan.rounds - len(releases)]
+        points = split_points([splits.next_bracket(probability, plan.sampling_rate) for probability in wanted])
+        stuck = 0 if points else stuck + 1
+        if not wanted or stuck == (1 if together else len(each)):
             break
+        if not points:
+            continue
         found = yield [Below(column, point) for point in points]
         releases += found
         for point, release in zip(points, found, strict=True):

@@ -136,7 +136,8 @@ def quantiles(
 class QuantilesQuery(GroupableQuery):
     """Quantiles with their plan.
 
-    "search" spends `plan.rounds` ÷ (number of quantiles) rounds on each.
+    "search" spends `plan.rounds` ÷ (number of quantiles) rounds on each. Of several quantiles it asks one split each at
+    the same time (`together`); queries that 0.1.0 stored asked them in turn, and still do.
 
     Edge cases: a side of a split that was dropped counts as zero, and `error.threshold` says how much that can be.
     Where nothing was released at all the value is NaN.
@@ -153,10 +154,11 @@ class QuantilesQuery(GroupableQuery):
     whole: bool | None = None
     by: tuple[str, ...] = ()
     groups: tuple[Any, ...] | None = None
+    together: bool = True
     verb = "quantiles"
     place = 3
     about = "The value that a given part of all devices lies below"
-    before: ClassVar[Mapping[str, Any]] = {**GroupableQuery.before, "whole": False}
+    before: ClassVar[Mapping[str, Any]] = {**GroupableQuery.before, "whole": False, "together": False}
 
     def __post_init__(self) -> None:
         checked = tuple(check_quantile(probability) for probability in self.probabilities)
@@ -165,6 +167,8 @@ class QuantilesQuery(GroupableQuery):
         object.__setattr__(self, "probabilities", checked)
         low, high = check_bounds(self.lower, self.upper)
         self.check_groups()
+        several = self.method == "search" and len(checked) > 1
+        object.__setattr__(self, "together", self.together and several)  # of one quantile there is only one way
         if self.method == "hierarchy":
             _ = self._hierarchy
             return
@@ -220,7 +224,9 @@ class QuantilesQuery(GroupableQuery):
     @property
     def steps(self) -> int:
         """One for a hierarchy; a search asks one split for each quantile at once."""
-        return 1 if self.method == "hierarchy" else steps_of(self.plan, self.probabilities)
+        if self.method == "hierarchy":
+            return 1
+        return steps_of(self.plan, self.probabilities) if self.together else self.plan.rounds
 
     def rounds(self) -> Rounds:
         """Ask one split for each quantile at once, step by step; or all levels at once."""
@@ -231,7 +237,7 @@ class QuantilesQuery(GroupableQuery):
             found = tuple(tree.quantile(probability) for probability in self.probabilities)
             return Quantiles(self, tree.releases, found, tree)
         releases, splits = yield from search(
-            self.column, self.probabilities, float(self.lower), float(self.upper), self.plan
+            self.column, self.probabilities, float(self.lower), float(self.upper), self.plan, together=self.together
         )
         rate = min((release.rate for release in releases), default=self.plan.sampling_rate)
         found = tuple(_from_splits(splits, probability, rate, bool(self.whole)) for probability in self.probabilities)

@@ -51,6 +51,8 @@ class Query(ABC):
     verb: ClassVar[str]
     place: ClassVar[int] = 100
     """Where lists of verbs have it."""
+    counts_several: ClassVar[bool] = False
+    """Whether several values of a unit may count in a round, as its plan's contributions say."""
     about: ClassVar[str] = ""
     """What it tells of a fleet, in a few words."""
     before: ClassVar[Mapping[str, Any]] = {}
