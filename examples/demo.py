@@ -20,10 +20,10 @@ import thresher as th
 from thresher import charts
 from thresher.cli.comparison import show_comparison
 from thresher.simulator.local_server import LocalServer, local_server
-from thresher.simulator.population import Column, Population, draw, waiting_times
+from thresher.simulator.population import Column, ListColumn, Population, draw, lists, waiting_times
 from thresher.simulator.report import compare
 from thresher.simulator.simulation import Simulation, simulate
-from thresher.verbs import Histogram
+from thresher.verbs import Grouped, Histogram, Mean
 
 OUT = Path("out/demo")
 PEOPLE = 200_000
@@ -35,6 +35,8 @@ LANGUAGES = (
     "Turkish Vietnamese Telugu Marathi Tamil Italian Urdu Gujarati Polish Ukrainian Persian Dutch Romanian Greek Czech "
     "Hungarian Swedish Finnish Danish Norwegian Slovak Basque Welsh Irish Breton Sorbian"
 ).split()
+SPOKEN = 3  # languages a device may list
+VERSIONS = ("4.2", "4.1", "4.0")
 WEIGHTS = np.exp(-np.arange(len(LANGUAGES)) / 5)
 
 console = Console(highlight=False)
@@ -93,14 +95,16 @@ def draw_languages(answer: Histogram, truth: dict[str, int]) -> None:
 
 
 def ask_a_fleet(server: LocalServer) -> None:
-    """Three questions to devices that check in over HTTP, while they check in."""
-    languages = draw(LANGUAGES, WEIGHTS.tolist(), DEVICES, seed=7)
-    waited = waiting_times(DEVICES, seed=8)
-    simulation = Simulation(server.url, server.enrolment_key, Population({"language": languages, "waited_ms": waited}))
+    """Questions to devices that check in over HTTP, while they check in."""
+    spoken = lists(LANGUAGES, DEVICES, seed=7, most=SPOKEN)
+    words = draw(LANGUAGES, WEIGHTS.tolist(), DEVICES, seed=8)
+    waited, versions = waiting_times(DEVICES, seed=9), draw(VERSIONS, [6, 3, 1], DEVICES, seed=10)
+    held = Population({"spoken": spoken, "language": words, "waited_ms": waited, "version": versions})
+    simulation = Simulation(server.url, server.enrolment_key, held)
     say(f"Enrolling {DEVICES:,} devices: each gets a token, holds its own values and has its own policy.")
     simulate(
         simulation,
-        lambda: ask(server, simulation, languages, waited),
+        lambda: ask(server, simulation, spoken, words, waited, versions),
         stop=threading.Event(),
     )
     result = simulation.result
@@ -110,26 +114,47 @@ def ask_a_fleet(server: LocalServer) -> None:
     )
 
 
-def ask(server: LocalServer, simulation: Simulation, languages: Column, waited: Column) -> None:
+def ask(
+    server: LocalServer, simulation: Simulation, spoken: ListColumn, words: Column, waited: Column, versions: Column
+) -> None:
     """What the analyst does. A round closes when all devices have reported."""
     fleet = th.Fleet(server.url, key=server.analyst_key)
     fleet = fleet.with_rounds(completions=simulation.completions, seconds=120)
     budget: dict[str, Any] = {"epsilon": FLEET_EPSILON, "delta": FLEET_DELTA}
 
-    heading("Which languages: one round")
-    histogram = th.histogram(fleet, "language", **budget)
-    show_comparison(compare(histogram, languages), most=8)
+    heading(f"Which languages people speak, up to {SPOKEN} a device: one round, {SPOKEN} reports from each device")
+    histogram = th.histogram(fleet, "spoken", contributions=SPOKEN, **budget)
+    show_comparison(compare(histogram, spoken), most=8)
     histogram.save(OUT / "fleet-languages.json")
 
-    heading("Which languages, three letters a round, each extending only what is common: TrieHH++")
-    trie = th.heavy_hitters(fleet, "language", method="trie", levels=4, step=3, **budget)
-    show_comparison(compare(trie, languages), most=8)
+    heading("Which first languages, four letters a round, each extending only what is common: TrieHH++")
+    trie = th.heavy_hitters(fleet, "language", method="trie", levels=3, step=4, **budget)
+    show_comparison(compare(trie, words), most=8)
     trie.plot(OUT / "fleet-trie.png", most=40)
 
-    heading("How long half of them waited, in ms: a search in 7 rounds")
-    quantiles = th.quantiles(fleet, "waited_ms", [0.5], lower=0, upper=1024, levels=5, **budget)
+    heading("How long half of them waited, in ms: four levels of cells, all open at the same time")
+    quantiles = th.quantiles(fleet, "waited_ms", [0.5], lower=0, upper=1024, levels=4, **budget)
     show_comparison(compare(quantiles, waited))
     quantiles.plot(OUT / "fleet-median.png")
+
+    heading("How long they waited on average, by version: one round")
+    means = th.mean(fleet, "waited_ms", lower=0, upper=1024, by="version", **budget)
+    show_means(means, waited, versions)
+    means.plot(OUT / "fleet-means.png")
+
+
+def show_means(means: Grouped[Mean], waited: Column, versions: Column) -> None:
+    """The mean of each group beside the truth, which is that of values cut to the bounds."""
+    numbers = np.clip(waited.numbers(), 0, 1024)
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for title in ("version", "mean", "95 % interval", "truth"):
+        table.add_column(title, justify="left" if title == "version" else "right")
+    for group in means.groups:
+        found = means[group]
+        truth = float(numbers[versions.held == versions.values.index(group)].mean())
+        interval = f"{found.interval[0]:,.0f} – {found.interval[1]:,.0f}"
+        table.add_row(group, f"{found.mean:,.0f}", interval, f"{truth:,.0f}")
+    console.print(table)
 
 
 def heading(text: str) -> None:

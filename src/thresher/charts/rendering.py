@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ UNITS, DEVICES = "units", "devices that checked in"
 """Whom an axis counts: everybody in a table, or those of a fleet that a round was open to."""
 NOTHING = "nothing reached the threshold"
 
+_WIDEST = 110
+"""Characters of a line below a title."""
 _FORMATS = (".png", ".svg", ".html")
 _SAVING: dict[str, dict[str, Any]] = {".html": {"inline": True}, ".png": {"scale_factor": 2}}
 
@@ -43,12 +46,18 @@ def note_alone(text: str) -> Any:
 def styled(chart: Any, title: str, subtitle: str | list[str]) -> Any:
     """The chart with its title and the common look."""
     return (
-        chart.properties(title={"text": title, "subtitle": subtitle, "anchor": "start"})
+        chart.properties(title={"text": title, "subtitle": _wrapped(subtitle), "anchor": "start"})
         .configure_view(stroke=None)
         .configure_axis(labelFontSize=12, titleFontSize=12, gridColor="#E6E6E6", domainColor=GREY, tickColor=GREY)
         .configure_title(fontSize=15, subtitleFontSize=12, subtitleColor="#555555", offset=12)
         .configure_legend(labelFontSize=12, titleFontSize=12)
     )
+
+
+def _wrapped(subtitle: str | list[str]) -> list[str]:
+    """The lines below a title, none longer than a picture is wide: a longer one would widen the picture."""
+    lines = [subtitle] if isinstance(subtitle, str) else subtitle
+    return [part for line in lines for part in textwrap.wrap(line, _WIDEST) or [""]]
 
 
 def check_format(path: Path) -> None:

@@ -87,8 +87,8 @@ class PlausibleDistributions:
     def count(self, start: float, stop: float, tail: float) -> tuple[float, float]:
         """How few and how many units lie between two positions; a cell that one lies in counts in full, or not at all.
 
-        Each end leaves out half of `tail` of the distributions, as `ends` says: simulations showed that errors of counts
-        have more parts in common than the draws have.
+        Each end leaves out half of `tail` of the distributions, as `ends` says: in simulations, errors of counts were
+        somewhat larger than the draws say.
         """
         inner, outer = self._between(start, stop)
         return ends(inner, tail / 2)[0], ends(outer, tail / 2)[1]
