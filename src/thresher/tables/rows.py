@@ -23,6 +23,9 @@ class Rows(ABC):
     Where units count for several values, rows are distinct pairs of a unit and a value or bucket (`column_keys.Form`).
     """
 
+    units: int | None = None
+    """How many units there are, with or without a value, where the pass that chose their values has counted them."""
+
     thins: ClassVar[bool] = False
     """Whether these rows have `thinned`, because their counts may be more than the caller's memory holds."""
 
@@ -58,6 +61,7 @@ class LazyRows(Rows):
     closing: Callable[[], object] | None = None
     nulls: bool = False
     form: column_keys.Form = "values"
+    units: int | None = None
     drawn: Callable[[], Any] | None = None
 
     def counted(self, question: Question, *, at_least: int = 1) -> Any:
