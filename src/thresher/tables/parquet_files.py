@@ -75,7 +75,7 @@ class ParquetEngine(FileEngine):
 
     def size(self) -> int | None:
         """How many rows there are, as the ends of the files say."""
-        return sum(pq.read_metadata(file).num_rows for file in self._files)
+        return sum(int(pq.read_metadata(file).num_rows) for file in self._files)
 
     def _stored(self, named: Mapping[str, str]) -> Any:
         columns = list(dict.fromkeys(named.values()))
