@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -96,7 +97,8 @@ class RelationEngine(Engine):
             name = f"chosen_{next(self._numbers)}"
             self._watched(lambda: one_each.create(name))
             kept = self._own.table(name)
-            return replace(cleaned(kept, kinds), units=number_of_units(kept) if everybody else None)
+            counting = functools.partial(number_of_units, kept) if everybody else None
+            return replace(cleaned(kept, kinds), everybody=counting)
 
         return self._carefully(run, lambda careful: careful.chosen(wanted, unit))
 

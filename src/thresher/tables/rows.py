@@ -23,9 +23,6 @@ class Rows(ABC):
     Where units count for several values, rows are distinct pairs of a unit and a value or bucket (`column_keys.Form`).
     """
 
-    units: int | None = None
-    """How many units there are, with or without a value, where the pass that chose their values has counted them."""
-
     thins: ClassVar[bool] = False
     """Whether these rows have `thinned`, because their counts may be more than the caller's memory holds."""
 
@@ -36,6 +33,10 @@ class Rows(ABC):
     def thinned(self, question: Question, plan: Plan) -> pa.Table:
         """Keys and *sampled* counts that reach the threshold, drawn where they were counted."""
         raise NotImplementedError
+
+    def units(self) -> int | None:
+        """How many units there are, with or without a value, where the pass that chose their values kept them all."""
+        return None
 
     @abstractmethod
     def close(self) -> None:
@@ -52,6 +53,8 @@ class LazyRows(Rows):
     `drawn` gives the same units with one row each, no weights, and a column d of uniform random numbers in [0, 1) that
     are fresh at each call. The engine's own random numbers are good enough, as they are for choosing a unit's row:
     even someone who knew them all would still face the coins.
+
+    `everybody` counts all units, also those without a value.
     """
 
     engine: str
@@ -61,8 +64,8 @@ class LazyRows(Rows):
     closing: Callable[[], object] | None = None
     nulls: bool = False
     form: column_keys.Form = "values"
-    units: int | None = None
     drawn: Callable[[], Any] | None = None
+    everybody: Callable[[], int] | None = None
 
     def counted(self, question: Question, *, at_least: int = 1) -> Any:
         """The query for the counts, as a lazy frame of narwhals."""
@@ -84,6 +87,10 @@ class LazyRows(Rows):
             return found.drop_null() if self.nulls else found
 
         return guarded(self.engine, run)
+
+    def units(self) -> int | None:
+        """How many units there are, as `everybody` says."""
+        return None if self.everybody is None else self.everybody()
 
     def close(self) -> None:
         """Let go of what was kept for these rows."""

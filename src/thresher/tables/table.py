@@ -228,14 +228,14 @@ class Table(Population):
         """
         if plan.rounds > 1 or question.repeated:
             return None
-        if self._unit is None:
-            try:
+        chosen = self._chosen.get(self._readings(question)) if plan.contributions == 1 else None
+        try:
+            if self._unit is None:
                 return self._engine.size()
-            except Exception as error:
-                _log.warning("%s could not say how many rows there are: %s", self._engine.name, type(error).__name__)
-                return None
-        chosen = self._chosen.get(self._readings(question))
-        return None if chosen is None or plan.contributions > 1 else chosen.units
+            return None if chosen is None else chosen.units()
+        except Exception as error:
+            _log.warning("%s could not say how many units there are: %s", self._engine.name, type(error).__name__)
+            return None
 
     def _drawn(self, rows: Rows, question: Question, plan: Plan) -> Release:
         """Count, charge and draw."""
