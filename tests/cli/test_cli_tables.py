@@ -42,7 +42,7 @@ def test_histogram_table_json_picture_and_file(visits, tmp_path):
         "fr",
         "de",
         "estimate",
-        "everything below the threshold",
+        "other: everything below the threshold or without a value",
         "Each user is a unit and counts for one of its values, chosen",
     ):
         assert part in shown
@@ -54,6 +54,10 @@ def test_histogram_table_json_picture_and_file(visits, tmp_path):
     content = json.loads(run("histogram", visits, "--column", "country", *TARGET, "--json").stdout)
     assert content["format"] == "thresher-release"
     assert content["rows"][0][0] == "fr"
+    assert content["other"]["units"] == 5_000
+    assert content["other"]["lower"] <= content["other"]["estimate"] <= content["other"]["upper"]
+    hidden = run("histogram", visits, "--column", "country", *TARGET, "--adjacency", "add-remove", "--json").stdout
+    assert "other" not in json.loads(hidden) and "units" not in json.loads(hidden)
 
 
 def test_several_values_of_a_unit(visits):

@@ -182,7 +182,7 @@ def test_elements_of_a_json_array() -> None:
 def test_a_stray_quote_is_a_quote(odd: str, size: int) -> None:
     content = f"1,a\n2,{odd}\n3,a\n" + "4,a\n" * 5
     blocks = (content.encode()[start : start + size] for start in range(0, len(content), size))
-    tables = [parsed(chunk, Header(("n", "value"), ",", 0), ["value"]) for chunk in whole_records(blocks, ",")]
+    tables = [parsed(chunk, Header(("n", "value"), ",", 0), ["value"]).rows for chunk in whole_records(blocks, ",")]
     assert [text for table in tables for text in table["value"].to_pylist()] == ["a", odd, "a", *["a"] * 5]
 
 

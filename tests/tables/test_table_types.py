@@ -258,7 +258,7 @@ def test_records_are_those_that_were_written_whatever_the_chunks(
     writer.writerows(rows)
     content = text.getvalue().encode()
     blocks = (content[start : start + size] for start in range(0, len(content), size))
-    tables = [parsed(chunk, Header(("a", "b"), ",", 0), ["b", "a"]) for chunk in whole_records(blocks, ",")]
+    tables = [parsed(chunk, Header(("a", "b"), ",", 0), ["b", "a"]).rows for chunk in whole_records(blocks, ",")]
     found = [(row["a"], row["b"]) for table in tables for row in table.to_pylist()]
     # A writer that ends lines in a line feed leaves a carriage return bare; the last one of a line is then its end's.
     bare = ending == "\n" and quoting == csv.QUOTE_MINIMAL

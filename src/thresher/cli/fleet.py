@@ -25,7 +25,6 @@ from thresher.cli.fleet_series import app as series
 from thresher.cli.output import check_files, console, plain, print_json, range_rows
 from thresher.cli.plan_files import read_plan
 from thresher.cli.verb_commands import (
-    OTHER,
     Output,
     Plot,
     Range,
@@ -33,7 +32,9 @@ from thresher.cli.verb_commands import (
     option,
     parsed_ranges,
     show_answer,
+    show_left_out,
     typed,
+    with_left_out,
     words_of,
 )
 from thresher.client.fleet import Fleet, QueryHandle
@@ -251,8 +252,7 @@ def _show(
     rows = range_rows(answer, ranges) if answer.reads_ranges else []
 
     def after() -> None:
-        if answer.counted:
-            console.print(OTHER, style="dim")
+        show_left_out(answer)
         if answer.stands_for is not None:
             console.print(f"Numbers stand for {answer.stands_for}.", style="dim", soft_wrap=True, markup=False)
         console.print("Each device is a unit.", style="dim")
@@ -268,7 +268,7 @@ def _show(
         output=output,
         json=json,
         extra={"ranges": rows} if rows else None,
-        shown=lambda content: {"query": plain(status), "answer": content},
+        shown=lambda content: {"query": plain(status), "answer": with_left_out(answer, content)},
         again=f"thresher fleet show {handle.id} shows it again",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -143,8 +144,7 @@ def table_command(verb: str) -> Callable[..., None]:
         def after() -> None:
             if answer.empty:
                 console.print(NOTHING, soft_wrap=True)
-            elif answer.counted:
-                console.print(OTHER, style="dim")
+            show_left_out(answer)
             whom = Unit.of_table(unit).counting(answer.plan.contributions)
             said = f"{answer.promise()}. {whom[0].upper()}{whom[1:]}."
             console.print(said, style="dim", soft_wrap=True, markup=False)
@@ -159,6 +159,7 @@ def table_command(verb: str) -> Callable[..., None]:
             output=output,
             json=json,
             extra={"ranges": rows} if rows else None,
+            shown=functools.partial(with_left_out, answer),
         )
 
     unit_words = (
@@ -196,6 +197,19 @@ def show_answer(answer: Answer, ranges: list[dict[str, Any]], top: int, after: C
     if answer.trie is not None and answer.rounds_asked > 1:
         console.print(answer.tree())  # type: ignore[attr-defined]
     after()
+
+
+def show_left_out(answer: Answer) -> None:
+    """What an answer whose rows are buckets leaves out, and how much that is, where it is known."""
+    if answer.left_out is not None:
+        console.print(f"other: {answer.left_out.in_words()}", style="dim", soft_wrap=True)
+    elif answer.counted and not answer.empty:
+        console.print(OTHER, style="dim")
+
+
+def with_left_out(answer: Answer, content: dict[str, Any]) -> dict[str, Any]:
+    """An answer's JSON with what it leaves out, for standard output; a file has the release alone, to be read back."""
+    return content if answer.left_out is None else content | {"other": answer.left_out.to_dict()}
 
 
 def column_argument(verb: str) -> inspect.Parameter:

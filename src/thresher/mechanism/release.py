@@ -22,7 +22,7 @@ from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.intervals import intervals
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Guarantees
-from thresher.privacy.settings import Adjacency, check_probability
+from thresher.privacy.settings import Adjacency, check_count, check_probability
 from thresher.privacy.units import Unit
 from thresher.privacy.visibility import smallest_visible
 
@@ -49,7 +49,8 @@ class Release(Tabular):
     count, largest first, then by bucket. Nothing about dropped buckets is kept, not even how many there were.
 
     `response` is how many devices of a fleet took part; None for a table, where everybody does. `unit` is whom the
-    guarantee protects; None where nobody said it, as in files of Thresher 0.1.0.
+    guarantee protects; None where nobody said it, as in files of Thresher 0.1.0. `units` is how many units a table has,
+    whatever they hold; None where nobody counted them, for a fleet, and under add-remove, which hides the number.
 
     Guarantee: see `guarantee`; it covers the plan's rounds together. `private` is False where a seeded source drew it,
     and then nothing is guaranteed. No bucket is there twice.
@@ -61,6 +62,7 @@ class Release(Tabular):
     confidence: float = 0.95
     response: Response | None = None
     unit: Unit | None = None
+    units: int | None = None
 
     def __post_init__(self) -> None:
         check_table(self.table)
@@ -73,6 +75,10 @@ class Release(Tabular):
             raise InvalidSetting("response", f"must be a response, not {type(self.response).__name__}")
         if not isinstance(self.unit, Unit | None):
             raise InvalidSetting("unit", f"must be a unit, not {type(self.unit).__name__}")
+        if self.units is not None:
+            check_count(self.units, setting="units")
+            if self.adjacency != "replace" or self.response is not None:
+                raise InvalidSetting("units", "are public for tables under replace-one alone")
 
     @classmethod
     def of(
@@ -86,6 +92,7 @@ class Release(Tabular):
         confidence: float = 0.95,
         response: Response | None = None,
         unit: Unit | None = None,
+        units: int | None = None,
     ) -> Release:
         """A release of these buckets with these *sampled* counts, all of which have reached the threshold."""
         import pyarrow as pa
@@ -106,7 +113,17 @@ class Release(Tabular):
         numbers = (pa.array(values) for values in (sampled, sampled / rate, lower, upper))
         table = pa.table([*keys, *numbers], names=[*columns, *NUMBERS])
         order = [("count", "descending"), *((name, "ascending") for name in columns)]
-        return cls(table.sort_by(order).combine_chunks(), plan, private, confidence, response, unit)
+        return cls(table.sort_by(order).combine_chunks(), plan, private, confidence, response, unit, units)
+
+    @property
+    def everyone(self) -> int | None:
+        """How many units could have been sampled, whatever they hold: a table's units, or the devices that checked in.
+
+        Edge cases: None where it is not known, and under add-remove, where it is not public.
+        """
+        if self.adjacency != "replace":
+            return None
+        return self.units if self.response is None else self.response.asked
 
     @property
     def rate(self) -> float:
@@ -219,6 +236,8 @@ class Release(Tabular):
             # An honest device is in a bucket once. One that is not may fill all its pieces with one bucket.
             if len(self) and int(self.counts.max()) > self.response.completed * self.plan.contributions:
                 raise VerificationFailed("A released count is above what the devices that completed can have sent.")
+        if self.units is not None and not _possible(self.counts, self.units, self.plan.contributions):
+            raise VerificationFailed("Released counts are above what the units of the table can have.")
         try:
             again = self.made_again()
         except InvalidSetting as error:
@@ -241,6 +260,7 @@ class Release(Tabular):
             confidence=self.confidence,
             response=self.response,
             unit=self.unit,
+            units=self.units,
         )
 
     def certificate(self) -> dict[str, Any]:
@@ -333,6 +353,11 @@ class Release(Tabular):
         whom = "" if self.stands_for is None else f" Numbers stand for {self.stands_for}."
         note = f"<p>{html.escape(repr(self)[1:-1])}. Everything below the threshold is left out.{whom}</p>"
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{more}{note}"
+
+
+def _possible(counts: NDArray[np.int64], units: int, contributions: int) -> bool:
+    """Whether so many units can have these counts, each unit being in so many buckets at most, and in each once."""
+    return int(counts.max(initial=0)) <= units and int(counts.sum()) <= units * contributions
 
 
 def _rate(plan: Plan, response: Response | None) -> float:

@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 FORMAT = "thresher-release"
 ANSWER = "thresher-answer"
 """The format of a saved answer, which holds a query and its releases; see `thresher.verbs.answer`."""
-VERSION = 3
+VERSION = 4
 """Version 2 added `response`, how many devices took part, which is null for a table. Version 3 says in it who tossed
 which coins, and on the certificate what is guaranteed against whom; it adds `unit`, whom the guarantee protects, which
-is null where nobody said it. Versions 1 and 2 are still read."""
+is null where nobody said it. Version 4 adds `units`, how many units a table has; where that is not known, version 3 is
+written. Versions 1 to 3 are still read."""
 
 
 def to_json(release: Release) -> str:
     """The stored form; `from_json` reads it back."""
-    content = _content(release, release.guarantee if release.private else None, VERSION)
+    content = _content(release, release.guarantee if release.private else None, _version(release))
     return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
 
@@ -42,7 +43,12 @@ def certificate(release: Release) -> dict[str, Any]:
     The digest finds accidental change. It is not a signature: whoever can rewrite the file can recompute it.
     """
     guarantee = release.guarantee if release.private else None
-    return _certificate(release, guarantee, VERSION, columns_to_json(release.table))
+    return _certificate(release, guarantee, _version(release), columns_to_json(release.table))
+
+
+def _version(release: Release) -> int:
+    """The version that has all fields of a release, and none that is not known."""
+    return 3 if release.units is None else VERSION
 
 
 def _content(release: Release, guarantee: Guarantee | None, version: int) -> dict[str, Any]:
@@ -55,11 +61,12 @@ def _content(release: Release, guarantee: Guarantee | None, version: int) -> dic
         "confidence": release.confidence,
         "response": None if response is None else response.to_dict() if version > 2 else response.to_version_2(),
         "unit": None if release.unit is None else str(release.unit),
+        "units": release.units,
         "columns": [{"name": field.name, "type": str(field.type)} for field in release.table.schema],
         "rows": rows,
         "certificate": _certificate(release, guarantee, version, rows),
     }
-    for field, since in (("response", 2), ("unit", 3)):
+    for field, since in (("response", 2), ("unit", 3), ("units", 4)):
         if version < since:
             del content[field]
     return content
@@ -67,9 +74,11 @@ def _content(release: Release, guarantee: Guarantee | None, version: int) -> dic
 
 def _certificate(release: Release, guarantee: Guarantee | None, version: int, rows: list[list[Any]]) -> dict[str, Any]:
     plan, unit = release.plan, release.unit
-    whom = {} if version < 3 else {"unit": None if unit is None else str(unit)}
+    whom: dict[str, Any] = {} if version < 3 else {"unit": None if unit is None else str(unit)}
     if version >= 3 and unit is not None:
         whom["counting"] = unit.counting(plan.contributions)
+    if version >= 4:
+        whom["units"] = release.units
     taken_part: dict[str, Any] = {}
     if release.response is not None:
         old = {"response": release.response.to_version_2()}
@@ -128,6 +137,8 @@ def from_json(text: str) -> Release:
                 hint="Upgrade Thresher.",
             )
         release = _release(content)
+        if _version(release) != max(version, 3):
+            raise InvalidFormat("This release does not say how many units there are.", hint="Use the original file.")
         expected = _content(release, release.plan.stated if release.private else None, version)
         stated = content["certificate"]
         whole = content | {"certificate": expected["certificate"]}
@@ -172,6 +183,7 @@ def _release(content: dict[str, Any]) -> Release:
         check_probability(content["confidence"], setting="confidence"),
         response,
         None if unit is None else Unit.read(unit),
+        content["units"] if content["version"] >= 4 else None,
     )
     for name in table.column_names:
         if pa.types.is_temporal(table.schema.field(name).type):

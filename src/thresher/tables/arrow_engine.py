@@ -72,6 +72,10 @@ class ArrowEngine(RelationEngine):
         """Fix the random numbers that DuckDB draws next, on one thread, by a number between -1 and 1."""
         self._own.execute("SELECT setseed(?)", [seed]).fetchall()
 
+    def size(self) -> int | None:
+        """How many rows there are."""
+        return len(next(iter(self._columns.values()), None) or self.column(self._names[0]))
+
     def sampled(self, wanted: Sequence[str], toss: Callable[[int], NDArray[np.bool_]]) -> LazyRows:
         """These columns of a sample of the rows."""
         named = renamed(wanted)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,15 @@ from thresher.questions.population import Progress
 from thresher.tables.column_kinds import check_distinct
 from thresher.tables.file_engine import TextFileEngine
 from thresher.tables.objects import decoded
-from thresher.tables.record_stream import RecordStream, blocks, first_record, opened, quotes_as_usual, whole_records
+from thresher.tables.record_stream import (
+    Parsed,
+    RecordStream,
+    blocks,
+    first_record,
+    opened,
+    quotes_as_usual,
+    whole_records,
+)
 
 _DELIMITERS = (",", ";", "\t", "|")
 _LONGEST_HEADER = 1 << 20
@@ -116,39 +125,45 @@ def field_stream(headers: Mapping[str, Header], columns: Mapping[str, str]) -> R
         stream.read(headers[file].size)
         return whole_records(blocks(stream), headers[file].delimiter)
 
-    def parse(file: str, chunk: bytes) -> pa.Table:
-        return parsed(chunk, headers[file], list(columns)).rename_columns(schema.names)
+    def parse(file: str, chunk: bytes) -> Parsed:
+        rows, records = parsed(chunk, headers[file], list(columns))
+        return Parsed(rows.rename_columns(schema.names), records)
 
     return RecordStream(list(headers), schema, chunks, parse)
 
 
-def parsed(chunk: bytes, header: Header, columns: Sequence[str]) -> pa.Table:
+def parsed(chunk: bytes, header: Header, columns: Sequence[str]) -> Parsed:
     """Whole records as a table of text."""
     quick = _quickly(chunk, header, columns)
     if quick is not None:
         return quick
     cut = (chunk[start : start + _PIECE] for start in range(0, len(chunk), _PIECE))
     pieces = whole_records(cut, header.delimiter)
-    return pa.concat_tables(
-        [
-            quick if (quick := _quickly(piece, header, columns)) is not None else _slowly(piece, header, columns)
-            for piece in pieces
-        ]
-    )
+    parts = [
+        quick if (quick := _quickly(piece, header, columns)) is not None else _slowly(piece, header, columns)
+        for piece in pieces
+    ]
+    return Parsed(pa.concat_tables([part.rows for part in parts]), sum(part.records for part in parts))
 
 
-def _quickly(chunk: bytes, header: Header, columns: Sequence[str]) -> pa.Table | None:
+def _quickly(chunk: bytes, header: Header, columns: Sequence[str]) -> Parsed | None:
     """Whole records parsed by Arrow; None where Arrow would misread or refuse some of them."""
     if chunk.count(b"\r") != chunk.count(b"\r\n"):
         return None  # Arrow would end a record there
     if chunk.count(b'"') % 2 or not quotes_as_usual(chunk, header.delimiter):
         return None  # Arrow would take all that follows for one field
+    skipped = itertools.count()
+
+    def skip(row: object) -> str:
+        next(skipped)
+        return "skip"
+
     try:
-        return pc.read_csv(
+        rows = pc.read_csv(
             pa.py_buffer(chunk),
             read_options=pc.ReadOptions(use_threads=False, block_size=len(chunk) + 1, column_names=list(header.names)),
             parse_options=pc.ParseOptions(
-                delimiter=header.delimiter, newlines_in_values=True, invalid_row_handler=lambda row: "skip"
+                delimiter=header.delimiter, newlines_in_values=True, invalid_row_handler=skip
             ),
             convert_options=pc.ConvertOptions(
                 include_columns=list(columns),
@@ -160,20 +175,24 @@ def _quickly(chunk: bytes, header: Header, columns: Sequence[str]) -> pa.Table |
         )
     except (pa.ArrowException, ValueError):
         return None
+    return Parsed(rows, len(rows) + next(skipped))
 
 
-def _slowly(piece: bytes, header: Header, columns: Sequence[str]) -> pa.Table:
+def _slowly(piece: bytes, header: Header, columns: Sequence[str]) -> Parsed:
     """Whole records parsed one by one, whatever they hold."""
     places = [header.names.index(name) for name in columns]
     values: list[list[str | None]] = [[] for _ in columns]
+    records = 0
     for record in _records(piece, header.delimiter.encode()):
+        records += 1
         if len(record) == len(header.names):
             for held, place in zip(values, places, strict=True):
                 held.append(decoded(record[place]) or None)
-    return pa.table([pa.array(held, pa.string()) for held in values], names=list(columns))
+    return Parsed(pa.table([pa.array(held, pa.string()) for held in values], names=list(columns)), records)
 
 
 def _records(piece: bytes, delimiter: bytes) -> Iterator[list[bytes]]:
+    """The fields of each record; blank lines are no records, as they are none to Arrow."""
     between = re.escape(delimiter)
     quoted = rb'"([^"]*(?:""[^"]*)*)"([^' + between + rb"\n]*)"
     field = re.compile(rb"(?:" + quoted + rb"|([^" + between + rb"\n]*))(" + between + rb"|\n|\Z)")
@@ -184,6 +203,9 @@ def _records(piece: bytes, delimiter: bytes) -> Iterator[list[bytes]]:
         assert found is not None
         inner, after, plain, end = found.groups()
         last = end != delimiter
+        if last and not record and inner is None and plain in (b"", b"\r"):
+            place = found.end()
+            continue
         if last:
             after, plain = (part and part.removesuffix(b"\r") for part in (after, plain))
         record.append(plain if inner is None else inner.replace(b'""', b'"') + after)

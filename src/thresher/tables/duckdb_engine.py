@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -12,7 +14,16 @@ from thresher.errors import InvalidSetting
 from thresher.questions import Question
 from thresher.questions.population import Progress
 from thresher.tables.column_kinds import Kind
-from thresher.tables.duckdb_columns import KINDS, chosen, cleaned, collect, counted_once, satisfying, text_read
+from thresher.tables.duckdb_columns import (
+    KINDS,
+    chosen,
+    cleaned,
+    collect,
+    counted_once,
+    number_of_units,
+    satisfying,
+    text_read,
+)
 from thresher.tables.duckdb_connection import disconnect, watched
 from thresher.tables.duckdb_pairs import kept_pairs, keys_of, new_seed, numbered, pairs, whole_values
 from thresher.tables.engine import Engine, renamed
@@ -77,14 +88,33 @@ class RelationEngine(Engine):
 
         def run() -> LazyRows:
             kinds = self._kinds(wanted)
-            one_each = chosen(self._select(wanted, unit), kinds, self.kind(unit), self.time_zone)
+            rows = self._select(wanted, unit)
             if self._own is None:
-                return counted_once(cleaned(one_each, kinds), wanted)
+                return counted_once(cleaned(chosen(rows, kinds, self.kind(unit), self.time_zone), kinds), wanted)
+            # A unit whose rows have all been filtered out cannot be counted on the way.
+            everybody = not self._filter
+            one_each = chosen(rows, kinds, self.kind(unit), self.time_zone, everybody=everybody)
             name = f"chosen_{next(self._numbers)}"
             self._watched(lambda: one_each.create(name))
-            return cleaned(self._own.table(name), kinds)
+            kept = self._own.table(name)
+            counting = functools.partial(number_of_units, kept) if everybody else None
+            return replace(cleaned(kept, kinds), everybody=counting)
 
         return self._carefully(run, lambda careful: careful.chosen(wanted, unit))
+
+    def size(self) -> int | None:
+        """How many rows there are, where DuckDB knows it by heart, as it does for tables and Parquet files.
+
+        Then no step of its plan counts anything.
+        """
+
+        def run() -> int | None:
+            number = self._relation.aggregate("count(*) AS n")
+            if "aggregate" in number.explain().lower():
+                return None
+            return int(collect(number)["n"][0].as_py())
+
+        return guarded(self.name, run)
 
     def pairs(self, question: Question, unit: str, most: int) -> Rows:
         """Each unit in each of its buckets, at most `most` of them."""

@@ -119,6 +119,14 @@ class Engine(ABC):
         In each round a unit counts once in each bucket that one of its kept values has.
         """
 
+    def size(self) -> int | None:
+        """How many rows there are, whatever they hold and whatever filter there is.
+
+        Guarantee: no row is read for it. It is asked after rows were counted, so that an engine may count on the way.
+        Edge cases: None where the engine would have to read rows again.
+        """
+        return None
+
     def close(self) -> None:  # noqa: B027 - most engines keep nothing open
         """Let go of what was kept in the engine."""
 

@@ -40,6 +40,10 @@ class TextFileEngine(FileEngine):
         """A text file has no types."""
         return True
 
+    def size(self) -> int | None:
+        """How many records there are, as the last pass over the files has found."""
+        return self._streams[-1].records if self._streams else None
+
     def nested(self, column: str) -> bool:
         """Text has no parts."""
         return False

@@ -23,7 +23,7 @@ from thresher.questions.population import Progress
 from thresher.tables.duckdb_engine import RelationEngine
 from thresher.tables.file_engine import TextFileEngine
 from thresher.tables.objects import decoded, spelled
-from thresher.tables.record_stream import CHUNK, RecordStream, blocks, opened, whole_records
+from thresher.tables.record_stream import CHUNK, Parsed, RecordStream, blocks, opened, whole_records
 from thresher.tables.text_reading import once
 
 _LINE = "line"
@@ -43,6 +43,10 @@ class JsonEngine(TextFileEngine):
     def names(self) -> list[str] | None:
         """None: only rows could say which keys there are."""
         return None
+
+    def size(self) -> int | None:
+        """How many lines there are that are not blank; None for arrays, whose elements DuckDB reads."""
+        return None if self._arrays else super().size()
 
     def careful(self) -> RelationEngine | None:
         """The same rows, for an array that DuckDB refuses in part: split here, and each element read by itself."""
@@ -171,7 +175,7 @@ def _end(array: bytes, start: int) -> tuple[int, int, bool]:
     raise ValueError  # the file was cut off
 
 
-def _lines(chunk: bytes) -> pa.Table:
+def _lines(chunk: bytes) -> Parsed:
     ends = pa.py_buffer(b"".join(place.to_bytes(8, "little") for place in (0, len(chunk))))
     whole = pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, pa.py_buffer(chunk)])
     split = pc.list_flatten(pc.split_pattern(whole, b"\n"))
@@ -179,7 +183,8 @@ def _lines(chunk: bytes) -> pa.Table:
         lines = split.cast(pa.string())
     except pa.ArrowInvalid:
         lines = pa.array([decoded(line) for line in split.to_pylist()], pa.string())
-    return pa.table({_LINE: lines})
+    blank = pc.sum(pc.match_substring_regex(lines, r"^\s*$")).as_py() or 0
+    return Parsed(pa.table({_LINE: lines}), len(lines) - blank)
 
 
 def _value_of(column: str) -> str:

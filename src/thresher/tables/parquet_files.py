@@ -73,6 +73,10 @@ class ParquetEngine(FileEngine):
         engine._by_arrow = True
         return None if self._by_arrow else engine
 
+    def size(self) -> int | None:
+        """How many rows there are, as the ends of the files say."""
+        return sum(int(pq.read_metadata(file).num_rows) for file in self._files)
+
     def _stored(self, named: Mapping[str, str]) -> Any:
         columns = list(dict.fromkeys(named.values()))
         if not (self._by_arrow or any(_in_milliseconds(self._schema.field(name).type) for name in columns)):

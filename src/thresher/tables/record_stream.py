@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -186,11 +186,19 @@ class ArrowStream(ABC):
         return pa.RecordBatchReader.from_batches(self._schema, self._batches()).__arrow_c_stream__(requested_schema)
 
 
+class Parsed(NamedTuple):
+    """A chunk's rows, and how many records it has, with those that cannot be read; blank lines are none."""
+
+    rows: pa.Table
+    records: int
+
+
 class RecordStream(ArrowStream):
     """The records of some text files.
 
     `chunks` gives the chunks of an open file, `parse` turns one into rows of `schema`. `share` is how much of the
-    files' bytes is read, from 0 to 1.
+    files' bytes is read, from 0 to 1. `records` is how many records the files have, once they have been read to the
+    end; None before that.
     """
 
     def __init__(
@@ -198,7 +206,7 @@ class RecordStream(ArrowStream):
         files: Sequence[str],
         schema: pa.Schema,
         chunks: Callable[[str, Any], Iterator[bytes]],
-        parse: Callable[[str, bytes], pa.Table],
+        parse: Callable[[str, bytes], Parsed],
     ) -> None:
         super().__init__(schema)
         self._files = list(files)
@@ -206,6 +214,7 @@ class RecordStream(ArrowStream):
         self._parse = parse
         self._total = sum(Path(file).stat().st_size for file in files)
         self.share = 0.0
+        self.records: int | None = None
 
     def first_rows(self, number: int) -> list[tuple[Any, ...]]:
         """The first rows, with their values as Python has them."""
@@ -214,14 +223,22 @@ class RecordStream(ArrowStream):
         return [tuple(value.as_py() for value in row) for row in itertools.islice(rows, number)]
 
     def _batches(self) -> Iterator[Any]:
-        waiting: deque[Future[Any]] = deque()
+        waiting: deque[Future[Parsed]] = deque()
+        records = 0
         with ThreadPoolExecutor(pa.cpu_count(), thread_name_prefix="thresher-parsing") as pool:
             for file, chunk in self._all_chunks():
                 waiting.append(pool.submit(self._parse, file, chunk))
                 if len(waiting) > 2 * pa.cpu_count():
-                    yield from waiting.popleft().result().to_batches()
+                    parsed = waiting.popleft().result()
+                    records += parsed.records
+                    yield from parsed.rows.to_batches()
             while waiting:
-                yield from waiting.popleft().result().to_batches()
+                parsed = waiting.popleft().result()
+                records += parsed.records
+                if not waiting:
+                    self.records = records
+                yield from parsed.rows.to_batches()
+        self.records = records
 
     def _all_chunks(self) -> Iterator[tuple[str, bytes]]:
         before = 0

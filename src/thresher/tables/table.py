@@ -6,6 +6,7 @@ import copy
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -220,11 +221,30 @@ class Table(Population):
         self.check(question)
         if self._holds_nothing(question):
             self._about_to_draw()
-            return self._release(nothing(question), question, plan)
-        if self._samples_rows(question, plan):
-            return self._release(self._sampled(question, plan), question, plan)
-        with self._counting(question, plan.contributions) as rows:
-            return self._drawn(rows, question, plan)
+            release = self._release(nothing(question), question, plan)
+        elif self._samples_rows(question, plan):
+            release = self._release(self._sampled(question, plan), question, plan)
+        else:
+            with self._counting(question, plan.contributions) as rows:
+                release = self._drawn(rows, question, plan)
+        return release if plan.adjacency != "replace" else replace(release, units=self._size(question, plan))
+
+    def _size(self, question: Question, plan: Plan) -> int | None:
+        """How many units there are, whatever they hold, for a query of one round; None where nobody has counted them.
+
+        Units outside a filter are among them: how many are inside is not public.
+        Guarantee: never fails, so that an answer that was paid for is not lost.
+        """
+        if plan.rounds > 1 or question.repeated:
+            return None
+        chosen = self._chosen.get(self._readings(question)) if plan.contributions == 1 else None
+        try:
+            if self._unit is None:
+                return self._engine.size()
+            return None if chosen is None else chosen.units()
+        except Exception as error:
+            _log.warning("%s could not say how many units there are: %s", self._engine.name, type(error).__name__)
+            return None
 
     def _drawn(self, rows: Rows, question: Question, plan: Plan) -> Release:
         """Count, charge and draw."""

@@ -13,6 +13,7 @@ from thresher.verbs.groups import Grouped
 from thresher.verbs.heavy_hitters import FoundItem, HeavyHitters, HeavyHittersQuery, heavy_hitters
 from thresher.verbs.histogram import Histogram, HistogramQuery, histogram
 from thresher.verbs.mean import Mean, MeanQuery, mean
+from thresher.verbs.other import Other
 from thresher.verbs.over_time import OverTime
 from thresher.verbs.quantiles import Quantiles, QuantilesQuery, quantiles
 from thresher.verbs.query import Query, query_from_dict
@@ -39,6 +40,7 @@ __all__ = [
     "MeanError",
     "MeanQuery",
     "OneSided",
+    "Other",
     "OverTime",
     "Population",
     "Progress",

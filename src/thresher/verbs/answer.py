@@ -29,6 +29,7 @@ from thresher.verbs.readings import Readings, of_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from thresher.verbs.other import Other
     from thresher.verbs.trie import Trie
 
 VERSION = 1
@@ -254,6 +255,11 @@ class Answer(Tabular):
     def explained(self) -> str:
         """What the numbers of `shown` mean, in a sentence or two; empty where the usual words for counts are right."""
         return ""
+
+    @property
+    def left_out(self) -> Other | None:
+        """How many units are in none of the rows; None where that is not known."""
+        return None
 
     def bars(self, most: int) -> list[Bar]:
         """At most so many bars of a chart; none where rows are no buckets."""

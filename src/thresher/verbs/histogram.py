@@ -10,7 +10,7 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from thresher.errors import InvalidSetting
+from thresher.errors import InvalidSetting, NotReleased
 from thresher.mechanism.release import Release, ReleasedBucket
 from thresher.mechanism.release_table import NUMBERS, bucket_columns
 from thresher.privacy.plans import Plan
@@ -20,6 +20,7 @@ from thresher.questions.bins import equal_edges
 from thresher.verbs.accuracy import CONFIDENCE, check_bounds
 from thresher.verbs.answer import COUNTS, Answer, Bar, Field, Line, Shown, Truth, counts_of
 from thresher.verbs.asking import Asking, Target, ask, verb
+from thresher.verbs.other import Other, other_of
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.settings import Choice, Columns, Edges, Listed, Number, Whole
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 STATUS = "status"
 RELEASED, BELOW = "released", "below threshold"
 OTHER = "everything below the threshold"
+OTHER_THAN_LISTED = "everything that is not listed, below the threshold"
 _BINS, _DATES, _VALUES = "bins", "dates", "values"
 
 
@@ -215,6 +217,42 @@ class Histogram(Answer):
         released = set(self.release.buckets)
         return [bucket for bucket in self.domain or () if bucket not in released]
 
+    @property
+    def other(self) -> Other:
+        """How many units are in no released bucket, with an interval: below the threshold, or without a value.
+
+        With a domain, everything is among them that is not a released bucket of the domain; with a filter, all units
+        outside it. Of a fleet, they are devices that checked in.
+
+        Raises `NotReleased` under add-remove, where units may be in several buckets, and for tables whose units would
+        have to be counted in another pass; see `other_among`.
+        """
+        return other_of(self.release, self._rest)
+
+    def other_among(self, units: int) -> Other:
+        """The same as `other`, where you know how many units there are in all, and the answer does not."""
+        return other_of(self.release, self._rest, units)
+
+    @property
+    def left_out(self) -> Other | None:
+        """`other` where it is known."""
+        try:
+            return self.other
+        except NotReleased:
+            return None
+
+    @property
+    def _rest(self) -> str:
+        """Which units are in no released bucket, in words."""
+        least = OTHER if self.domain is None else OTHER_THAN_LISTED
+        return (
+            f"{least} or without a value" if self.query.where is None else f"{least}, without a value or filtered out"
+        )
+
+    def _other_in_words(self) -> str:
+        found = self.left_out
+        return f"other: {OTHER if found is None else found.in_words()}"
+
     def __len__(self) -> int:
         return len(self.release)
 
@@ -306,7 +344,7 @@ class Histogram(Answer):
         if len(self) > shown:
             lines.append(f"… {len(self) - shown:,} more buckets")
         lines += [f"{label(bucket):<32} {BELOW:>14}" for bucket in self.below_threshold[:shown]]
-        return "\n".join([*lines, f"other: {OTHER}"])
+        return "\n".join([*lines, self._other_in_words()])
 
     def __repr__(self) -> str:
         return repr(self.release).replace("Release", "Histogram", 1)
@@ -317,7 +355,7 @@ class Histogram(Answer):
             f"<tr><td>{html.escape(label(bucket))}</td><td>{BELOW}</td></tr>" for bucket in self.below_threshold[:20]
         )
         below = f"<table><tbody>{rows}</tbody></table>" if rows else ""
-        return f"{self.release._repr_html_()}{below}<p>other: {OTHER}</p>"
+        return f"{self.release._repr_html_()}{below}<p>{self._other_in_words()}</p>"
 
 
 def _question(column: Any, bins: Any, bin_width: Any, lower: Any, upper: Any, dates: Any) -> Question:
