@@ -16,6 +16,7 @@ from thresher.privacy.conditional import conditional_reach
 from thresher.privacy.intervals import ends
 from thresher.privacy.visibility import smallest_visible
 
+_LUCK = 1e-4
 _SHARE = 1 / 50
 """The part of a tail that is spent on finding the buckets whose release was not as good as sure, half on each step."""
 
@@ -50,12 +51,22 @@ def total_interval(rate: float, threshold: int, sampled: ArrayLike, confidence: 
         return total, total
     _, (upper,) = ends(rate, 0, [total], tail)
     error = tail * _SHARE / (2 * len(counts))
-    near = int((counts < _surely_released(rate, threshold, error)).sum())
+    near = int((counts < surely_released(rate, threshold, error)).sum())
     (lower,), _ = ends(rate, 0, [total - near * threshold], tail * (1 - _SHARE))
     return min(int(lower) + near * threshold, int(upper)), int(upper)
 
 
-def _surely_released(rate: float, threshold: int, error: float) -> int:
+def seen_by_luck(rate: float, threshold: int, sampled: ArrayLike) -> bool:
+    """Whether what these counts are of might as well not have been seen at all: none is far above the threshold.
+
+    Then an interval must hold given that something was released. Where one count is as high as this function asks,
+    something would have been released but for a probability of 1e-4 or less, which makes no difference.
+    """
+    counts = np.asarray(sampled, dtype=np.int64)
+    return bool(len(counts)) and rate < 1 and int(counts.max()) < surely_released(rate, threshold, _LUCK)
+
+
+def surely_released(rate: float, threshold: int, error: float) -> int:
     """A sampled count c that a bucket reaches, once released, with probability `error` at most if Pr[X < τ] > error."""
     largest = smallest_visible(rate, threshold, 1 - error) - 1
     if largest < threshold:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thresher.privacy.intervals import ends
 from thresher.privacy.point_intervals import Floats, mean_bounds, mean_range, sum_bounds
+from thresher.privacy.totals import seen_by_luck
 from thresher.verbs.accuracy import CONFIDENCE
 
 
@@ -87,6 +89,9 @@ def average(
     if rate is not None:
         low, high = sum_bounds(at, seen, hidden, tail)
         sums = low / rate + 0.0, high / rate + 0.0  # -0.0 becomes 0.0
+        if seen_by_luck(rate, threshold, seen[seen > 0]):
+            given = _sums_given_release(at, seen, rate, threshold, tail)
+            sums = min(sums[0], given[0]), max(sums[1], given[1])
     if not seen.sum():
         unknown = MeanError(wide, wide, wide, wide, confidence)
         return Average(math.nan, (float(at[0]), float(at[-1])), math.nan, sums, unknown)
@@ -99,6 +104,14 @@ def average(
     bound = max(mean - interval[0], interval[1] - mean)
     error = MeanError(sampling, rounding, max(mean - least, most - mean), bound, confidence)
     return Average(mean, interval, total, sums, error)
+
+
+def _sums_given_release(at: Floats, seen: Floats, rate: float, threshold: int, tail: float) -> tuple[float, float]:
+    """Bounds of the sum over released points, each bounded by its own law given that it was released."""
+    known = seen > 0
+    fewest, most = ends(rate, threshold, seen[known].astype(np.int64), tail / int(known.sum()))
+    one, other = at[known] * fewest, at[known] * most
+    return float(np.minimum(one, other).sum()), float(np.maximum(one, other).sum())
 
 
 def _standard_errors(at: Floats, seen: Floats, mean: float, rate: float) -> tuple[float, float]:

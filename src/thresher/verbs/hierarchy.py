@@ -15,7 +15,9 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from thresher.mechanism.release import Release
+from thresher.privacy.intervals import ends
 from thresher.privacy.plans import Plan
+from thresher.privacy.totals import seen_by_luck
 from thresher.questions import Question
 from thresher.verbs.accuracy import Seen, count_bounds, scaled_odds
 from thresher.verbs.consistency import Curve, KnownCells, curve_of, known_cells
@@ -199,7 +201,7 @@ class Hierarchy:
         estimate = self.curve.at(stop) - self.curve.at(start)
         low, high = min(low, estimate) / self.unevenness, max(high, estimate) * self.unevenness
         low, high = _within(low, high, *sure)
-        return math.floor(low), math.ceil(high)
+        return math.floor(min(low, sure[0]) if self._lucky else low), math.ceil(high)
 
     def sure_count_bounds(self, start: float, stop: float, tail: float) -> tuple[int, int]:
         """The same, proved: by inverting the binomial law of the counts of as few cells as possible.
@@ -214,7 +216,29 @@ class Hierarchy:
             most, hidden = self.released(*cut.outer)
             least, _ = self.released(*cut.inner)
             bounds.append(count_bounds(self.plan, least, most + hidden, tail * cut.share, rates))
-        return max(low for low, _ in bounds), min(high for _, high in bounds)
+        low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
+        return min(low, self._given_release(start, stop, tail)) if self._lucky else low, high
+
+    @cached_property
+    def _lucky(self) -> bool:
+        """Whether these levels are here by luck: the group that they are of might as well not have been seen."""
+        largest = [max(level.values()) for level in self.counts if level]
+        return seen_by_luck(self.lowest_rate, self.plan.threshold, largest)
+
+    def _given_release(self, start: float, stop: float, tail: float) -> int:
+        """How few units may lie between two positions given that a cell there was released: the most of any cell's.
+
+        Each released cell is bounded by its own law given release, and all of them hold together.
+        """
+        found = 0
+        number = sum(len(level) for level in self.counts)
+        for level, counts in enumerate(self.counts, start=1):
+            width = self.branching ** (self.levels - level)
+            inside = [count for cell, count in counts.items() if start <= cell * width and (cell + 1) * width <= stop]
+            if inside:
+                lower, _ = ends(self.highest_rate, self.plan.threshold, [max(inside)], tail / number)
+                found = max(found, int(lower[0]))
+        return found
 
     def fraction_bounds(self, start: float, stop: float, tail: float) -> tuple[float, float]:
         """How small and how large a part of all units may lie between two positions."""
