@@ -73,6 +73,13 @@ def _found(query: StoredQuery | None) -> StoredQuery:
     return query
 
 
+def _code_of(error: Exception) -> str:
+    """Why a query fails, in a word, without any value."""
+    if isinstance(error, Conflict):  # a role knows the round otherwise, as after one of the stores was restored
+        return "stores-differ"
+    return error.code if isinstance(error, ThresherError) else "internal"
+
+
 class Coordinator:
     """The role as a plain class on any clock.
 
@@ -315,7 +322,7 @@ class Coordinator:
             self._failures[query.id] = self._failures.get(query.id, 0) + 1
             if self._failures[query.id] < _TRIES:
                 return RETRY_SECONDS
-            return self._fail(query.id, error.code if isinstance(error, ThresherError) else "internal")
+            return self._fail(query.id, _code_of(error))
         self._failures.pop(query.id, None)
         return wait
 
