@@ -10,6 +10,11 @@ from console_client import client, sign_in
 from console_server import people
 from playwright.sync_api import expect
 
+import thresher as th
+from thresher.errors import ServerUnavailable
+from thresher.protocol.analyst_messages import QueryRequest
+from thresher.verbs import RangesQuery
+
 pytestmark = pytest.mark.slow  # browsers take their time
 
 PICTURES = os.environ.get("PICTURES")
@@ -47,6 +52,24 @@ def test_open_rounds_are_shown_as_one_and_closed_now(visit, start):
     [status] = server.coordinator.queries()
     assert [round.state for round in status.rounds] == ["released"] * 6
     assert all(round.asked < 6000 for round in status.rounds)
+
+
+def test_rounds_that_are_still_opening_are_not_closed(start, monkeypatch):
+    server = start(people(800), epsilon=50.0, delta=1e-3)
+
+    def open(configuration, target=None):
+        raise ServerUnavailable("The collector is down.")
+
+    monkeypatch.setattr(server.rows, "open", open)
+    query = RangesQuery("age", th.plan(epsilon=1.0, delta=1e-6, rounds=3), 0.0, 64.0, 4)
+    asked = server.coordinator.submit(QueryRequest(name="ages", query=query.to_dict()), "ada")
+    server.coordinator.step()
+    with client(server) as http:
+        csrf = sign_in(http, server.analyst)
+        early = http.post(f"/queries/{asked.id}/close", data={"csrf": csrf})
+        assert early.status_code == 409
+        assert "The rounds of this query are still opening." in early.text
+        assert "Try again in a moment." in early.text
 
 
 def test_the_button_is_there_only_while_something_is_open(start):

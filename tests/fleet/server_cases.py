@@ -63,14 +63,14 @@ def inside(path: Path, *roles: str, pages=(), clock=None, **settings):
             app.close()
 
 
-def fleet_of(server: Inside) -> Fleet:
+def fleet_of(server: Inside, **settings) -> Fleet:
     """The analyst's Python over that server's routes."""
 
     def handle(request: httpx.Request) -> httpx.Response:
         answer = server.ask(request.method, request.url.path, server.token("analyst"), content=request.content)
         return httpx.Response(answer.status_code, content=answer.content, headers=answer.headers)
 
-    return Fleet("http://server", server.token("analyst"), transport=httpx.MockTransport(handle))
+    return Fleet("http://server", server.token("analyst"), transport=httpx.MockTransport(handle), **settings)
 
 
 def histogram_request(name: str = "first", **settings) -> dict:

@@ -371,6 +371,25 @@ def test_a_store_that_was_restored_draws_no_round_again(server, tmp_path):
     assert not server.roles.drawn
 
 
+def test_a_store_that_was_restored_does_not_go_on_with_what_has_ended(server, monkeypatch):
+    """The ledger has given back the rounds of one query. The collector knows the round of another one otherwise."""
+    given_back = server.coordinator.submit(request("first", TRIE), "ada")
+    server.ledger.give_back(given_back.id)
+    server.run()
+    status = server.coordinator.status(given_back.id)
+    assert (status.state, status.problem) == ("failed", "The query could not go on (given-back).")
+
+    def forward(round):
+        raise Conflict("Only a closed round can be forwarded.")
+
+    ended = server.coordinator.submit(request("second", TRIE), "ada")
+    monkeypatch.setattr(server.roles, "forward", forward)
+    server.run()
+    status = server.coordinator.status(ended.id)
+    assert (status.state, status.problem) == ("failed", "The query could not go on (stores-differ).")
+    assert not server.roles.drawn
+
+
 def test_a_cancelled_query_gives_back_what_never_opened(server):
     submitted = server.coordinator.submit(request(query=TRIE), "ada")
     reserved = server.ledger.left.share

@@ -98,6 +98,89 @@ def test_an_old_ledger_gets_what_it_lacks(server, tmp_path):
     assert amounts(ledger.history()) == amounts(server.ledger.history())
 
 
+def copied(ledger, path):
+    path.write_bytes(ledger.path.read_bytes())
+    return Ledger(path)
+
+
+def rounds_of(ledger):
+    return {entry.reference: (entry.drawn, entry.given_back, entry.ended is None) for entry in ledger.history()}
+
+
+LEVELS = HeavyHittersQuery("word", th.plan(epsilon=0.5, delta=1e-6, rounds=6), "trie")
+
+
+def stopped_in_all_ways(server, monkeypatch):
+    """A trie that was done early, one that was cancelled, one that failed and one that runs, by their ids."""
+    coordinator = server.coordinator
+    done = coordinator.submit(request("done", LEVELS), "ada").id  # "yes" is found before the sixth level
+    server.run()
+    ids = [done]
+    for name in ("cancelled", "failed", "running"):
+        ids.append(coordinator.submit(request(name, LEVELS), "ada").id)
+        coordinator.step()
+        if name == "cancelled":
+            coordinator.cancel(ids[-1], "ada")
+        if name == "failed":
+            with monkeypatch.context() as broken:
+                broken.setattr(server.roles, "progress", lambda round: {}[round])
+                for _ in range(5):
+                    coordinator.step()
+    assert [coordinator.status(id).state for id in ids] == ["done", "cancelled", "failed", "running"]
+    return ids
+
+
+def test_charges_that_an_older_ledger_holds_stay_as_they_are(server, tmp_path, monkeypatch):
+    """With what they have given back: entering them again whole would be refused, and the server could not start."""
+    done, cancelled, failed, running = stopped_in_all_ways(server, monkeypatch)
+    old = copied(server.ledger, tmp_path / "old.db")
+    before = rounds_of(old)
+    assert all(before[id][1] > 0 for id in (done, cancelled, failed))
+    assert before[running] == (1, 0, True)
+    later = server.coordinator.submit(request("later", LEVELS), "ada").id
+    server.clock.time += MINUTE
+    server.coordinator.step()
+    drawn = server.ledger.drawn(running)
+    assert len(drawn) == 2
+    for entered in (1, 0):
+        assert rebuild(server.store, old).entered == entered
+        after = rounds_of(old)
+        assert {id: after[id] for id in (done, cancelled, failed)} == {
+            id: before[id] for id in (done, cancelled, failed)
+        }
+        assert (old.drawn(running), old.reserved()) == (drawn, {running, later})
+    server.ledger = old
+    server.start()
+    server.run()
+    assert [server.coordinator.status(id).state for id in (running, later)] == ["done", "done"]
+    assert all(drawn + back == 6 for drawn, back, _ in rounds_of(old).values())
+
+
+def test_queries_that_have_ended_since_an_older_ledger_was_kept(server, tmp_path):
+    """The old ledger has their rounds reserved. Those that opened are drawn, and a start gives the others back."""
+    coordinator = server.coordinator
+    done, cancelled = (coordinator.submit(request(name, LEVELS), "ada").id for name in ("done", "cancelled"))
+    old = copied(server.ledger, tmp_path / "old.db")
+    coordinator.step()
+    coordinator.cancel(cancelled, "ada")
+    server.run()
+    missing = coordinator.submit(request("missing", LEVELS), "ada").id
+    coordinator.step()
+    coordinator.cancel(missing, "ada")
+    assert (rebuild(server.store, old).entered, rebuild(server.store, old).entered) == (1, 0)
+    for id in (done, cancelled):
+        assert old.drawn(id) == server.ledger.drawn(id)
+    assert old.drawn(missing) == set(range(6))  # nobody knows what a lost charge has given back
+    server.ledger = old
+    server.start().step()
+    known = rounds_of(old)
+    for id in (done, cancelled):
+        drawn = len(old.drawn(id))
+        assert known[id] == (drawn, 6 - drawn, False)
+        assert drawn < 6
+    assert known[missing] == (6, 0, False)
+
+
 def test_more_may_be_spent_than_the_budget_has(server, tmp_path):
     used(server)
     small = Ledger(tmp_path / "small.db", 1.0, 1e-4)

@@ -9,7 +9,7 @@ import pytest
 from coordinator_cases import MINUTE, PLAN, Crash, Server, request
 
 import thresher as th
-from thresher.errors import NotFound, ServerUnavailable
+from thresher.errors import Conflict, NotFound, ServerUnavailable
 from thresher.protocol.messages import RoundConfiguration, decode
 from thresher.questions import Below, Cells, Values
 from thresher.roles.coordinator import round_runner
@@ -258,10 +258,35 @@ def test_what_was_closed_stays_charged_and_what_never_opened_is_given_back(serve
     assert (entry.drawn, entry.given_back) == (3, 3)
 
 
+def test_a_step_that_is_opening_is_closed_as_a_whole_or_not_at_all(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = server.coordinator.submit(request(query=RANGES), "ada")
+    opened = server.roles.open
+
+    def open(configuration: RoundConfiguration, target: int | None = None) -> None:
+        if configuration.index == 1:
+            raise ServerUnavailable("The collector is down.")
+        opened(configuration, target)
+
+    monkeypatch.setattr(server.roles, "open", open)
+    server.coordinator.step()
+    before = server.coordinator.standing(asked.id)
+    assert [round.state for round in before.rounds] == ["open", "planned", "planned"]
+    with pytest.raises(Conflict, match="still opening"):
+        server.coordinator.close_rounds(asked.id)
+    assert server.coordinator.standing(asked.id) == before
+    monkeypatch.undo()
+    server.coordinator.step()
+    server.coordinator.close_rounds(asked.id)
+    server.coordinator.step()
+    assert states(server, asked.id) == ["released"] * 3
+
+
 def test_closing_where_nothing_is_open_changes_nothing(server: Server) -> None:
     asked = server.coordinator.submit(request(), "ada")
-    before = server.coordinator.close_rounds(asked.id)
-    assert before.rounds == []
+    with pytest.raises(Conflict, match="No round of this query is open now"):
+        server.coordinator.close_rounds(asked.id)
     server.coordinator.step()
     once = server.coordinator.close_rounds(asked.id)
     server.clock.time += 1
@@ -271,6 +296,9 @@ def test_closing_where_nothing_is_open_changes_nothing(server: Server) -> None:
     assert server.coordinator.close_rounds(asked.id).rounds == done.rounds
     with pytest.raises(NotFound):
         server.coordinator.close_rounds("nothing")
+    stopped = server.coordinator.submit(request("stopped"), "ada")
+    ended = server.coordinator.cancel(stopped.id, "ada")
+    assert server.coordinator.close_rounds(stopped.id) == ended
 
 
 @pytest.mark.slow

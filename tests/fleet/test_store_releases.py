@@ -161,7 +161,7 @@ def test_rounds_and_releases_are_written_once(coordinator):
 
 
 def test_only_open_rounds_are_ended_and_never_later_than_they_were(coordinator):
-    states = ["planned", "open", "open", "closed"]
+    states = ["released", "open", "open", "closed"]
     rounds = [NewRound(index, f"q1-{index}", b"{}", NOW + 60, None) for index, _ in enumerate(states)]
     coordinator.plan_rounds("q1", rounds, NOW)
     coordinator.plan_rounds("q2", [NewRound(0, "q2-0", b"{}", NOW + 60, None)], NOW)
@@ -173,6 +173,9 @@ def test_only_open_rounds_are_ended_and_never_later_than_they_were(coordinator):
     assert [round.deadline - NOW for round in coordinator.rounds("q1")] == [60, 5, 5, 60]
     assert [round.deadline - NOW for round in coordinator.rounds("q2")] == [60]
     assert coordinator.end_open_rounds("q9", NOW) == 0
+    coordinator.plan_rounds("q2", [NewRound(1, "q2-1", b"{}", NOW + 60, None)], NOW)
+    assert coordinator.end_open_rounds("q2", NOW) == 0  # its step is opening
+    assert [round.deadline - NOW for round in coordinator.rounds("q2")] == [60, 60]
 
 
 def test_tokens_expire_and_are_revoked(coordinator):

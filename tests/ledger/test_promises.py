@@ -144,4 +144,8 @@ def test_restored_charges_count_in_the_periods_in_which_they_were_made(tmp_path)
     assert ledger.budget.spent_epsilon == 1.0  # what may still be drawn counts in each period
     ledger.draw("running", 0)
     assert ledger.periods.used == 7
+    assert ledger.give_back("running") > 0
+    before = (ledger.drawn("running"), ledger.history())
+    assert not ledger.restore(TRIE, "heavy_hitters", ROW, "running")  # what is there stays as it is
+    assert (ledger.drawn("running"), ledger.history()) == before
     assert ledger.was_drawn("running", 0) and not ledger.was_drawn("running", 2)

@@ -88,6 +88,17 @@ WRONG = [
 ]
 
 
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.describe())
+def test_several_values_count_only_for_verbs_that_count_several(query):
+    plan = th.plan(epsilon=4, delta=1e-6, rounds=query.plan.rounds, contributions=2)
+    content = query.with_plan(plan).to_dict()
+    if query.counts_several:
+        assert query_from_dict(content).several == 2
+    else:
+        with pytest.raises(InvalidSetting, match="contributions must be 1"):
+            query_from_dict(content)
+
+
 @pytest.mark.parametrize("wrong", WRONG)
 def test_what_is_wrong_is_refused(wrong):
     content = QUERIES[-1].to_dict() | wrong

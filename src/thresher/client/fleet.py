@@ -49,7 +49,7 @@ from thresher.protocol.messages import decode, encode
 from thresher.protocol.rates import SampledBy
 from thresher.protocol.schedules import Missed
 from thresher.protocol.series_messages import SeriesList, SeriesPreview, SeriesRequest, SeriesStatus
-from thresher.protocol.states import ENDED_QUERY, STOPPED_QUERY, QueryState
+from thresher.protocol.states import ENDED_QUERY, STOPPED_QUERY, QueryState, RoundState
 from thresher.questions.population import Progress
 from thresher.verbs.asking import QueryTaker
 from thresher.verbs.drivers import replay
@@ -57,6 +57,8 @@ from thresher.verbs.query import Query, query_from_dict
 
 _FIRST_LOOK = 0.1
 _SLOWEST_LOOK = 2.0
+_OPENING = 10.0
+"""How many seconds rounds that are about to open are waited for, so that they can be closed."""
 
 
 class Fleet(QueryTaker):
@@ -300,6 +302,15 @@ def _new_name() -> str:
     return f"python-{secrets.token_hex(8)}"
 
 
+def _between_steps(status: QueryStatus) -> bool:
+    """Whether the rounds of a step have closed, and those of the next step are not planned.
+
+    Rounds of the next step must not be closed in their place, before any device has seen them.
+    """
+    ahead = (RoundState.PLANNED, RoundState.OPEN)
+    return bool(status.rounds) and not any(round.state in ahead for round in status.rounds)
+
+
 class QueryHandle:
     """A query at the server: how it stands, its answer when it has one, and ways to close its rounds or to stop it."""
 
@@ -360,9 +371,21 @@ class QueryHandle:
     def close_now(self) -> QueryStatus:
         """Close the open rounds of the query now: what has completed counts, and the query goes on.
 
-        Edge cases: changes nothing where no round is open. Rounds of later steps are open for their whole time.
+        Rounds that are about to open, as right after the query was asked, are waited for, for up to 10 seconds.
+
+        Edge cases: a query that has ended stays as it is. `Conflict` where no round is open or about to open: the last
+        ones have closed, and the next ones depend on their releases. Rounds of later steps are open for their whole
+        time.
         """
-        return decode(QueryStatus, self._fleet._connection.post(f"/v1/queries/{self.id}/close"))
+        waited, pause = 0.0, _FIRST_LOOK
+        while True:
+            try:
+                return decode(QueryStatus, self._fleet._connection.post(f"/v1/queries/{self.id}/close"))
+            except Conflict:
+                if waited >= _OPENING or _between_steps(self.status()):
+                    raise
+            self._fleet._sleep(pause)
+            waited, pause = waited + pause, min(pause * 1.5, _SLOWEST_LOOK)
 
     def cancel(self) -> QueryStatus:
         """Stop the query: reports of its open rounds are deleted unread, and rounds that never opened are given back.

@@ -37,6 +37,8 @@ class Order:
     """Its rounds that are about to be drawn, or were drawn."""
     time: dt.datetime | None = None
     """When it was made, if not now."""
+    restored: bool = False
+    """Whether it was made before. Then a charge that is there already stays as it is."""
 
     def __post_init__(self) -> None:
         check_text("what", self.what, LONGEST_TEXT)
@@ -71,7 +73,7 @@ def enter(connection: sqlite3.Connection, order: Order, now: float, *, within_bu
                 f"The ledger has another charge under the reference {order.reference}.",
                 hint="Nothing was charged or drawn. Choose another reference.",
             )
-        for position in order.drawn:
+        for position in () if order.restored else order.drawn:
             draw(connection, order.reference, position, now)
         return int(found[0]), False
     bind_unit(connection, order.unit)

@@ -163,11 +163,12 @@ class LedgerCharges(Tabular):
             time: When it was made; by default now. Its rounds count as drawn then, and in the current period.
             drawn: The rounds that were drawn, of a query that goes on: the others are reserved. By default all.
 
+        Guarantee: a charge that is there stays as it is, with the rounds of it that were drawn and given back.
         Returns: whether it was missing. What is spent may then exceed the budget, and nothing more can be charged.
         Raises: what `reserve` raises, but `BudgetExceeded`.
         """
         drawn = range(plan.rounds) if drawn is None else drawn
-        order = self._order(plan, what, unit, reference, drawn=drawn, time=time)
+        order = self._order(plan, what, unit, reference, drawn=drawn, time=time, restored=True)
         return self._enter(order, within_budget=False)[1]
 
     def references(self) -> set[str]:

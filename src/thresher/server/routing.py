@@ -183,7 +183,7 @@ class Endpoint:
             if route.body is not None and not route.reads:
                 small = len(body) <= _SMALL
                 body = decode(route.body, body) if small else await asyncio.to_thread(decode, route.body, body)
-            elif body and route.body is None and route.takes == JSON:
+            elif body.strip() not in (b"", b"{}") and route.body is None and route.takes == JSON:
                 raise Refused(400, "invalid-format", "This request takes no body.")
         return Call(services, identity, scope.get("path_params", {}), body, token)
 

@@ -121,8 +121,7 @@ def first_questions(query: Query) -> tuple[Question, ...]:
 
 def _drive(query: Query, supply: Callable[[int, Sequence[Question]], Sequence[Release]]) -> Next | Done:
     """Run the generator as far as `supply(index, questions)` has releases for its questions."""
-    if query.plan.contributions > 1 and not query.counts_several:
-        raise InvalidSetting("contributions", f"must be 1 for {query.verb}: here a unit has one value")
+    query.check_contributions()
     rounds, index = query.rounds(), 0
     received: Any = None
     while True:

@@ -112,6 +112,11 @@ class Query(ABC):
         """The same at the end of a description."""
         return "" if self.several is None else f", up to {self.several} values a unit"
 
+    def check_contributions(self) -> None:
+        """Refuse a plan under which several values of a unit count, where a unit has one."""
+        if self.several is not None and not self.counts_several:
+            raise InvalidSetting("contributions", f"must be 1 for {self.verb}: here a unit has one value")
+
     @property
     def first_question(self) -> Question:
         """What the first round asks."""
@@ -193,7 +198,9 @@ def query_from_dict(content: Mapping[str, Any]) -> Query:
         raise InvalidFormat("This query has missing or unknown fields.")
     try:
         read = {name: _read(name, types[name], value) for name, value in given.items()}
-        return kind(**{**kind.before, **read}, where=where)
+        query = kind(**{**kind.before, **read}, where=where)
+        query.check_contributions()
+        return query
     except ThresherError:
         raise
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError):

@@ -40,7 +40,7 @@ from thresher.protocol.analyst_messages import (
     RoundSettings,
 )
 from thresher.protocol.messages import canonical, check_name
-from thresher.protocol.states import ACTIVE_QUERY, STOPPED_QUERY, QueryState
+from thresher.protocol.states import ACTIVE_QUERY, STOPPED_QUERY, QueryState, RoundState
 from thresher.roles.computing import Compute, here
 from thresher.roles.coordinator import previews, views
 from thresher.roles.coordinator.admission import DEFAULTS, Admitted, admit, filled
@@ -71,6 +71,13 @@ def _found(query: StoredQuery | None) -> StoredQuery:
     if query is None:
         raise NotFound("There is no such query.", hint="GET /v1/queries, or thresher fleet list, lists them.")
     return query
+
+
+def _code_of(error: Exception) -> str:
+    """Why a query fails, in a word, without any value."""
+    if isinstance(error, Conflict):  # a role knows the round otherwise, as after one of the stores was restored
+        return "stores-differ"
+    return error.code if isinstance(error, ThresherError) else "internal"
 
 
 class Coordinator:
@@ -203,11 +210,20 @@ class Coordinator:
     def close_rounds(self, query: str) -> QueryStatus:
         """Close the open rounds of a query now: what has completed counts. The next `step` closes them.
 
-        Guarantee: stored, so that a crash does not lose it. A second time changes nothing.
-        Edge cases: nothing happens where no round is open. Rounds of later steps are open for their whole time.
+        Guarantee: stored, so that a crash does not lose it. All rounds of a step are closed, or none. While they are
+        open, a second time changes nothing.
+        Edge cases: a query that has ended stays as it is. `Conflict` where a query goes on and no round of it is open,
+        or some are still opening; nothing is changed then. Rounds of later steps are open for their whole time.
         """
         _found(self._store.outline(query))
-        self._store.end_open_rounds(query, self._clock.now())
+        if self._store.end_open_rounds(query, self._clock.now()) == 0:
+            standing = self.standing(query)
+            if standing.state in ACTIVE_QUERY:
+                opening = any(round.state == RoundState.PLANNED for round in standing.rounds)
+                raise Conflict(
+                    "The rounds of this query are still opening." if opening else "No round of this query is open now.",
+                    hint="Nothing was closed. Try again in a moment.",
+                )
         return self.standing(query)
 
     def status(self, query: str) -> QueryStatus:
@@ -306,7 +322,7 @@ class Coordinator:
             self._failures[query.id] = self._failures.get(query.id, 0) + 1
             if self._failures[query.id] < _TRIES:
                 return RETRY_SECONDS
-            return self._fail(query.id, error.code if isinstance(error, ThresherError) else "internal")
+            return self._fail(query.id, _code_of(error))
         self._failures.pop(query.id, None)
         return wait
 

@@ -37,7 +37,8 @@ def rebuild(store: CoordinatorStore, ledger: Ledger) -> Rebuilt:
 
     Each query and each series that has ended is charged its whole plan under its own reference, whatever became of it;
     of one that goes on, the rounds that the store has are drawn, and the others are reserved. The sum may exceed the
-    budget; the ledger then accepts nothing more. Charges for queries that the store does not have, because
+    budget; the ledger then accepts nothing more. A charge that is there stays as it is, with what it has given back;
+    only rounds that the store knows to have opened are drawn. Charges for queries that the store does not have, because
     it was restored from a backup, stay in the ledger.
 
     Guarantee: nothing is removed. A second call, also after a crash, enters only what is missing.
@@ -59,7 +60,24 @@ def rebuild(store: CoordinatorStore, ledger: Ledger) -> Rebuilt:
             what = reserved_for(series[id])
         made = None if found is None else dt.datetime.fromtimestamp(found.created, dt.UTC)
         entered += ledger.restore(plan, what, DEVICE, id, made, drawn=drawn.get(id))
+    draw_opened(store, ledger)
     return Rebuilt(entered, len(plans) - entered, len(forgotten))
+
+
+def draw_opened(store: CoordinatorStore, ledger: Ledger) -> None:
+    """Mark as drawn what the store knows to have opened, as in a ledger that was restored from a backup.
+
+    Raises: `Conflict` if the ledger has given such a round back: then it is not this store's.
+    """
+    behind = {
+        entry.reference: ledger.drawn(entry.reference) for entry in ledger.history() if entry.drawn < entry.rounds
+    }
+    rounds = store.all_shown_rounds() if behind else {}
+    for query in store.queries() if rounds else ():
+        for round in rounds.get(query.id, ()):
+            reference, position = views.paid_by(query, round.index)
+            if round.opened is not None and position not in behind.get(reference, {position}):
+                ledger.draw(reference, position)
 
 
 def _drawn(store: CoordinatorStore) -> dict[str, set[int]]:

@@ -10,7 +10,7 @@ from thresher.privacy.plans import Plan
 from thresher.privacy.units import DEVICE
 from thresher.protocol.states import ACTIVE_QUERY
 from thresher.roles.coordinator import views
-from thresher.roles.coordinator.ledger_rebuilding import COMMAND
+from thresher.roles.coordinator.ledger_rebuilding import COMMAND, draw_opened
 
 if TYPE_CHECKING:
     from thresher.roles.coordinator.store import CoordinatorStore, StoredQuery
@@ -37,7 +37,7 @@ class Payments:
         self._store = store
         self._fleet = fleet
         self.check()
-        self._catch_up()
+        draw_opened(store, ledger)
 
     def check(self) -> None:
         """Refuse a ledger that lacks the charge of a query or of a series, however it ended."""
@@ -47,19 +47,6 @@ class Payments:
                 hint="Start with the ledger that belongs to the store: another would forget what was spent. If it is "
                 f"lost, make it again from the store: {COMMAND}.",
             )
-
-    def _catch_up(self) -> None:
-        """Mark as drawn what the store knows to have opened; `Conflict` if the ledger has given such a round back."""
-        ledger = self.ledger
-        behind = {
-            entry.reference: ledger.drawn(entry.reference) for entry in ledger.history() if entry.drawn < entry.rounds
-        }
-        rounds = self._store.all_shown_rounds() if behind else {}
-        for query in self._store.queries() if rounds else ():
-            for round in rounds.get(query.id, ()):
-                reference, position = views.paid_by(query, round.index)
-                if round.opened is not None and position not in behind.get(reference, {position}):
-                    ledger.draw(reference, position)
 
     def reserve(self, plan: Plan, what: str, reference: str) -> None:
         """Reserve all rounds of a query or series whose plan was verified; `BudgetExceeded` if they do not fit."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from thresher.clock import Clock
 from thresher.errors import (
+    Conflict,
     InvalidFormat,
     InvalidSetting,
     LedgerUnavailable,
@@ -186,7 +187,10 @@ class RoundRunner:
         """One move; seconds to wait where there is none to make yet."""
         if round.state == RoundState.PLANNED:
             configuration = self._configuration_of(round.round)
-            self._payments.draw(query, round.index)
+            try:
+                self._payments.draw(query, round.index)
+            except Conflict:  # the store is older than the ledger, in which the query has ended
+                raise CannotGoOn("given-back") from None
             self._collector.open(configuration, round.target)
             self._store.set_round_state(round.round, RoundState.OPEN, opened=self._clock.now())
         elif round.state == RoundState.OPEN:

@@ -254,12 +254,17 @@ class CoordinatorStore(SeriesTables, AlertTables):
                 )  # fmt: skip
 
     def end_open_rounds(self, query: str, now: float) -> int:
-        """Let the deadline of a query's open rounds be now, unless it was earlier; how many rounds are open."""
+        """Let the deadline of a query's open rounds be now, unless it was earlier; how many rounds that were.
+
+        Edge cases: none while a round of the query is planned. The rounds of its step are opening one by one, and those
+        that are not open yet would not be ended.
+        """
         with self._database.transaction() as transaction:
             return transaction.execute(
                 "UPDATE rounds SET deadline = CASE WHEN deadline < ? THEN deadline ELSE ? END "
-                "WHERE query = ? AND state = ?",
-                (now, now, query, RoundState.OPEN),
+                "WHERE query = ? AND state = ? AND NOT EXISTS ("
+                "SELECT 1 FROM rounds other WHERE other.query = rounds.query AND other.state = ?)",
+                (now, now, query, RoundState.OPEN, RoundState.PLANNED),
             )
 
     def set_round_state(
