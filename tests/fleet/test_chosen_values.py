@@ -19,7 +19,7 @@ from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE
 from thresher.protocol.pieces import piece_size, pieces
 from thresher.protocol.plaintext import DECOY, decode_payload, payload
-from thresher.questions import Bins, Cells, Dates, Joint, Prefixes, Values
+from thresher.questions import Among, Between, Bins, Cells, Dates, Filtered, Joint, Prefixes, Values, Where
 
 ALPHA = 1e-9  # false alarm per check
 WORDS = Values(("word",))
@@ -167,3 +167,59 @@ def test_each_value_has_a_coin_of_its_own():
     assert stats.chisquare([kept[heads] for heads in range(4)], expected).pvalue > ALPHA
     one_coin = [750, 0, 0, 750]
     assert stats.chisquare(one_coin, expected).pvalue < ALPHA
+
+
+# Filters
+
+
+class Looked(Between):
+    """A condition that counts the values it looks at."""
+
+    __slots__ = ("seen",)
+
+    def holds(self, value: object) -> bool:
+        self.seen.append(value)
+        return super().holds(value)
+
+
+def filtered(column: str) -> tuple[Filtered, list]:
+    condition = Looked(column, 0, 10)
+    object.__setattr__(condition, "seen", [])
+    return Filtered(WORDS, Where((condition,))), condition.seen
+
+
+@pytest.mark.parametrize("contributions", [1, 3])
+def test_a_filter_looks_at_a_bounded_number_of_elements(contributions):
+    question, seen = filtered("size")
+    drawn = [secrets.randbits(1024) for _ in range(contributions + (contributions > 1))]
+    found = plaintexts(question, ("a", [5] * (5 * MOST_ELEMENTS)), SIZE, drawn)
+    assert MOST_ELEMENTS <= len(seen) <= MOST_ELEMENTS + 1  # and once more, for the element that was chosen
+    assert sum(each is not None for each in found) == 1
+    question, seen = filtered("word")
+    places = set()
+    for _ in range(20):
+        drawn = [secrets.randbits(1024) for _ in drawn]
+        plaintexts(question, (list(range(20 * MOST_ELEMENTS)),), SIZE, drawn)
+        places.add(seen[0] // MOST_ELEMENTS)
+        assert MOST_ELEMENTS <= len(seen) <= MOST_ELEMENTS + 1
+        seen.clear()
+    assert len(places) > 5  # anywhere in the list; false alarm below 1e-9
+
+
+def test_of_a_short_list_a_filter_leaves_all_that_satisfy_it():
+    question = Filtered(WORDS, Where((Among("word", ("a", "b", "c")),)))
+    held = ["x", "a", "b", "y", "c", "z"]
+    one = Counter(plaintexts(question, (held,), SIZE, [secrets.randbits(256)])[0] for _ in range(3_000))
+    assert {decode_payload(payload(each), question) for each in one} == {"a", "b", "c"}
+    assert stats.chisquare(list(one.values())).pvalue > ALPHA
+    assert stats.chisquare([500, 500, 2_000]).pvalue < ALPHA  # the check can fail
+    for number in range(12):  # the very element that the number names
+        [sent_piece] = plaintexts(question, (held,), SIZE, [number])
+        assert decode_payload(payload(sent_piece), question) == "abc"[number % 3]
+
+
+def test_listed_values_are_looked_up_in_a_set():
+    condition = Among("word", ("b", "a", "b"))
+    object.__setattr__(condition, "values", ())  # the tuple, which would be searched from its start, is not read
+    assert condition.holds("a") and condition.holds("b") and not condition.holds("c")
+    assert Among("word", ("a",)) == Among("word", ("a", "a")) and "_listed" not in repr(condition)

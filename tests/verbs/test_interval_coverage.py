@@ -118,9 +118,11 @@ def test_bounds_lie_within_what_is_proved_and_around_the_estimate(
 def test_bounds_widen_with_confidence_and_with_unevenness(tree: Hierarchy) -> None:
     usual, sure = tree.fraction_bounds(0, 300, 0.025), tree.fraction_bounds(0, 300, 1e-7)
     assert sure[0] < usual[0] < usual[1] < sure[1]
-    uneven = Hierarchy(0.0, UPPER, 4, SIX, tree.counts, tree.rates, unevenness=1.2)
-    assert uneven.fraction_bounds(0, 300, 0.025)[0] < usual[0] < usual[1] < uneven.fraction_bounds(0, 300, 0.025)[1]
-    assert uneven.count_bounds(0, 300, 0.025)[1] > tree.count_bounds(0, 300, 0.025)[1]
+    uneven = Hierarchy(0.0, UPPER, 4, SIX, tree.counts, (*tree.rates[:-1], tree.rates[-1] / 1.2))
+    assert (tree.unevenness, uneven.unevenness) == (1.0, pytest.approx(1.2))
+    proved, wider = tree.sure_fraction_bounds(0, 300, 0.025), uneven.sure_fraction_bounds(0, 300, 0.025)
+    assert wider[0] < proved[0] < proved[1] < wider[1]
+    assert uneven.sure_count_bounds(0, 300, 0.025)[1] > tree.sure_count_bounds(0, 300, 0.025)[1]
 
 
 def test_the_same_release_has_the_same_intervals(tree: Hierarchy) -> None:

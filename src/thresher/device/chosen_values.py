@@ -16,8 +16,8 @@ from thresher.questions import Bucket, Question
 from thresher.questions.question import Part
 
 MOST_ELEMENTS = MAX_CONTRIBUTIONS
-"""Elements of a list that are looked at in a round of several contributions. Of a longer list it is so many in a row
-from a random place on, so that each element is as likely as any other to be looked at."""
+"""Elements of a list that are looked at in a round of several contributions, or with a filter. Of a longer list it is
+so many in a row from a random place on, so that each element is as likely as any other to be looked at."""
 
 
 def plaintexts(
@@ -31,12 +31,19 @@ def plaintexts(
 
     Guarantee: exactly as many as there are contributions, whatever is held; no two of several are the same bucket.
     Edge cases: an element that has no bucket, or one that cannot be sent, does not take the place of another. A
-    combination of several columns that is too long to be sent is a decoy. A device outside a filter sends decoys.
+    combination of several columns that is too long to be sent is a decoy. A device outside a filter sends decoys. A
+    filter looks at `MOST_ELEMENTS` elements of a list at most: it holds if one of those satisfies its condition.
     """
-    values = question.narrowed(list(held))
-    if len(numbers) == 1:
-        return [_encoded(question, _one_of_each(values, numbers[0]), size, draw)]
     *choices, place = numbers
+    values = list(held)
+    if question.conditions:
+        # Before the filter looks at them: how long a device works must not depend on how many elements it holds.
+        for index, value in enumerate(values):
+            if isinstance(value, list | tuple):
+                place, values[index] = _window(value, place)
+        values = question.narrowed(values)
+    if not choices:
+        return [_encoded(question, _one_of_each(values, place), size, draw)]
     if not question.admits(values):
         return [None] * len(choices)
     buckets: list[list[Bucket]] = []

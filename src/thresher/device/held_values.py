@@ -23,8 +23,8 @@ Attributes: TypeAlias = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
 
 A value may be a function too, called when it is asked for. Of a list, as many elements count in each round as the round
 has contributions, chosen at random; `thresher.device.chosen_values` says how.
-A condition on a list holds if one of its elements satisfies it. If the list itself is asked about, only such elements
-count.
+A condition on a list holds if one of its elements that are looked at satisfies it. If the list itself is asked about,
+only such elements count.
 """
 
 SECONDS = 5.0

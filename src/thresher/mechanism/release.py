@@ -166,17 +166,17 @@ class Release(Tabular):
             return self.intervals
         return np.column_stack(intervals(self.rate, self.plan.threshold, self.counts, confidence))
 
-    def unseen_upper(self, confidence: float = 0.95, *, rounds: int = 1) -> int | None:
+    def unseen_upper(self, confidence: float = 0.95, *, rounds: int = 1, rate: float | None = None) -> int | None:
         """How many units a bucket that is *not* here may hold at most.
 
         Guarantee: a bucket with more units would have been released with probability at least `confidence`. `rounds` is
-        in how many such rounds it must have been released to be shown.
+        in how many such rounds it must have been released to be shown; `rate` is the release's own by default.
         Edge cases: None, which means that there is no bound, where no device completed the round.
         """
         if self.response is not None and self.response.rate is None:
             return None
         missed = (1 - check_probability(confidence, setting="confidence")) / rounds
-        return smallest_visible(self.rate, self.plan.threshold, 1 - missed) - 1
+        return smallest_visible(self.rate if rate is None else rate, self.plan.threshold, 1 - missed) - 1
 
     def _numbers(self, name: str) -> NDArray[Any]:
         values: NDArray[Any] = self.table[name].to_numpy()

@@ -21,11 +21,18 @@ def stands_for(responses: Iterable[Response | None]) -> str | None:
 
     An estimate divides by the part of the asked devices that was sampled, so it stands for those that checked in while
     the round was open: few where a round closes early. Those that completed it are taken for a random part of them.
+    The numbers of several rounds stand for the devices of the round that asked the most; see `common_rates`.
     """
     known = [response for response in responses if response is not None]
     if not known:
         return None
     asked, completed = (span([getattr(each, name) for each in known]) for name in ("asked", "completed"))
+    if len({each.asked for each in known}) > 1:
+        most = max(each.asked for each in known)
+        return (
+            f"the {most:,} devices that checked in while the round with the most devices was open, "
+            f"from the {completed} devices that completed each round"
+        )
     when = "the round was" if len(known) == 1 else "each round was"
     return f"the {asked} devices that checked in while {when} open, from the {completed} of them that completed it"
 

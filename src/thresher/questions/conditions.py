@@ -15,7 +15,7 @@ import datetime as dt
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from thresher.errors import InvalidFormat, InvalidSetting
@@ -82,6 +82,7 @@ class Among(Condition):
 
     column: str
     values: tuple[str, ...]
+    _listed: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         column_names((self.column,))
@@ -91,10 +92,12 @@ class Among(Condition):
         if not texts:
             raise InvalidSetting("where", f"names no value of {self.column!r}", hint="Nobody would be left.")
         object.__setattr__(self, "values", tuple(dict.fromkeys(texts)))
+        # A set, so that the time does not depend on the place of a value in the list.
+        object.__setattr__(self, "_listed", frozenset(texts))
 
     def _holds(self, value: Any) -> bool:
         held = normal(value)
-        return held is not None and as_text(held) in self.values
+        return held is not None and as_text(held) in self._listed
 
     @property
     def reads(self) -> tuple[ColumnKind, ...]:

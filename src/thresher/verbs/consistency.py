@@ -97,6 +97,9 @@ def known_cells(
     children: list[dict[int, Children]] = [{} for _ in counts]
     fillings = [UNKNOWN] * len(counts)
     largest = [largest_dropped(plan.threshold, rate) for rate in rates]
+    for level in range(len(counts) - 1, 0, -1):
+        # A cell that is not known has no known child either, which says more where its own level saw few devices.
+        largest[level - 1] = min(largest[level - 1], branching * largest[level])
     for level in range(len(counts), 0, -1):
         below = children[level] if level < len(counts) else {}
         found, fillings_below = _estimates(counts[level - 1], rates[level - 1], below)

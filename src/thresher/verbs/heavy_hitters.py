@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 from thresher.errors import InvalidSetting, NotReleased
-from thresher.mechanism.release import ReleasedBucket
+from thresher.mechanism.common_rates import common_rates, rows_at
+from thresher.mechanism.release import Release, ReleasedBucket
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import MAX_CONTRIBUTIONS, check_count
 from thresher.questions import END, LONGEST_PREFIX, Prefixes, Question, RecountedPrefixes, Values
@@ -178,20 +179,21 @@ class HeavyHittersQuery(Query):
         return (yield from self._levels())
 
     def _levels(self) -> Rounds:
-        rows: dict[str, tuple[str | None, ReleasedBucket]] = {}
-        releases = []
+        releases: list[Release] = []
         texts = FoundTexts(recount=self.recount)
         open_prefixes: frozenset[str] = frozenset()
         for level in range(1, self.plan.rounds + 1):
-            known = (level - 1) * self.step
             (release,) = yield (self._question(level, open_prefixes, texts.again),)
             releases.append(release)
             texts.add(release)
-            for row in release:
-                rows.setdefault(row.bucket, (row.bucket[:known] if known else None, row))
             open_prefixes = frozenset(row.bucket for row in release if not row.bucket.endswith(END))
             if not open_prefixes:
                 break
+        rows: dict[str, tuple[str | None, ReleasedBucket]] = {}
+        for place, (release, rate) in enumerate(zip(releases, common_rates(releases), strict=True)):
+            known = place * self.step
+            for row in rows_at(release, rate):
+                rows.setdefault(row.bucket, (row.bucket[:known] if known else None, row))
         counted = texts.counted()
         nodes: list[TrieNode] = []
         found: list[FoundItem] = []
@@ -353,10 +355,11 @@ class HeavyHitters(Answer):
         import pyarrow as pa
 
         trie = self.query.method == "trie"
+        rates = common_rates(self.releases)
         ends = {
-            bucket: interval
-            for release in self.releases
-            for bucket, interval in zip(release.buckets, release.intervals_at(confidence).tolist(), strict=True)
+            row.bucket: row.interval
+            for release, rate in zip(self.releases, rates, strict=True)
+            for row in rows_at(release, rate, confidence)
         }
         texts = FoundTexts.of(self.releases if trie else (), recount=self.query.recount).counted(confidence)
         rows = []
@@ -365,7 +368,10 @@ class HeavyHitters(Answer):
             interval = texts[item.item].interval if trie and item.complete else ends[item.item]
             rows.append(Reading(key, item.label, item.estimate, *interval))
         columns = [("item", self.releases[0].table.schema.field(0).type), ("complete", pa.bool_())]
-        missed = [release.unseen_upper(confidence, rounds=self.plan.rounds) for release in self.releases]
+        missed = [
+            release.unseen_upper(confidence, rounds=self.plan.rounds, rate=rate)
+            for release, rate in zip(self.releases, rates, strict=True)
+        ]
         known = [bound for bound in missed if bound is not None]
         unseen = max(known) if len(known) == len(missed) else None
         return Readings(tuple(columns if trie else columns[:1]), tuple(rows), unseen_upper=unseen)

@@ -14,12 +14,13 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
+from thresher.mechanism.common_rates import common_rates
 from thresher.mechanism.release import Release
 from thresher.privacy.intervals import ends
 from thresher.privacy.plans import Plan
 from thresher.privacy.totals import seen_by_luck
 from thresher.questions import Question
-from thresher.verbs.accuracy import Seen, count_bounds, scaled_odds
+from thresher.verbs.accuracy import Seen, count_bounds
 from thresher.verbs.consistency import Curve, KnownCells, curve_of, known_cells
 from thresher.verbs.grid import Grid
 from thresher.verbs.plausible import PlausibleDistributions
@@ -70,8 +71,9 @@ class Alignment(NamedTuple):
 class Hierarchy:
     """What the levels released: for each level, sampled counts by cell index.
 
-    `rates` are what each level was really sampled at; without them, all at the plan's. `unevenness` is by how much the
-    samples of two levels differ in size at most: cells of several levels are put together, and bounds allow for it.
+    `rates` are what each level was really sampled at, on one scale (`common_rates`); without them, all at the plan's.
+    Where they differ, estimates and plausible distributions weigh each level by its own rate. What is proved puts cells
+    of several levels together as they are, so it allows for all of `unevenness`.
     `last` is the largest whole number, where the numbers are whole; edges of cells are whole numbers then.
 
     Bounds are what the middle of the plausible distributions leaves (see `plausible`), and never wider than what is
@@ -84,7 +86,6 @@ class Hierarchy:
     plan: Plan
     counts: Sequence[Mapping[int, int]]
     rates: tuple[float, ...] = ()
-    unevenness: float = 1.0
     last: int | None = None
 
     @property
@@ -96,6 +97,11 @@ class Hierarchy:
     def highest_rate(self) -> float:
         """The highest."""
         return max(self.rates, default=self.plan.sampling_rate)
+
+    @property
+    def unevenness(self) -> float:
+        """How many times more densely one level was sampled than another, at most."""
+        return self.highest_rate / self.lowest_rate
 
     @property
     def levels(self) -> int:
@@ -199,8 +205,7 @@ class Hierarchy:
             return min(sure), max(sure)
         low, high = self._plausible.count(start, stop, tail)
         estimate = self.curve.at(stop) - self.curve.at(start)
-        low, high = min(low, estimate) / self.unevenness, max(high, estimate) * self.unevenness
-        low, high = _within(low, high, *sure)
+        low, high = _within(min(low, estimate), max(high, estimate), *sure)
         return math.floor(min(low, sure[0]) if self._lucky else low), math.ceil(high)
 
     def sure_count_bounds(self, start: float, stop: float, tail: float) -> tuple[int, int]:
@@ -247,8 +252,7 @@ class Hierarchy:
             return min(sure), max(sure)
         low, high = self._plausible.fraction(start, stop, tail)
         estimate = (self.curve.at(stop) - self.curve.at(start)) / self.curve.total
-        low, high = min(low, estimate), max(high, estimate)
-        return _within(scaled_odds(low, 1 / self.unevenness), scaled_odds(high, self.unevenness), *sure)
+        return _within(min(low, estimate), max(high, estimate), *sure)
 
     def sure_fraction_bounds(self, start: float, stop: float, tail: float) -> tuple[float, float]:
         """The same, proved, as `sure_count_bounds`."""
@@ -270,15 +274,12 @@ class Hierarchy:
             return 0, self.cells
         sure = self.sure_quantile_range(probability, tail)
         edges = range(1, self.cells)
-        least = bisect_left(edges, True, key=lambda edge: self._rank_bounds(edge, tail / 2)[1] >= probability)
-        most = bisect_left(edges, True, key=lambda edge: self._rank_bounds(edge, tail / 2)[0] > probability) + 1
+        rank = self._plausible.fraction
+        least = bisect_left(edges, True, key=lambda edge: rank(0, edge, tail / 2)[1] >= probability)
+        most = bisect_left(edges, True, key=lambda edge: rank(0, edge, tail / 2)[0] > probability) + 1
         # `least` is the last edge that is below the quantile, `most` the first one that is above it.
         first, last = max(least, sure[0]), min(most, sure[1])
         return (first, last) if first < last else sure
-
-    def _rank_bounds(self, edge: int, tail: float) -> tuple[float, float]:
-        low, high = self._plausible.fraction(0, edge, tail)
-        return scaled_odds(low, 1 / self.unevenness), scaled_odds(high, self.unevenness)
 
     def sure_quantile_range(self, probability: float, tail: float) -> tuple[int, int]:
         """The same, proved.
@@ -321,9 +322,4 @@ def ask_levels(
 def hierarchy_of(releases: Sequence[Release], grid: Grid, plan: Plan) -> Hierarchy:
     """The hierarchy that the releases of a grid's levels make, coarsest first."""
     counts = [dict(zip(release.buckets, release.counts.tolist(), strict=True)) for release in releases]
-    rates = tuple(release.rate for release in releases)
-    sizes = [
-        release.plan.sampling_rate if release.response is None else release.response.sampled for release in releases
-    ]
-    unevenness = max(sizes) / min(sizes) if min(sizes) else math.inf
-    return Hierarchy(grid.lower, grid.upper, grid.branching, plan, counts, rates, unevenness, grid.last)
+    return Hierarchy(grid.lower, grid.upper, grid.branching, plan, counts, common_rates(releases), grid.last)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack, ove
 import numpy as np
 
 from thresher.errors import InvalidSetting, NotReleased
+from thresher.mechanism.common_rates import common_rates
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import check_rounds
 from thresher.questions import Below
@@ -239,7 +240,7 @@ class QuantilesQuery(GroupableQuery):
         releases, splits = yield from search(
             self.column, self.probabilities, float(self.lower), float(self.upper), self.plan, together=self.together
         )
-        rate = min((release.rate for release in releases), default=self.plan.sampling_rate)
+        rate = min(common_rates(releases), default=self.plan.sampling_rate)
         found = tuple(_from_splits(splits, probability, rate, bool(self.whole)) for probability in self.probabilities)
         return Quantiles(self, releases, found, splits)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, overload
 import numpy as np
 
 from thresher.errors import InvalidSetting
+from thresher.mechanism.common_rates import rows_at
 from thresher.privacy.plans import Plan
 from thresher.questions.question import number_text
 from thresher.verbs.accuracy import (
@@ -320,9 +321,9 @@ class Ranges(Answer):
         tree = self.hierarchy
         rows: dict[str, list[Any]] = {name: [] for name in ("level", "lower", "upper")}
         numbers: dict[str, list[Any]] = {name: [] for name in ("count", "estimate", "least", "most")}
-        for level, release in enumerate(self.releases, start=1):
+        for level, (release, rate) in enumerate(zip(self.releases, tree.rates, strict=True), start=1):
             width = tree.branching ** (tree.levels - level)
-            for row in sorted(release, key=lambda each: each.bucket):
+            for row in sorted(rows_at(release, rate), key=lambda each: each.bucket):
                 cell = level, *(tree.lower + edge * width * tree.width for edge in (row.bucket, row.bucket + 1))
                 for values, value in zip(rows.values(), cell, strict=True):
                     values.append(value)

@@ -1,17 +1,18 @@
 """What all rounds of a trie say together of the whole texts that they found.
 
 A text that one level has found is asked for again in every later level. Its units would have no bucket there, so this
-costs nothing; each round is a fresh sample of the same units.
+costs nothing; each round is a fresh sample of the same units. Rates of all rounds are on one scale (`common_rates`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from thresher.mechanism.common_rates import LEAST_RATE, common_rates, rows_at
 from thresher.mechanism.release import Release
 from thresher.privacy.recounts import recount_intervals
 from thresher.questions import END
@@ -83,24 +84,22 @@ class FoundTexts:
         for text, found in self._found_in.items():
             groups.setdefault((found, text in self._again), []).append(text)
         result: dict[str, CountedText] = {}
+        scale = common_rates(self._releases)
         for (found, again), texts in groups.items():
-            rounds = [found, *(self._asked_after(found) if again else ())]
-            result.update(zip(texts, self._together(texts, rounds, confidence), strict=True))
+            rounds = [found, *(_enough(scale, found) if again else ())]
+            rates = [scale[place] for place in rounds]
+            result.update(zip(texts, self._together(texts, rounds, rates, confidence), strict=True))
         return result
 
-    def _asked_after(self, found: int) -> list[int]:
-        """Later rounds; one that no device completed says nothing."""
-        responses = enumerate(release.response for release in self._releases)
-        return [place for place, each in responses if place > found and (each is None or each.rate is not None)]
-
-    def _together(self, texts: list[str], rounds: list[int], confidence: float | None) -> list[CountedText]:
+    def _together(
+        self, texts: list[str], rounds: list[int], rates: list[float], confidence: float | None
+    ) -> list[CountedText]:
         first = self._releases[rounds[0]]
         confidence = first.confidence if confidence is None else confidence
         shown = np.array([[self._counts[place].get(text, 0) for place in rounds] for text in texts], dtype=np.int64)
-        rates = [self._releases[place].rate for place in rounds]
         totals = np.maximum(shown, first.plan.threshold - 1).sum(axis=1)
         if len(rounds) == 1:
-            stated = dict(zip(first.buckets, first.intervals_at(confidence).tolist(), strict=True))
+            stated = {row.bucket: row.interval for row in rows_at(first, rates[0], confidence)}
             ends = [stated[text + END] for text in texts]
         else:
             coins = None if first.response is None else first.plan.sampling_rate
@@ -112,3 +111,12 @@ class FoundTexts:
             CountedText(count, estimate, (lower, upper), len(rounds))
             for count, estimate, (lower, upper) in zip(counts, estimates, ends, strict=True)
         ]
+
+
+def _enough(rates: Sequence[float], found: int) -> list[int]:
+    """The later rounds that count; which ones they are follows from the rates alone.
+
+    A round of few devices drops most texts: it would add τ − 1 to their totals, and next to nothing to the rates.
+    """
+    least = LEAST_RATE * max(rates[found:])
+    return [place for place, rate in enumerate(rates) if place > found and rate >= least]
