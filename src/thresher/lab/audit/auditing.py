@@ -37,7 +37,8 @@ MOST_ROUNDS = 8
 _LEAST_TRIALS = 1000
 _VALUES_AT_ONCE = 1 << 18
 _VALUES_SCOUTED = 40_000_000
-"""In all populations that are tried on a path, so that looking costs about what measuring does."""
+"""In all populations that are tried on a path, so that looking costs about what measuring does. Both cost c times as
+much where c values of a unit count: its values are in c buckets, all of which others are in, too."""
 _UNTHINKABLE = 1e300  # more trials than anybody makes; finite, so that JSON can hold it
 _PARTS = 10  # progress is reported after each of so many parts of a measurement
 
@@ -213,7 +214,7 @@ def _look_for_attacks(
     """The attack that promises the largest lower bound on delta and the one for epsilon, if that is another one."""
     pairs = _pairs(mechanism, plan)
     values = sum(population.values for population in {population for pair in pairs for population in pair.populations})
-    scouted = max(_LEAST_TRIALS, min(trials // 4, _VALUES_SCOUTED // values))
+    scouted = max(_LEAST_TRIALS, min(trials // 4, _VALUES_SCOUTED * plan.contributions // values))
     guesses = mechanism.events(plan) if isinstance(mechanism, DrawnInLots) else None
     given = None if guesses is None else tuple(guesses)
     drawn: dict[Population, Observed] = {}

@@ -19,7 +19,10 @@ def several_pairs(plan: Plan) -> list[Pair]:
     """The pairs to try: c values in c buckets, c values in one bucket, and more values than count."""
     values, worst = plan.contributions, min(worst_removed(plan), LARGEST)
     few = sorted({min(plan.threshold, LARGEST), worst})
-    pairs = [_changed(plan, tuple(range(values)), size) for size in sizes(plan)]
+    # Counts that move together, where one coin admits all values of a unit, show best a little above the worst sizes.
+    tried = sizes(plan)
+    tried += [size for size in (tried[-1] + 2,) if size <= LARGEST]
+    pairs = [_changed(plan, tuple(range(values)), size) for size in tried]
     if plan.adjacency == "replace":
         pairs.append(_changed(plan, tuple(range(values)), worst, min(worst + 2, LARGEST)))
     pairs += [_changed(plan, (0,) * values, size) for size in few]
