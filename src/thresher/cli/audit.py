@@ -24,6 +24,7 @@ def audit(
     epsilon: Annotated[float, typer.Option(help="Epsilon.", show_default=False)],
     adjacency: options.Adjacency = "replace",
     rounds: options.Rounds = 1,
+    contributions: options.Contributions = 1,
     path: Annotated[
         str,
         typer.Option(
@@ -49,6 +50,7 @@ def audit(
             epsilon,
             adjacency=cast(AdjacencyName, adjacency),
             rounds=rounds,
+            contributions=contributions,
             paths=PATHS if path == "all" else (path,),
             trials=trials,
             confidence=confidence,
@@ -67,9 +69,10 @@ def audit(
 
 def _table(report: AuditReport) -> Table:
     rounds = f", {report.rounds} rounds" if report.rounds > 1 else ""
+    values = f", {report.contributions} values a unit" if report.contributions > 1 else ""
     setting = f"p = {report.sampling_rate:g}, τ = {report.threshold}, epsilon = {report.epsilon:g}"
     table = Table(
-        title=f"{setting}, {report.adjacency}{rounds}",
+        title=f"{setting}, {report.adjacency}{rounds}{values}",
         title_justify="left",
         box=None,
         pad_edge=False,

@@ -14,7 +14,7 @@ from itertools import chain, permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.lab.audit.neighbours import Pair, Population
+from thresher.lab.audit.neighbours import ABSENT, Pair, Population
 from thresher.lab.audit.paths import Observed
 from thresher.privacy.plans import Plan
 
@@ -118,6 +118,23 @@ def _plain_events(population: Population, plan: Plan) -> Iterator[Event]:
     if population.buckets == 2 and population.rounds == 1:
         yield Event("released in bucket 1, not in 2", lambda seen: (seen[:, 0] > 0) & (seen[:, 1] == 0))
         yield Event("released in bucket 2, not in 1", lambda seen: (seen[:, 0] == 0) & (seen[:, 1] > 0))
+    if population.holders is not None:
+        yield from _released_together(population)
+
+
+def _released_together(population: Population) -> Iterator[Event]:
+    """So many of the buckets that the last unit is in are released in a round; it is the unit that pairs differ in."""
+    unit = population.units_of_values[-1]
+    for asked, answers in enumerate(population.answers):
+        own = {bucket for holder, bucket in zip(population.units_of_values, answers, strict=True) if holder == unit}
+        columns = [asked * population.buckets + bucket for bucket in sorted(own) if bucket != ABSENT]
+        in_round = f" in round {asked + 1}" if population.rounds > 1 else ""
+        for least in range(1, len(columns) + 1):
+            yield _several_released(least, columns, f"{least} or more of the unit's buckets released{in_round}")
+
+
+def _several_released(least: int, columns: list[int], name: str) -> Event:
+    return Event(name, lambda seen: np.count_nonzero(seen[:, columns], axis=1) >= least)
 
 
 def _at_least(least: int, column: int, name: str) -> Event:

@@ -17,18 +17,28 @@ from thresher.lab.audit.lots import DrawnInLots
 from thresher.lab.audit.neighbours import Pair, Population, neighbouring_pairs, worst_removed
 from thresher.lab.audit.paths import FLEET, INJECTED, LEDGER, PATHS, Mechanism, Observed, shipped
 from thresher.lab.audit.report import AuditReport, Finding, Measurement
+from thresher.lab.audit.several_values import several_pairs
 from thresher.privacy import binomial, guarantee
 from thresher.privacy.plans import Plan
-from thresher.privacy.settings import Adjacency, check_count, check_probability, check_rounds, dyadic
+from thresher.privacy.settings import (
+    Adjacency,
+    check_contributions,
+    check_count,
+    check_probability,
+    check_rounds,
+    dyadic,
+)
 from thresher.verbs import Progress
 
 TRIALS = 2_000_000
 MOST_ROUNDS = 8
+"""The most rounds, times the contributions of each: so many coins of one unit."""
 
 _LEAST_TRIALS = 1000
-_UNITS_AT_ONCE = 1 << 18
-_UNITS_SCOUTED = 40_000_000
-"""In all populations that are tried on a path, so that looking costs about what measuring does."""
+_VALUES_AT_ONCE = 1 << 18
+_VALUES_SCOUTED = 40_000_000
+"""In all populations that are tried on a path, so that looking costs about what measuring does. Both cost c times as
+much where c values of a unit count: its values are in c buckets, all of which others are in, too."""
 _UNTHINKABLE = 1e300  # more trials than anybody makes; finite, so that JSON can hold it
 _PARTS = 10  # progress is reported after each of so many parts of a measurement
 
@@ -40,6 +50,7 @@ def audit(
     *,
     adjacency: Adjacency = "replace",
     rounds: int = 1,
+    contributions: int = 1,
     paths: Sequence[str] = PATHS,
     trials: int = TRIALS,
     confidence: float = 0.999,
@@ -58,9 +69,13 @@ def audit(
         epsilon: The epsilon at which delta is claimed and measured.
         adjacency: Against which change the claim protects.
         rounds: How many rounds are drawn and claimed together, at most 8.
+        contributions: How many values of a unit count in a round. If more than one, the unit that the populations
+            differ in holds several values: in several buckets, in one, or more than count. Rounds times contributions
+            are at most 8. The paths "injected" and "ledger" have one.
         paths: What to attack: "counts" (`sample_and_threshold`), "table" (`Table.ask`, sampling rows and thinning
-            counts) and "device" (a coin for each unit), by default all three. "fleet" is real devices and a real server
-            over HTTP, one device for every unit of every trial. "injected" is a collector that forwards one person's
+            counts; thinning alone where several values count) and "device" (a coin for each unit and value), by default
+            all three. "fleet" is real devices and a real server over HTTP, one device for every unit of every trial.
+            "injected" is a collector that forwards one person's
             report among its own: with aggregator coins, where the claim must hold, and with device coins, where nothing
             is claimed against it (delta 1) and the finding says what it gains. "ledger" is a ledger's whole life on a
             table: queries chosen one after another until it refuses, then a guess; the claim is the ledger's, with this
@@ -79,7 +94,7 @@ def audit(
     """
     trials = check_count(trials, setting="trials", least=_LEAST_TRIALS)
     confidence = check_probability(confidence, setting="confidence")
-    plan = _claim(sampling_rate, threshold, epsilon, adjacency, rounds)
+    plan = _claim(sampling_rate, threshold, epsilon, adjacency, rounds, contributions)
     attacked = _attacked(paths, mechanism, plan, trials)
     risk = (1 - confidence) / len(attacked) / 4
     steps = _Steps(progress, sum(len(_pairs(drawn, plan)) + 4 * _PARTS for _, drawn, _ in attacked))
@@ -97,6 +112,7 @@ def audit(
         plan.delta,
         plan.adjacency,
         plan.rounds,
+        plan.contributions,
         confidence,
         trials,
         max(needed),
@@ -118,15 +134,26 @@ class _Steps:
             self._progress(self._done, self._total, what)
 
 
-def _claim(sampling_rate: float, threshold: int, epsilon: float, adjacency: Adjacency, rounds: int) -> Plan:
+def _claim(
+    sampling_rate: float, threshold: int, epsilon: float, adjacency: Adjacency, rounds: int, contributions: int
+) -> Plan:
     """A plan whose delta is what is claimed for these settings, no more and no less."""
     if not check_rounds(rounds) <= MOST_ROUNDS:
         raise InvalidSetting("rounds", f"must be at most {MOST_ROUNDS} in an audit", hint="Audit rounds=2.")
+    if not check_contributions(contributions) * rounds <= MOST_ROUNDS:
+        raise InvalidSetting(
+            "contributions", f"times rounds must be at most {MOST_ROUNDS} in an audit", hint="Audit contributions=2."
+        )
     rate = dyadic(sampling_rate)
     delta = guarantee.delta(
-        sampling_rate=rate, threshold=threshold, epsilon=epsilon, adjacency=adjacency, rounds=rounds
+        sampling_rate=rate,
+        threshold=threshold,
+        epsilon=epsilon,
+        adjacency=adjacency,
+        rounds=rounds,
+        contributions=contributions,
     )
-    return Plan(rate, threshold, epsilon, min(delta, math.nextafter(1.0, 0.0)), adjacency, rounds)
+    return Plan(rate, threshold, epsilon, min(delta, math.nextafter(1.0, 0.0)), adjacency, rounds, contributions)
 
 
 def _attacked(
@@ -155,7 +182,9 @@ def _attacked(
 
 
 def _pairs(mechanism: Mechanism, plan: Plan) -> list[Pair]:
-    return mechanism.pairs(plan) if isinstance(mechanism, DrawnInLots) else neighbouring_pairs(plan)
+    if isinstance(mechanism, DrawnInLots):
+        return mechanism.pairs(plan)
+    return several_pairs(plan) if plan.contributions > 1 else neighbouring_pairs(plan)
 
 
 def _trials_needed(plan: Plan, risk: float) -> float:
@@ -165,7 +194,7 @@ def _trials_needed(plan: Plan, risk: float) -> float:
     factor = math.exp(plan.epsilon)
     sizes = np.unique(np.linspace(plan.threshold, worst_removed(plan), 50).round())
     likely, unlikely = (binomial.reach(size, plan.threshold, plan.sampling_rate) for size in (sizes, sizes - 1))
-    spare = likely - factor * unlikely - plan.delta / plan.rounds / 2
+    spare = likely - factor * unlikely - plan.delta / (plan.rounds * plan.contributions) / 2
     spread = np.sqrt(likely * (1 - likely)) + factor * np.sqrt(unlikely * (1 - unlikely))
     with np.errstate(divide="ignore", over="ignore"):
         needed = np.where(spare > 0, (ndtri(risk) * spread / spare) ** 2, np.inf)
@@ -184,8 +213,8 @@ def _look_for_attacks(
 ) -> list[Attack]:
     """The attack that promises the largest lower bound on delta and the one for epsilon, if that is another one."""
     pairs = _pairs(mechanism, plan)
-    units = sum(population.units for population in {population for pair in pairs for population in pair.populations})
-    scouted = max(_LEAST_TRIALS, min(trials // 4, _UNITS_SCOUTED // units))
+    values = sum(population.values for population in {population for pair in pairs for population in pair.populations})
+    scouted = max(_LEAST_TRIALS, min(trials // 4, _VALUES_SCOUTED * plan.contributions // values))
     guesses = mechanism.events(plan) if isinstance(mechanism, DrawnInLots) else None
     given = None if guesses is None else tuple(guesses)
     drawn: dict[Population, Observed] = {}
@@ -231,5 +260,5 @@ def _measure(
 
 def _batches(population: Population, trials: int) -> list[int]:
     """Trials in parts that fit in memory."""
-    most = max(1, _UNITS_AT_ONCE // max(1, population.units))
+    most = max(1, _VALUES_AT_ONCE // max(1, population.values))
     return [most] * (trials // most) + ([trials % most] if trials % most else [])

@@ -14,12 +14,13 @@ from thresher.lab.audit.injected_path import ANY
 from thresher.lab.audit.lots import DrawnInLots
 from thresher.lab.audit.neighbours import ABSENT, Pair, Population, worst_pair
 from thresher.lab.audit.paths import FLEET, Observed, observed
+from thresher.lab.audit.several_values import worst_several
 from thresher.mechanism import Release
 from thresher.privacy.plans import Plan
 from thresher.protocol.rates import SAMPLED_BY, SampledBy
 from thresher.questions import Values
 from thresher.simulator.local_server import local_server
-from thresher.simulator.population import Column
+from thresher.simulator.population import Column, ListColumn
 from thresher.simulator.population import Population as Devices
 from thresher.simulator.simulation import Simulation, simulate
 from thresher.verbs import HistogramQuery
@@ -47,6 +48,7 @@ class FromFleet(DrawnInLots):
     """
 
     path = FLEET
+    several_values = True
 
     def __init__(self, draws: int, sampled_by: SampledBy = SAMPLED_BY, *, injected: bool = False) -> None:
         super().__init__(draws)
@@ -55,14 +57,11 @@ class FromFleet(DrawnInLots):
 
     def _pairs(self, plan: Plan) -> list[Pair]:
         """The one pair that theory names: trying others costs a device for every unit."""
-        return [worst_pair(plan)]
+        return [worst_several(plan) if plan.contributions > 1 else worst_pair(plan)]
 
     def _lot(self, population: Population, copies: int, plan: Plan) -> Observed:
-        [answers] = population.answers
-        held = np.array([bucket for bucket in answers if bucket != ABSENT], dtype=np.int32)
-        buckets = (np.arange(copies, dtype=np.int32)[:, None] * population.buckets + held).ravel()
-        names = tuple(str(bucket) for bucket in range(copies * population.buckets))
-        devices = Devices({_ATTRIBUTE: Column(names, buckets)})
+        devices = Devices({_ATTRIBUTE: _column(population, copies)})
+        of_a_copy = devices.devices // copies
         with local_server(
             "--budget-composition", "sum", "--budget-epsilon", "100", "--budget-delta", str(_ALL), "--no-console"
         ) as server:
@@ -71,13 +70,13 @@ class FromFleet(DrawnInLots):
                 server.enrolment_key,
                 devices,
                 policy=ANY,
-                randomness=lambda device: _Heads() if self._injected and (device + 1) % len(held) else None,
+                randomness=lambda device: _Heads() if self._injected and (device + 1) % of_a_copy else None,
             )
 
             def ask() -> list[Release]:
                 with Fleet(server.url, server.analyst_key) as fleet:
                     rounds = fleet.with_rounds(
-                        completions=len(buckets), seconds=3600, bucket_size=48, sampled_by=self._sampled_by
+                        completions=devices.devices, seconds=3600, bucket_size=48, sampled_by=self._sampled_by
                     )
                     handle = rounds.submit(HistogramQuery(Values((_ATTRIBUTE,)), plan), wait=False, warn=False)
                     handle.wait()
@@ -87,6 +86,25 @@ class FromFleet(DrawnInLots):
         if releases is None or len(releases) != 1:
             raise VerificationFailed("The fleet did not give one release for one round.")
         response = releases[0].response
-        if response is None or (response.asked, response.contacted, response.completed) != (len(buckets),) * 3:
+        if response is None or (response.asked, response.contacted, response.completed) != (devices.devices,) * 3:
             raise VerificationFailed("A release states other numbers of devices than took part.")
         return observed(releases[0], population, copies)
+
+
+def _column(population: Population, copies: int) -> Column | ListColumn:
+    """What the devices of all copies hold: a value, or a list of values where units hold several.
+
+    Each copy's buckets are its own. A unit without a value has no device.
+    """
+    [answers] = population.answers
+    names = tuple(str(bucket) for bucket in range(copies * population.buckets))
+    first = np.arange(copies, dtype=np.int32) * population.buckets
+    if population.holders is None:
+        held = np.array([bucket for bucket in answers if bucket != ABSENT], dtype=np.int32)
+        return Column(names, (first[:, None] + held).ravel())
+    lists: list[list[int]] = [[] for _ in range(population.units)]
+    for holder, bucket in zip(population.holders, answers, strict=True):
+        lists[holder].append(bucket)
+    most = max(map(len, lists))
+    rows = np.array([row + [ABSENT] * (most - len(row)) for row in lists], dtype=np.int32)
+    return ListColumn(names, np.where(rows == ABSENT, rows, first[:, None, None] + rows).reshape(-1, most))

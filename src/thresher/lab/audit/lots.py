@@ -19,6 +19,8 @@ class DrawnInLots(ABC):
     """A mechanism that makes at least `draws` draws at a time and keeps those that nobody has seen yet."""
 
     path: ClassVar[str]
+    several_values: ClassVar[bool] = False
+    """Whether units may hold several values that count."""
 
     def __init__(self, draws: int) -> None:
         self._draws = draws
@@ -32,6 +34,7 @@ class DrawnInLots(ABC):
                 f"{self.path!r} audits one round under adjacency='replace'",
                 hint="Other paths audit the rest.",
             )
+        self._require_known(plan)
         return self._pairs(plan)
 
     def __call__(self, population: Population, trials: int, plan: Plan) -> Observed:
@@ -46,6 +49,13 @@ class DrawnInLots(ABC):
     def events(self, plan: Plan) -> Iterator[Event] | None:
         """The guesses to try, where what is observed is not released counts; None where it is."""
         return None
+
+    def _require_known(self, plan: Plan) -> None:
+        """Refuse several values of a unit where the path has one."""
+        if plan.contributions > 1 and not self.several_values:
+            raise InvalidSetting(
+                "path", f"{self.path!r} audits one value of a unit", hint="Leave contributions out, or audit a table."
+            )
 
     @abstractmethod
     def _pairs(self, plan: Plan) -> list[Pair]: ...

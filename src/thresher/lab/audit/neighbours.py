@@ -25,10 +25,14 @@ _BETWEEN = 6  # sizes between the threshold and the worst size; the cost of an a
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """A few units, and the bucket that each of them answers in each round: `answers[round][unit]`."""
+    """A few units, and the bucket that each of them answers in each round: `answers[round][unit]`.
+
+    Where units hold several values, `holders` names the unit of each answer, from 0 on: `answers[round][value]`.
+    """
 
     answers: tuple[tuple[int, ...], ...]
     buckets: int = 1
+    holders: tuple[int, ...] | None = None
 
     @property
     def rounds(self) -> int:
@@ -38,10 +42,20 @@ class Population:
     @property
     def units(self) -> int:
         """How many units there are."""
+        return self.values if self.holders is None else len(set(self.holders))
+
+    @property
+    def values(self) -> int:
+        """How many values all units hold together."""
         return len(self.answers[0])
 
+    @property
+    def units_of_values(self) -> tuple[int, ...]:
+        """The unit that holds each value."""
+        return tuple(range(self.values)) if self.holders is None else self.holders
+
     def counts(self, asked: int) -> NDArray[np.int64]:
-        """How many units answer each bucket in a round."""
+        """How many values fall into each bucket in a round; so many units, if each unit holds one value."""
         answers = np.array(self.answers[asked], dtype=np.int64)
         return np.bincount(answers[answers != ABSENT], minlength=self.buckets)
 
@@ -65,10 +79,10 @@ def neighbouring_pairs(plan: Plan) -> list[Pair]:
     if plan.adjacency == "replace":
         # The second bucket adds little. A second bucket that is surely seen matters only at a few sizes of the first.
         worst, seen = worst_removed(plan), _often_seen(plan)[-1]
-        pairs = [replaced(size, other, plan.rounds) for size in _sizes(plan) for other in (1, min(worst + 2, LARGEST))]
+        pairs = [replaced(size, other, plan.rounds) for size in sizes(plan) for other in (1, min(worst + 2, LARGEST))]
         pairs += [replaced(size, seen, plan.rounds) for size in sorted({1, plan.threshold, worst}) if size <= LARGEST]
     else:
-        pairs = [removed(size, plan.rounds) for size in _sizes(plan)]
+        pairs = [removed(size, plan.rounds) for size in sizes(plan)]
     if plan.rounds > 1:
         pairs += [_left_out_later(size, plan) for size in _often_seen(plan)]
     return pairs
@@ -85,8 +99,8 @@ def injected_pairs(plan: Plan) -> list[Pair]:
 
     Just enough to reach the threshold is best where the last unit alone tosses a coin; otherwise the worst pair is.
     """
-    sizes = sorted({plan.threshold, min(worst_removed(plan), LARGEST)})
-    return [replaced(size, 1, plan.rounds) for size in sizes]
+    tried = sorted({plan.threshold, min(worst_removed(plan), LARGEST)})
+    return [replaced(size, 1, plan.rounds) for size in tried]
 
 
 def removed(size: int, rounds: int) -> Pair:
@@ -119,16 +133,16 @@ def _left_out_later(size: int, plan: Plan) -> Pair:
     return Pair(name, with_unit, Population((rest,) * plan.rounds))
 
 
-def _sizes(plan: Plan) -> list[int]:
+def sizes(plan: Plan) -> list[int]:
     """Sizes of the bucket that the unit is in.
 
     One unit alone shows a sample size that is released; just below the threshold a threshold that is too low shows; up
-    to the worst sizes everything else does, for all of epsilon and for each round's share of it.
+    to the worst sizes everything else does, for all of epsilon and for the share of it that one coin of a unit has.
     """
-    worst = [worst_removed(plan), worst_removed(plan, share=plan.rounds)]
+    worst = [worst_removed(plan), worst_removed(plan, share=plan.rounds * plan.contributions)]
     between = np.linspace(plan.threshold - 1, max(worst) + 1, _BETWEEN)
-    sizes = {1, plan.threshold, *worst, *(round(size) for size in between), *_worst_added(plan)}
-    return sorted(size for size in sizes if 1 <= size <= LARGEST)
+    tried = {1, plan.threshold, *worst, *(round(size) for size in between), *_worst_added(plan)}
+    return sorted(size for size in tried if 1 <= size <= LARGEST)
 
 
 def worst_removed(plan: Plan, *, share: int = 1) -> int:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import VerificationFailed
 from thresher.lab.audit.neighbours import ABSENT, Population
+from thresher.lab.audit.several_values import counting
 from thresher.mechanism import Release, coins, sample_and_threshold, threshold
 from thresher.privacy.plans import Plan
 from thresher.questions import Values
@@ -52,7 +53,7 @@ def shipped(path: str, plan: Plan) -> Iterator[tuple[str, Mechanism]]:
     elif path == "device":
         yield "device", from_devices
     else:
-        if plan.sampling_rate <= SAMPLING_RATE_LIMIT:
+        if plan.sampling_rate <= SAMPLING_RATE_LIMIT and plan.contributions == 1:
             yield "table, rows sampled", FromTable(several_rows=False)
         yield "table, counts thinned", FromTable(several_rows=True)
 
@@ -61,29 +62,40 @@ def from_counts(population: Population, trials: int, plan: Plan) -> Observed:
     """`sample_and_threshold` on exact counts."""
     rounds = []
     for asked in range(population.rounds):
-        counts = np.tile(population.counts(asked), trials)
+        if population.holders is None:
+            counts = np.tile(population.counts(asked), trials)
+        else:
+            counts = tally(population, asked, counting(population, asked, trials, plan.contributions)).ravel()
         rounds.append(observed(sample_and_threshold((np.arange(len(counts)), counts), plan), population, trials))
     return np.concatenate(rounds, axis=1)
 
 
 def from_devices(population: Population, trials: int, plan: Plan) -> Observed:
-    """Each unit tosses its own coin in each round; those with heads report, and reports are counted."""
+    """Each unit tosses a coin in each round, for each of its values that count; those with heads are counted."""
     rounds = []
-    for answers in population.answers:
-        reports = coins(trials * population.units, plan.sampling_rate).reshape(trials, population.units)
-        held = np.array(answers, dtype=np.int64)
-        tally = [reports[:, held == bucket].sum(axis=1) for bucket in range(population.buckets)]
-        sampled = np.column_stack(tally).astype(np.int64).ravel()
+    for asked in range(population.rounds):
+        reports = coins(trials * population.values, plan.sampling_rate).reshape(trials, population.values)
+        if population.holders is not None:
+            reports &= counting(population, asked, trials, plan.contributions)
+        sampled = tally(population, asked, reports).ravel()
         kept = np.flatnonzero(threshold(sampled, plan))
         rounds.append(observed(Release.of(kept, sampled[kept], plan, private=True), population, trials))
     return np.concatenate(rounds, axis=1)
 
 
+def tally(population: Population, asked: int, marked: NDArray[np.bool_]) -> Observed:
+    """How many marked values each bucket has in a round; `marked` and the result have a row a trial."""
+    held = np.array(population.answers[asked], dtype=np.int64)
+    counts = [marked[:, held == bucket].sum(axis=1, dtype=np.int64) for bucket in range(population.buckets)]
+    return np.column_stack(counts)
+
+
 class FromTable:
     """`Table.ask` on a table in memory, with a column for each round.
 
-    With `several_rows` each unit has two rows and is named by a column: then units are chosen first, and their counts
-    thinned. Without, each row is a unit, and rows are sampled before they are counted (up to a rate of 0.4).
+    With `several_rows` each unit has two rows for each of its values and is named by a column: then units are chosen
+    first, and their counts thinned. Without, each row is a unit, and rows are sampled before they are counted (up to a
+    rate of 0.4).
     """
 
     def __init__(self, *, several_rows: bool) -> None:
@@ -118,15 +130,15 @@ def _column(asked: int) -> str:
     return f"round {asked + 1}"
 
 
-def _rows(population: Population, copies: int, rows_a_unit: int) -> pa.Table:
+def _rows(population: Population, copies: int, rows_a_value: int) -> pa.Table:
     """Copies of a population as rows; each copy's buckets are its own."""
-    units = np.repeat(np.arange(copies * population.units), rows_a_unit)
-    columns = {"unit": pa.array(units)}
+    units = np.arange(copies)[:, None] * population.units + np.array(population.units_of_values, dtype=np.int64)
+    columns = {"unit": pa.array(np.repeat(units.ravel(), rows_a_value))}
     for asked, answers in enumerate(population.answers):
         held = np.array(answers, dtype=np.int64)
         buckets = (np.arange(copies)[:, None] * population.buckets + held).ravel()
         silent = np.tile(held == ABSENT, copies)
-        columns[_column(asked)] = pa.array(np.repeat(buckets, rows_a_unit), mask=np.repeat(silent, rows_a_unit))
+        columns[_column(asked)] = pa.array(np.repeat(buckets, rows_a_value), mask=np.repeat(silent, rows_a_value))
     return pa.table(columns)
 
 

@@ -88,6 +88,7 @@ class AuditReport:
     claimed_delta: float
     adjacency: Adjacency
     rounds: int
+    contributions: int
     confidence: float
     trials: int
     trials_needed: float
