@@ -349,20 +349,24 @@ class Mean(Answer):
             self.mean,
             self.interval,
             title=f"Mean of {self.column}",
-            subtitle=self.promise(),
+            subtitle=self.footing(),
             whom=self.stands_for,
         )
         return charts.show(chart, path)
 
+    @property
+    def _of(self) -> str:
+        return self.column if self.asked_of is None else f"{self.column}, {self.asked_of}"
+
     def __str__(self) -> str:
         if not self.average.known:
-            return f"mean of {self.column}: not known, no point reached the threshold"
+            return f"mean of {self._of}: not known, no point reached the threshold"
         parts = [("sampling", self.error.sampling), ("rounding", self.error.rounding)]
         errors = ", ".join(f"{name} {amount(value)}" for name, value in parts)
         return "\n".join(
             [
-                f"mean of {self.column}: {_between(self.mean, self.interval)}",
-                f"sum of {self.column}: {_between(self.sum, self.sum_interval)}",
+                f"mean of {self._of}: {_between(self.mean, self.interval)}",
+                f"sum of {self._of}: {_between(self.sum, self.sum_interval)}",
                 f"standard errors: {errors}; points below the threshold: at most {amount(self.error.threshold)}",
                 self._clipping,
             ]
@@ -370,7 +374,7 @@ class Mean(Answer):
 
     def __repr__(self) -> str:
         low, high = self.interval
-        return f"<Mean of {self.column}: {self.mean:.6g}, {low:.6g} to {high:.6g}; {self.promise()}>"
+        return f"<Mean of {self.column}: {self.mean:.6g}, {low:.6g} to {high:.6g}; {self.footing()}>"
 
     def _repr_html_(self) -> str:
         lines = "".join(f"<p>{html.escape(line)}</p>" for line in str(self).splitlines())
