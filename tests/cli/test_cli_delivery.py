@@ -24,7 +24,20 @@ VALUE = "東京 → [red]"
 VERBS = {
     "histogram": ("--column", "word"),
     "heavy-hitters": ("--column", "word", "--method", "trie", "--levels", "3"),
-    "quantiles": ("--column", "number", "--lower", "0", "--upper", "100", "--quantile", "0.5", "--steps", "2"),
+    "quantiles": (
+        "--column",
+        "number",
+        "--lower",
+        "0",
+        "--upper",
+        "100",
+        "--quantile",
+        "0.5",
+        "--method",
+        "search",
+        "--steps",
+        "2",
+    ),
     "ranges": ("--column", "number", "--lower", "0", "--upper", "100", "--range", "0:50", "--levels", "2"),
 }
 SHOWN = re.compile(r"it is in '([^']*thresher-answer-[^']*)'")

@@ -19,6 +19,7 @@ NEEDED = {
     "heavy_hitters": (),
     "quantiles": ("--lower", "0", "--upper", "100", "--quantile", "0.5", "--steps", "3"),
     "ranges": ("--lower", "0", "--upper", "100", "--levels", "3"),
+    "mean": ("--lower", "0", "--upper", "100"),
 }
 
 

@@ -18,7 +18,7 @@ from thresher.cli.sources import opened, progress_bar
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.ledger import Ledger
 from thresher.privacy.units import Unit
-from thresher.verbs.answer import Answer
+from thresher.verbs.answer import Answer, json_value
 from thresher.verbs.asking import answer_of, function_of
 from thresher.verbs.settings import Choice, Columns, Listed, Setting, settings_of
 
@@ -186,6 +186,11 @@ def _took(ledger: Ledger | None, answer: Answer) -> str:
         return ""
 
 
+def _plain(cell: Any) -> Any:
+    """A cell as JSON has it; dates, which groups may be, as text."""
+    return json_value(cell) if isinstance(cell, str | int | float | None) else str(cell)
+
+
 def _sentence(text: str) -> str:
     return text[0].upper() + text[1:]
 
@@ -211,7 +216,8 @@ def show_left_out(answer: Answer) -> None:
 
 def extra_content(answer: Answer, ranges: list[dict[str, Any]]) -> dict[str, Any]:
     """What the JSON of a command has besides the answer's own: filter, ranges that were read off, what is left out."""
-    content = answer.filter_content() | ({"ranges": ranges} if ranges else {})
+    rows = [{name: _plain(cell) for name, cell in row.items()} for row in ranges]
+    content = answer.filter_content() | ({"ranges": rows} if rows else {})
     return content if answer.left_out is None else content | {"other": answer.left_out.to_dict()}
 
 

@@ -50,11 +50,17 @@ class Places(Setting):
         return read_whole(text, self.name)
 
 
+LARGEST_BOUND = 1e140
+"""Bounds of a mean are no further from zero: errors are computed from their squares, times counts."""
+
+
 @overload
 def mean(
     data: Any, column: str, *, lower: float, upper: float, points: Sequence[float] | int | None = ...,
     by: None = None, groups: None = None, **asking: Unpack[Asking],
 ) -> Mean: ...  # fmt: skip
+
+
 @overload
 def mean(
     data: Any, column: str, *, lower: float, upper: float, points: Sequence[float] | int | None = ...,
@@ -123,6 +129,11 @@ class MeanQuery(GroupableQuery):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", self.question.points)
+        for setting, bound in (("lower", self.points[0]), ("upper", self.points[-1])):
+            if not abs(bound) <= LARGEST_BOUND:
+                raise InvalidSetting(
+                    setting, f"must be from {-LARGEST_BOUND:g} to {LARGEST_BOUND:g}", hint="Ask in a larger unit."
+                )
         self.check_groups()
         if self.plan.rounds != 1:
             raise InvalidSetting(
