@@ -25,6 +25,7 @@ values = st.one_of(names, st.just(""), numbers, st.booleans(), st.integers(), st
 def ranges(draw: st.DrawFn) -> tuple[Any, Any]:
     ends = st.one_of(
         st.lists(numbers, min_size=2, max_size=2, unique=True),
+        st.lists(st.integers(-(2**64), 2**64), min_size=2, max_size=2, unique_by=float),
         st.lists(st.dates(), min_size=2, max_size=2, unique=True),
     )
     low, high = sorted(draw(ends))
@@ -70,7 +71,9 @@ def test_as_people_write_it() -> None:
     [
         "age", "age >", "age > 18", "age <= 18", "age != 18", "= fr", "age =", "a b = c", "age >= old", "age < 1e999",
         "age from 18", "age from 65 below 18", "x in", "x in a,", 'x in "a" b', 'x = "a', "age >= 2024-02-31",
-        ["a = 1", "a = 2"], ["a >= 1", "a >= 2"], ["a = 1", "a < 2"], [1], 7, {"a": (1, 2, 3)}, {"a": ("x", "y")},
+        "carrier == UA", "carrier = 'UA'", "month => 4", "month =< 4", "g = x and i = 1", "g = x OR i in 1, 2",
+        "g in a, 'b'", {"a": (-(10**400), 10**400)}, {"a": 10**5000}, ["a = 1", "a = 2"], ["a >= 1", "a >= 2"],
+        ["a = 1", "a < 2"], [1], 7, {"a": (1, 2, 3)}, {"a": ("x", "y")},
         {"a": (None, None)}, {"a": (1, dt.date(2024, 1, 1))}, {"a": (math.nan, 1)}, {"a": (0, math.inf)}, {"a": (2, 1)},
         {"a": (1, 1)}, {"a": (dt.datetime(2024, 1, 1), None)}, {"a": (True, 2)}, {"a": []}, {"a": None}, {"a": [None]},
         {"a": math.nan}, {"a": object()}, {"a": b"x"}, {"a": "\ud800"}, {"a": {"b": 1}}, {"": "x"}, {7: "x"},
@@ -80,6 +83,26 @@ def test_what_says_nothing_clear_is_refused(given: Any) -> None:
     with pytest.raises(InvalidSetting) as refused:
         to_where(given)
     assert refused.value.setting in ("where", "column")
+
+
+def test_odd_values_stand_in_double_quotes() -> None:
+    for value in ("= UA", "'UA'", "> 4", "x and i = 1", "rock and roll", "it's", "and", "a = b", "x or y in z"):
+        where = Where((Among("g", (value,)),))
+        assert to_where(to_lines(where)) == where
+    assert to_where("g = salt and pepper") == Where((Among("g", ("salt and pepper",)),))
+    assert to_lines(Where((Among("g", ("'UA'",)),))) == ["g = \"'UA'\""]
+
+
+def test_ends_that_no_double_is_stay_whole() -> None:
+    where = to_where("i >= 9007199254740993")
+    assert where == to_where({"i": (2**53 + 1, None)})
+    assert where is not None
+    assert where.to_list() == [{"column": "i", "from": 2**53 + 1, "below": None}]
+    assert [Between("i", 2**53 + 1).holds(held) for held in (2**53, 2**53 + 1, 2.0**53)] == [False, True, True]
+    assert not Between("i", 18).holds(10**400)
+    with pytest.raises(InvalidSetting) as refused:
+        to_where({"day": (dt.datetime(2024, 1, 1), None)})
+    assert "a date without a time" in refused.value.hint
 
 
 @pytest.mark.parametrize(

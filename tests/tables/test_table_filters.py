@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import random
 import sqlite3
 from pathlib import Path
@@ -58,6 +59,9 @@ QUESTIONS = [
     Filtered(WORDS, Where((Among("day", ("2024-01-31",)),))),
     Filtered(WORDS, Where((Between("number", 18, 65),))),
     Filtered(NUMBERS, Where((Between("number", 18),))),
+    Filtered(WORDS, Where((Between("number", 17.5, 64.5),))),
+    Filtered(WORDS, Where((Between("number", -1e30, 10**30),))),
+    Filtered(WORDS, Where((Between("number", 2**63),))),
     Filtered(WORDS, Where((Between("share", None, 0.1),))),
     Filtered(WORDS, Where((Between("day", dt.date(2024, 1, 1), dt.date(2024, 2, 1)),))),
     Filtered(WORDS, Where((Between("moment", None, dt.date(2024, 2, 1)),))),
@@ -99,6 +103,22 @@ def test_a_unit_chooses_among_its_rows_that_satisfy_the_filter(engine: Maker) ->
         assert sum(counted(table, WORDS).values()) == 50
         assert counted(table, Filtered(WORDS, Where((Among("word", ("w3",)),)))) == {"w3": 50}
         assert counted(table, question) == {"w7": 50}
+
+
+@pytest.mark.slow
+def test_whole_numbers_are_compared_exactly(engine: Maker) -> None:
+    held = [2**53 + place for place in range(6)] + [-(2**63), 2**63 - 1, None]
+    data = pa.table([pa.array(held, pa.int64())], names=["number"])
+    with Table(engine(data)) as table:
+        for ends in (
+            (2**53 + 1, None), (None, 2**53 + 1), (2**53 + 3, 2**53 + 4), (2**53 + 0.0, 2**53 + 1), (2**63 - 1, None),
+            (-(2**63), None), (None, -(2**63)), (None, -(2**63) + 1), (2**63, None), (None, 2**63), (-1e30, 1e30),
+        ):  # fmt: skip
+            condition = Between("number", *ends)
+            found = counted(table, Filtered(NUMBERS, Where((condition,))))
+            low, high = (math.inf * sign if end is None else end for sign, end in zip((-1, 1), ends, strict=True))
+            assert found == {number: 1 for number in held if number is not None and low <= number < high}, ends
+            assert [number in found for number in held] == [condition.holds(number) for number in held], ends
 
 
 def test_several_rounds_see_the_same_choice(local: Maker) -> None:

@@ -179,7 +179,7 @@ def test_listed_groups_are_read_as_what_the_column_holds(frame):
         ({"by": "version", "groups": []}, "groups"),
         ({"by": ["version", "os"], "groups": ["1.9"]}, "groups"),
         ({"by": "version", "method": "search"}, "by"),
-        ({"by": "canary"}, "column"),
+        ({"by": "canary"}, "by"),
     ],
 )
 def test_what_cannot_be_grouped_is_refused_before_anything_is_charged(frame, settings, setting, tmp_path):

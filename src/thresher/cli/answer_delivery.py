@@ -36,10 +36,10 @@ def deliver(
     """Write an answer to every place that was asked for.
 
     Args:
-        answer: what a verb returned; its JSON is what is kept.
+        answer: what a verb returned; its JSON is what is kept, with what `thresher.load` needs.
         show: prints it for people; used without `json`.
         plot: where its picture goes.
-        output: where its JSON goes.
+        output: where its JSON goes, in a form that `thresher.load` reads.
         json: whether standard output gets the JSON.
         extra: what the JSON has besides the answer's own.
         shown: wraps the JSON that is printed.
@@ -53,7 +53,7 @@ def deliver(
     try:
         if output is not None:
             with _noted(failed, f"{str(output)!r} could not be written"):
-                write_whole(output, as_json(content) + "\n")
+                write_whole(output, as_json(answer.saved(content)) + "\n")
         written = output is not None and not failed
         with _noted(failed, "standard output could not be written"), _nothing_left_in_the_buffer():
             if json:
@@ -70,7 +70,7 @@ def deliver(
         raise
     finally:
         if failed:
-            where = f"it is in {str(output)!r}" if written else again or _kept(as_json(content))
+            where = f"it is in {str(output)!r}" if written else again or _kept(as_json(answer.saved(content)))
             _say(f"{'; '.join(failed)}. The answer is not lost: {where}.")
     if failed:
         raise typer.Exit(1)

@@ -29,12 +29,12 @@ from thresher.cli.verb_commands import (
     Plot,
     Range,
     column_argument,
+    extra_content,
     option,
     parsed_ranges,
     show_answer,
     show_left_out,
     typed,
-    with_left_out,
     words_of,
 )
 from thresher.client.fleet import Fleet, QueryHandle
@@ -254,7 +254,8 @@ def _show(
     def after() -> None:
         show_left_out(answer)
         if answer.stands_for is not None:
-            console.print(f"Numbers stand for {answer.stands_for}.", style="dim", soft_wrap=True, markup=False)
+            only = "" if answer.asked_of is None else f", {answer.asked_of}"
+            console.print(f"Numbers stand for {answer.stands_for}{only}.", style="dim", soft_wrap=True, markup=False)
         console.print("Each device is a unit.", style="dim")
 
     def show() -> None:
@@ -267,8 +268,8 @@ def _show(
         plot=plot,
         output=output,
         json=json,
-        extra={"ranges": rows} if rows else None,
-        shown=lambda content: {"query": plain(status), "answer": with_left_out(answer, content)},
+        extra=extra_content(answer, rows),
+        shown=lambda content: {"query": plain(status), "answer": content},
         again=f"thresher fleet show {handle.id} shows it again",
     )
 

@@ -19,6 +19,7 @@ from rich.text import Text
 from thresher.charts.rendering import check_format
 from thresher.errors import InvalidSetting
 from thresher.files import file_target
+from thresher.verbs.histogram import BELOW, RELEASED, STATUS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +38,7 @@ _BAR_WIDTH, _LEAST_BAR = 24, 8
 _LONGEST_CELL = 60
 _LEAST_TEXT = 12  # a column of text can be made as narrow as this
 _GAP = 3
+_RANGE = ("from", "to", "estimate", "lower", "upper", "fraction")
 
 
 def as_json(content: Any, encoding: str = "utf-8") -> str:
@@ -153,16 +155,24 @@ def range_row(answer: Any, low: float, high: float) -> dict[str, Any]:
 
 
 def range_rows(answer: Any, ranges: Sequence[tuple[float, float]]) -> list[dict[str, Any]]:
-    """What is shown of several ranges; where the answer has groups, for each of them, with the group columns first."""
+    """What is shown of several ranges; where the answer has groups, for each of them, with the group columns first.
+
+    With a public list of groups there is also `status`, and its missing groups have rows without numbers.
+    """
     if not answer.grouped:
         return [range_row(answer, *ends) for ends in ranges]
-    rows = []
+    shown: list[tuple[Any, dict[str, Any]]] = []
     for group, found in answer.items():
-        for ends in ranges:
-            row = range_row(found, *ends)
-            names = [name for name, _ in answer.key_columns(list(row))]
-            rows.append(dict(zip(names, group if len(names) > 1 else (group,), strict=True)) | row)
-    return rows
+        shown += [(group, range_row(found, *ends)) for ends in ranges]
+    for group in answer.missing:
+        shown += [(group, dict.fromkeys(_RANGE) | {"from": low, "to": high}) for low, high in ranges]
+    listed, names = answer.query.groups is not None, [name for name, _ in answer.key_columns([*_RANGE, STATUS])]
+    return [
+        dict(zip(names, group if len(names) > 1 else (group,), strict=True))
+        | row
+        | ({STATUS: BELOW if row["estimate"] is None else RELEASED} if listed else {})
+        for group, row in shown
+    ]
 
 
 def _is_number(kind: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ from thresher.cli.sources import opened, progress_bar
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.ledger import Ledger
 from thresher.privacy.units import Unit
-from thresher.verbs.answer import Answer
+from thresher.verbs.answer import Answer, json_value
 from thresher.verbs.asking import answer_of, function_of
 from thresher.verbs.settings import Choice, Columns, Listed, Setting, settings_of
 
@@ -146,7 +145,7 @@ def table_command(verb: str) -> Callable[..., None]:
                 console.print(NOTHING, soft_wrap=True)
             show_left_out(answer)
             whom = Unit.of_table(unit).counting(answer.plan.contributions)
-            said = f"{answer.promise()}. {whom[0].upper()}{whom[1:]}."
+            said = f"{_sentence(answer.footing())}. {_sentence(whom)}."
             console.print(said, style="dim", soft_wrap=True, markup=False)
             if took := _took(book, answer):
                 console.print(took, style="dim", soft_wrap=True, markup=False)
@@ -158,8 +157,7 @@ def table_command(verb: str) -> Callable[..., None]:
             plot=plot,
             output=output,
             json=json,
-            extra={"ranges": rows} if rows else None,
-            shown=functools.partial(with_left_out, answer),
+            extra=extra_content(answer, rows),
         )
 
     unit_words = (
@@ -188,6 +186,15 @@ def _took(ledger: Ledger | None, answer: Answer) -> str:
         return ""
 
 
+def _plain(cell: Any) -> Any:
+    """A cell as JSON has it; dates, which groups may be, as text."""
+    return json_value(cell) if isinstance(cell, str | int | float | None) else str(cell)
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
 def show_answer(answer: Answer, ranges: list[dict[str, Any]], top: int, after: Callable[[], None]) -> None:
     """An answer for the terminal: ranges that were read off, or its rows; a tree if it has one; then what to know."""
     import pyarrow as pa
@@ -207,8 +214,10 @@ def show_left_out(answer: Answer) -> None:
         console.print(OTHER, style="dim")
 
 
-def with_left_out(answer: Answer, content: dict[str, Any]) -> dict[str, Any]:
-    """An answer's JSON with what it leaves out, for standard output; a file has the release alone, to be read back."""
+def extra_content(answer: Answer, ranges: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the JSON of a command has besides the answer's own: filter, ranges that were read off, what is left out."""
+    rows = [{name: _plain(cell) for name, cell in row.items()} for row in ranges]
+    content = answer.filter_content() | ({"ranges": rows} if rows else {})
     return content if answer.left_out is None else content | {"other": answer.left_out.to_dict()}
 
 

@@ -305,6 +305,7 @@ class Release(Tabular):
         most: int = 40,
         ordered: bool = False,
         label: Callable[[Any], str] | None = None,
+        about: str | None = None,
     ) -> Any:
         """A picture of buckets with their intervals and the threshold, shown in notebooks or saved.
 
@@ -313,6 +314,7 @@ class Release(Tabular):
             most: how many buckets are drawn, the largest first.
             ordered: draw all buckets in their natural order instead, as bins and dates have one.
             label: writes a bucket; by default its values as text.
+            about: what the line below the title says first.
         """
         from thresher import charts
 
@@ -324,7 +326,7 @@ class Release(Tabular):
             [row.interval[1] for row in rows],
             threshold=self.plan.threshold / self.rate,
             title=", ".join(self.columns),
-            subtitle=self._subtitle(len(rows)),
+            subtitle=("" if about is None else f"{about}; ") + self._subtitle(len(rows)),
             confidence=self.confidence,
             whom=self.stands_for,
             ordered=ordered,

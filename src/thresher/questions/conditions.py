@@ -16,6 +16,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from thresher.errors import InvalidFormat, InvalidSetting
@@ -26,8 +27,10 @@ from thresher.questions.spelling import as_text
 if TYPE_CHECKING:
     import narwhals as nw
 
-Bound: TypeAlias = float | dt.date | None
+Bound: TypeAlias = int | float | dt.date | None
 """One end of a range; None where it is open."""
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
 
 _EXAMPLE = "For example where={'country': 'fr', 'version': ['1.2', '1.3'], 'age': (18, 65)}."
 
@@ -132,8 +135,8 @@ class Among(Condition):
 class Between(Condition):
     """A number, or the day of a date or time, from `lower` up to, but not including, `upper`; None leaves an end open.
 
-    Numbers are compared as doubles. A device compares the day of a time on the time's own wall clock, a table on the
-    wall clock of its `time_zone`.
+    Whole numbers are compared exactly, other numbers as doubles. A device compares the day of a time on the time's own
+    wall clock, a table on the wall clock of its `time_zone`.
     """
 
     column: str
@@ -147,13 +150,9 @@ class Between(Condition):
             raise InvalidSetting("where", f"must give {self.column!r} at least one end", hint=_EXAMPLE)
         days = all(isinstance(end, dt.date) and not isinstance(end, dt.datetime) for end in ends)
         if not days:
-            if any(isinstance(end, dt.date) or as_double(end) is None for end in ends):
-                raise InvalidSetting("where", "must have numbers or dates as ends of a range", hint=_EXAMPLE)
-            if not all(math.isfinite(_double(end)) for end in ends):
-                raise InvalidSetting("where", "must have finite ends", hint="None leaves an end open.")
             for name in ("lower", "upper"):
                 end = getattr(self, name)
-                object.__setattr__(self, name, None if end is None else _double(end))
+                object.__setattr__(self, name, None if end is None else _number(end))
         if not (len(ends) == 1 or self.lower < self.upper):  # type: ignore[operator]
             raise InvalidSetting("where", f"must have the lower end of {self.column!r} below its upper end")
 
@@ -169,10 +168,13 @@ class Between(Condition):
             if not isinstance(held, dt.date):
                 return False
         else:
-            held = as_double(value)
+            held = int(value) if _is_whole(value) and _LEAST <= value <= _MOST else as_double(value)
             if held is None:
                 return False
-        return (self.lower is None or self.lower <= held) and (self.upper is None or held < self.upper)
+        lower, upper = self.lower, self.upper
+        if isinstance(held, float):
+            lower, upper = as_double(lower), as_double(upper)
+        return (lower is None or lower <= held) and (upper is None or held < upper)
 
     @property
     def reads(self) -> tuple[ColumnKind, ...]:
@@ -188,6 +190,8 @@ class Between(Condition):
         """The comparisons with one end or both."""
         import narwhals as nw
 
+        if kind == "whole numbers":
+            return self._whole(value.cast(nw.Int64))
         held = value.cast(nw.Date if self.of_days else nw.Float64)
         tests = []
         if self.lower is not None:
@@ -196,8 +200,20 @@ class Between(Condition):
             tests.append(held < _end(self.upper))
         return tests[0] if len(tests) == 1 else tests[0] & tests[1]
 
+    def _whole(self, value: nw.Expr) -> nw.Expr:
+        """The same for whole numbers of 64 bits, exactly; an end that they cannot reach is open, or leaves nobody."""
+        lower, upper = (None if end is None else math.ceil(end) for end in (self.lower, self.upper))  # type: ignore[arg-type]
+        if (lower is not None and lower > _MOST) or (upper is not None and upper <= _LEAST):
+            return value != value
+        tests = [value == value]
+        if lower is not None and lower > _LEAST:
+            tests.append(value >= lower)
+        if upper is not None and upper <= _MOST:
+            tests.append(value < upper)
+        return tests[-1] if len(tests) < 3 else tests[1] & tests[2]
+
     def to_dict(self) -> dict[str, Any]:
-        """The column and both ends; dates in ISO form."""
+        """The column and both ends; a whole number that no double is stays one; dates in ISO form."""
         ends = {"from": self.lower, "below": self.upper}
         plain = {name: end.isoformat() if isinstance(end, dt.date) else end for name, end in ends.items()}
         return {"column": self.column, **plain}
@@ -271,11 +287,24 @@ def _text(value: Any) -> str:
     raise InvalidSetting("where", "has a value that is neither text, number, boolean, date nor time", hint=_EXAMPLE)
 
 
-def _double(end: Any) -> float:
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _number(end: Any) -> float:
+    """An end of a range: a double, or a whole number of 64 bits that no double is exactly."""
     try:
-        return float(end)
+        number = None if isinstance(end, dt.date) else as_double(end)
     except OverflowError:
-        return math.inf
+        number = math.inf
+    except Exception:  # whatever an object does that says it is a number
+        number = None
+    if number is None and not (isinstance(end, float) and math.isnan(end)):
+        hint = "Give a date without a time." if isinstance(end, dt.datetime) else _EXAMPLE
+        raise InvalidSetting("where", "must have two numbers or two dates as ends of a range", hint=hint)
+    if number is None or not math.isfinite(number):
+        raise InvalidSetting("where", "must have finite ends, as a double has them", hint="None leaves an end open.")
+    return int(end) if _is_whole(end) and number != end and _LEAST <= end <= _MOST else number
 
 
 def _end(end: float | dt.date) -> nw.Expr:

@@ -44,14 +44,18 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 def as_text(value: Any) -> str | None:
     """A whole value as it is counted: 42 is "42", true is "true", dates and times are in ISO form.
 
-    Edge cases: what is neither text, number, boolean, date nor time is no value.
+    Edge cases: what is neither text, number, boolean, date nor time is no value; neither is a whole number of over
+    4,300 digits.
     """
     if isinstance(value, str):
         return cast(str | None, normal(value))
     if isinstance(value, bool) or type(value).__name__ == "bool":  # the second is NumPy's
         return "true" if value else "false"
     if isinstance(value, Integral):
-        return str(int(value))
+        try:
+            return str(int(value))
+        except ValueError:  # Python writes no number of over 4,300 digits
+            return None
     if isinstance(value, Decimal):
         return None if value.is_nan() else str(value)
     if isinstance(value, Real):

@@ -16,8 +16,8 @@ from typing import Any
 
 from thresher.errors import InvalidSetting
 from thresher.questions.conditions import Among, Between, Bound, Condition, Where
-from thresher.questions.question import as_double, number_text
-from thresher.questions.spelling import DAY, read_float
+from thresher.questions.question import number_text
+from thresher.questions.spelling import DAY, read_float, read_whole
 
 HINT = "Write 'country = fr', 'version in 1.2, 1.3', 'age >= 18', 'age < 65' or 'age from 18 below 65'."
 
@@ -26,6 +26,8 @@ _LINE = re.compile(rf"\s*({_QUOTED}|[^\s=<>\",]+)\s*(>=|<=|=|<|>|\bin\b|\bfrom\b
 _RANGE = re.compile(r"(\S+)\s+below\s+(\S+)")
 _ITEM = re.compile(rf"\s*({_QUOTED}|[^,\"]*)\s*(,|$)")
 _BARE_NAME = re.compile(r"[^\s=<>\",]+")
+_SLIP = re.compile(r"(?s)\A[=<>']|\A(?!\").*\s(?:and|or)\s+\S.*?(?:[=<>]|\s(?:in|from)\s)", re.IGNORECASE)
+"""An unquoted value that was hardly meant: == UA, => 4, 'UA', x and i = 1."""
 _BARE_VALUE = re.compile(r"[^\s,\"](?:[^,\"\n\r]*[^\s,\"])?")
 
 
@@ -85,7 +87,7 @@ def _of_line(line: str) -> Condition:
         raise InvalidSetting("where", "has a condition that cannot be read", hint=HINT)
     column, operator, rest = _unquoted(match[1]), match[2], match[3]
     if operator == "=":
-        return Among(column, (_unquoted(rest),))
+        return Among(column, (_value(rest),))
     if operator == "in":
         return Among(column, tuple(_items(rest)))
     if operator == "from" and (ends := _RANGE.fullmatch(rest)):
@@ -100,11 +102,22 @@ def _of_line(line: str) -> Condition:
 def _items(text: str) -> list[str]:
     found, place = [], 0
     while match := _ITEM.match(text, place):
-        found.append(_unquoted(match[1].strip()))
+        found.append(_value(match[1].strip()))
         place = match.end()
         if not match[2]:
             return found
     raise InvalidSetting("where", "has a list that cannot be read", hint=HINT)
+
+
+def _value(text: str) -> str:
+    """A value to compare with. What looks like a slip of the pen is refused unless it stands in double quotes."""
+    if _SLIP.search(text):
+        raise InvalidSetting(
+            "where",
+            "has a value that begins with an operator or a single quote, or holds a second condition",
+            hint="Write one =, one condition a line, and text like this in double quotes.",
+        )
+    return _unquoted(text)
 
 
 def _unquoted(text: str) -> str:
@@ -123,7 +136,8 @@ def _bound(end: Any) -> Bound:
     if not isinstance(end, str):
         return end  # type: ignore[no-any-return]
     try:
-        found: Bound = dt.date.fromisoformat(end) if re.fullmatch(DAY, end) else read_float(end)
+        found: Bound = dt.date.fromisoformat(end) if re.fullmatch(DAY, end) else read_whole(end)
+        found = read_float(end) if found is None else found
     except ValueError:
         found = None
     if found is None:
@@ -159,7 +173,7 @@ def _python_value(condition: Condition) -> Any:
 def _python_bound(end: Bound) -> Any:
     if isinstance(end, dt.date):
         return end.isoformat()
-    return int(end) if end is not None and end.is_integer() and abs(end) < 1e15 else end
+    return int(end) if isinstance(end, float) and end.is_integer() and abs(end) < 1e15 else end
 
 
 def _line(condition: Condition) -> str:
@@ -177,11 +191,12 @@ def _line(condition: Condition) -> str:
 def _bound_text(end: Bound) -> str:
     if isinstance(end, dt.date):
         return end.isoformat()
-    number = as_double(end)
-    return "" if number is None else number_text(number)
+    if end is None:
+        return ""
+    return str(end) if isinstance(end, int) else number_text(end)
 
 
 def _quoted(text: str, bare: re.Pattern[str]) -> str:
-    if bare.fullmatch(text) and text.isprintable():
+    if bare.fullmatch(text) and text.isprintable() and not _SLIP.search(text):
         return text
     return json.dumps(text, ensure_ascii=not text.isprintable())  # so that a line break in it ends no line

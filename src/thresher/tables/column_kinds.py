@@ -23,6 +23,7 @@ rows say, unless the caller declares its type, and questions about numbers, date
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -93,15 +94,13 @@ def check_types(types: Any) -> dict[str, Kind]:
     if types is None:
         return {}
     if not isinstance(types, Mapping) or not all(isinstance(name, str) for name in types):
-        raise InvalidSetting(
-            "types", "must map columns to their types", hint="For example types={'age': 'whole numbers'}."
-        )
+        raise InvalidSetting("types", "must map columns to their types", hint=_declared("age", "whole numbers"))
     for name, kind in types.items():
         if kind not in DECLARABLE:
             raise InvalidSetting(
                 "types",
                 f"of {name!r} must be {_listed(DECLARABLE)}",
-                hint="For example types={'age': 'whole numbers'}.",
+                hint=_declared("age", "whole numbers"),
             )
     return dict(types)
 
@@ -170,12 +169,17 @@ def check_readable(column: str, kind: Kind | None, readable: tuple[Kind, ...], *
         raise InvalidSetting(
             setting,
             f"{column!r} holds {kind}, and {asks} reads {_listed(readable)}",
-            hint=f"Declare what its text says, for example types={{{column!r}: {_example(readable)!r}}}."
+            hint=f"Declare what its text says. {_declared(column, _example(readable))}"
             if kind == "text"
             else "Give a range of days, as ('2024-01-01', '2024-02-01')."
             if kind == "times" and setting == "where"
             else "",
         )
+
+
+def _declared(column: str, kind: Kind) -> str:
+    """How a type is declared, at both doors."""
+    return f"For example types={{{column!r}: {kind!r}}}, on the command line --type {shlex.quote(f'{column}={kind}')}."
 
 
 def _part(question: Question, column: str) -> Part:

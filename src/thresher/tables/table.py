@@ -164,7 +164,7 @@ class Table(Population):
         if plan.contributions > 1 and self._unit is None:
             raise InvalidSetting(
                 "contributions",
-                f"of the plan are {plan.contributions}, and each row is a unit here, which has one value",
+                f"is {plan.contributions}, and each row is a unit here, which has one value",
                 hint="Name the column that tells units apart, as unit='user_id', or leave contributions out.",
             )
 

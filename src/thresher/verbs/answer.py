@@ -20,7 +20,7 @@ from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.privacy.units import Unit
 from thresher.questions import Where
-from thresher.questions.where_text import in_words
+from thresher.questions.where_text import in_words, to_lines
 from thresher.verbs.accuracy import CONFIDENCE
 from thresher.verbs.drivers import questions_of, replay
 from thresher.verbs.query import query_from_dict
@@ -156,11 +156,15 @@ class Answer(Tabular):
     def stands_for(self) -> str | None:
         """For whom estimates and intervals stand, in words: the devices that checked in; None for a table.
 
-        With a filter, they stand for those of them that satisfy it.
+        With a filter, they stand for those of them that satisfy it; see `asked_of`.
         """
-        whom = stands_for(release.response for release in self.releases)
+        return stands_for(release.response for release in self.releases)
+
+    @property
+    def asked_of(self) -> str | None:
+        """Whom the filter left, in words: "only where country = fr". None without a filter."""
         where: Where | None = self.query.where
-        return whom if whom is None or where is None else f"{whom}; of these, those where {in_words(where)}"
+        return None if where is None else f"only where {in_words(where)}"
 
     @property
     def rounds_asked(self) -> int:
@@ -185,14 +189,19 @@ class Answer(Tabular):
         """The guarantee in one line, for a title or a footer."""
         return promise_of(self.plan, private=self.private, unit=self.unit)
 
+    def footing(self) -> str:
+        """Whom it was asked of, where that is not everybody, and the promise: in one line, below a title or a repr."""
+        return self.promise() if self.asked_of is None else f"{self.asked_of}; {self.promise()}"
+
     def content(self) -> dict[str, Any]:
         """What the verb adds to the JSON of an answer."""
         return {"rows": [{name: json_value(cell) for name, cell in row.items()} for row in self.to_arrow().to_pylist()]}
 
     def to_json(self) -> str:
-        """The answer, its plan and its promise as JSON. To read an answer back, use `save` and `thresher.load`."""
+        """The answer, its filter, plan and promise as JSON. To read an answer back, use `save` and `thresher.load`."""
         content = {
             "column": ", ".join(self.columns),
+            **self.filter_content(),
             "promise": self.promise(),
             "private": self.private,
             "plan": self.plan.to_dict(),
@@ -200,10 +209,22 @@ class Answer(Tabular):
         }
         return json.dumps(content | self.content(), ensure_ascii=False, allow_nan=False, default=str)
 
+    def filter_content(self) -> dict[str, Any]:
+        """The filter as JSON has it: `where`, a list of conditions that `where=` takes; empty without a filter."""
+        return {} if self.query.where is None else {"where": to_lines(self.query.where)}
+
     def save(self, path: str | Path) -> None:
         """Write the query and its releases to a file, whole or not at all; `thresher.load` reads it."""
+        write_whole(Path(path), json.dumps(self.saved(), ensure_ascii=False, allow_nan=False) + "\n")
+
+    def saved(self, beside: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The content of such a file; with `beside`, plain values that other programs may read in it.
+
+        `thresher.load` does not read what is beside, but finds a change of it.
+        """
         asked = questions_of(self.query, self.releases)
         content: dict[str, Any] = {
+            **(beside or {}),
             "format": ANSWER,
             "version": VERSION,
             "query": self.query.to_dict(),
@@ -213,7 +234,7 @@ class Answer(Tabular):
             ],
         }
         content["digest"] = _digest(content)
-        write_whole(Path(path), json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
+        return content
 
     @property
     def has_picture(self) -> bool:

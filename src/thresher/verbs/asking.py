@@ -253,7 +253,7 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
 
 def _run_on_table(query: Query, table: Table, progress: Progress | None) -> Any:
     table.check_plan(query.plan)
-    table.check(query.first_question)
+    query.checked_by(table.check)
     return run(query.with_domain(table.read_domain).with_kinds(table.holds_whole_numbers), table, progress)
 
 

@@ -84,6 +84,15 @@ class GroupableQuery(Query):
         """The same query without groups."""
         return replace(self, by=(), groups=None)  # type: ignore[call-arg]
 
+    def checked_by(self, check: Callable[[Question], None]) -> None:
+        """The group columns first: what is wrong with one of them is said of `by`."""
+        if self.by:
+            try:
+                check(self.group_question)
+            except InvalidSetting as error:
+                raise _renamed(error, "column", "by") from None
+        super().checked_by(check)
+
     def with_domain(self, read: Any) -> Self:
         """The listed groups in the form in which the population counts them."""
         if self.groups is None:
@@ -91,10 +100,7 @@ class GroupableQuery(Query):
         try:
             return replace(self, groups=read(self.group_question, self.groups))  # type: ignore[call-arg]
         except InvalidSetting as error:
-            if error.setting != "domain":
-                raise
-            problem = error.message.removeprefix("domain ").removesuffix(".")
-            raise InvalidSetting("groups", problem, hint=error.hint) from None
+            raise _renamed(error, "domain", "groups") from None
 
     def too_large(self, fits: Callable[[Query], bool], most: str) -> InvalidSetting:
         """The list of groups is to blame, if there is one and the query fits without it."""
@@ -123,6 +129,14 @@ class GroupableQuery(Query):
     def _of_groups(self, question: Question) -> Joint:
         groups: tuple[Part, ...] = tuple(Values((column,)) for column in self.by)
         return Joint((*groups, *question.parts))
+
+
+def _renamed(error: InvalidSetting, setting: str, name: str) -> InvalidSetting:
+    """The same error about a setting of another name; an error about any other setting as it is."""
+    if error.setting != setting:
+        return error
+    problem = error.message.removeprefix(f"{setting} ").removesuffix(".")
+    return InvalidSetting(name, problem, hint=error.hint)
 
 
 def group_of(bucket: tuple[Any, ...], columns: int) -> Any:

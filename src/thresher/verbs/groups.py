@@ -258,7 +258,7 @@ class Grouped(Answer, Generic[A]):
         if self.measures:
             names, groups = self.numbers()
             chart = charts.group_intervals(
-                names, groups, title=self._title, subtitle=self.promise(), measured=self.measured, hidden=hidden,
+                names, groups, title=self._title, subtitle=self.footing(), measured=self.measured, hidden=hidden,
                 whom=self.stands_for,
             )  # fmt: skip
             return charts.show(chart, path)
@@ -266,7 +266,7 @@ class Grouped(Answer, Generic[A]):
         chart = charts.group_distributions(
             self.bands(),
             title=self._title,
-            subtitle=self.promise(),
+            subtitle=self.footing(),
             note=f"Bands: 95 % at each value, with all that the threshold may hide.{more}",
             measured=self.measured,
             missing=[self.label(group) for group in self.missing],
@@ -280,7 +280,7 @@ class Grouped(Answer, Generic[A]):
 
     def __repr__(self) -> str:
         missing = f", {len(self.missing):,} below the threshold" if self.query.groups is not None else ""
-        return f"<{self._title}: {len(self):,} groups{missing}; {self.promise()}>"
+        return f"<{self._title}: {len(self):,} groups{missing}; {self.footing()}>"
 
 
 def _natural(value: Any) -> Any:
@@ -288,4 +288,10 @@ def _natural(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     pieces = re.split(r"([0-9]+)", value)
-    return [(piece.casefold(), 0) if place % 2 == 0 else ("", int(piece)) for place, piece in enumerate(pieces)], value
+    return [_digits(piece) if place % 2 else (piece.casefold(), 0, "") for place, piece in enumerate(pieces)], value
+
+
+def _digits(digits: str) -> tuple[str, int, str]:
+    """What a run of digits is sorted by: as the number that it is. Python reads no number of over 4,300 digits."""
+    bare = digits.lstrip("0")
+    return "", len(bare), bare

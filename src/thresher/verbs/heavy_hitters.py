@@ -390,7 +390,7 @@ class HeavyHitters(Answer):
 
     def tree(self, most: int = 60) -> Tree:
         """The trie's largest nodes for the terminal, chains of prefixes that do not branch drawn as one."""
-        return self.trie.without_chains().tree(f"{self.column}: {self.promise()}", most)
+        return self.trie.without_chains().tree(f"{self.column}: {self.footing()}", most)
 
     def plot(self, path: str | Path | None = None, *, most: int = 60) -> Any:
         """A picture of the same. `path` ends in .png, .svg or .html; needs the extra `plot`."""
@@ -406,10 +406,10 @@ class HeavyHitters(Answer):
             [node.estimate for node in shown],
             [node.complete for node in shown],
             title=f"Common values of {self.column}",
-            subtitle=part + self.promise(),
+            subtitle=part + self.footing(),
             whom=self.stands_for,
         )
         return charts.show(chart, path)
 
     def __repr__(self) -> str:
-        return f"<HeavyHitters of {self.column}: {len(self.items):,} items, {self.promise()}>"
+        return f"<HeavyHitters of {self.column}: {len(self.items):,} items, {self.footing()}>"

@@ -290,7 +290,7 @@ class Histogram(Answer):
         return self.release.to_dict()
 
     def to_json(self) -> str:
-        """The release, with its plan and certificate, as `Release.from_json` reads it."""
+        """The release, with its plan and certificate, as `Release.from_json` reads it; a release knows no filter."""
         return self.release.to_json()
 
     def plot(self, path: str | Path | None = None, *, most: int = 40) -> Any:
@@ -299,7 +299,7 @@ class Histogram(Answer):
         `path` ends in .png, .svg or .html. Needs the extra `plot`.
         """
         question = self.query.question
-        return self.release.plot(path, most=most, ordered=question.ordered, label=question.label)
+        return self.release.plot(path, most=most, ordered=question.ordered, label=question.label, about=self.asked_of)
 
     def shown(self) -> Shown:
         """One row a bucket; those of the domain that were not released have no numbers."""
@@ -344,10 +344,11 @@ class Histogram(Answer):
         if len(self) > shown:
             lines.append(f"… {len(self) - shown:,} more buckets")
         lines += [f"{label(bucket):<32} {BELOW:>14}" for bucket in self.below_threshold[:shown]]
-        return "\n".join([*lines, self._other_in_words()])
+        said = [] if self.asked_of is None else [self.asked_of]
+        return "\n".join([*said, *lines, self._other_in_words()])
 
     def __repr__(self) -> str:
-        return repr(self.release).replace("Release", "Histogram", 1)
+        return f"<Histogram of {len(self.release):,} buckets, {self.footing()}>"
 
     def _repr_html_(self) -> str:
         label = self.query.question.label
@@ -355,7 +356,8 @@ class Histogram(Answer):
             f"<tr><td>{html.escape(label(bucket))}</td><td>{BELOW}</td></tr>" for bucket in self.below_threshold[:20]
         )
         below = f"<table><tbody>{rows}</tbody></table>" if rows else ""
-        return f"{self.release._repr_html_()}{below}<p>{self._other_in_words()}</p>"
+        said = "" if self.asked_of is None else f"<p>{html.escape(self.asked_of)}</p>"
+        return f"{said}{self.release._repr_html_()}{below}<p>{self._other_in_words()}</p>"
 
 
 def _question(column: Any, bins: Any, bin_width: Any, lower: Any, upper: Any, dates: Any) -> Question:

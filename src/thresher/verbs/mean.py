@@ -50,11 +50,17 @@ class Places(Setting):
         return read_whole(text, self.name)
 
 
+LARGEST_BOUND = 1e140
+"""Bounds of a mean are no further from zero: errors are computed from their squares, times counts."""
+
+
 @overload
 def mean(
     data: Any, column: str, *, lower: float, upper: float, points: Sequence[float] | int | None = ...,
     by: None = None, groups: None = None, **asking: Unpack[Asking],
 ) -> Mean: ...  # fmt: skip
+
+
 @overload
 def mean(
     data: Any, column: str, *, lower: float, upper: float, points: Sequence[float] | int | None = ...,
@@ -123,6 +129,11 @@ class MeanQuery(GroupableQuery):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", self.question.points)
+        for setting, bound in (("lower", self.points[0]), ("upper", self.points[-1])):
+            if not abs(bound) <= LARGEST_BOUND:
+                raise InvalidSetting(
+                    setting, f"must be from {-LARGEST_BOUND:g} to {LARGEST_BOUND:g}", hint="Ask in a larger unit."
+                )
         self.check_groups()
         if self.plan.rounds != 1:
             raise InvalidSetting(
@@ -349,20 +360,24 @@ class Mean(Answer):
             self.mean,
             self.interval,
             title=f"Mean of {self.column}",
-            subtitle=self.promise(),
+            subtitle=self.footing(),
             whom=self.stands_for,
         )
         return charts.show(chart, path)
 
+    @property
+    def _of(self) -> str:
+        return self.column if self.asked_of is None else f"{self.column}, {self.asked_of}"
+
     def __str__(self) -> str:
         if not self.average.known:
-            return f"mean of {self.column}: not known, no point reached the threshold"
+            return f"mean of {self._of}: not known, no point reached the threshold"
         parts = [("sampling", self.error.sampling), ("rounding", self.error.rounding)]
         errors = ", ".join(f"{name} {amount(value)}" for name, value in parts)
         return "\n".join(
             [
-                f"mean of {self.column}: {_between(self.mean, self.interval)}",
-                f"sum of {self.column}: {_between(self.sum, self.sum_interval)}",
+                f"mean of {self._of}: {_between(self.mean, self.interval)}",
+                f"sum of {self._of}: {_between(self.sum, self.sum_interval)}",
                 f"standard errors: {errors}; points below the threshold: at most {amount(self.error.threshold)}",
                 self._clipping,
             ]
@@ -370,7 +385,7 @@ class Mean(Answer):
 
     def __repr__(self) -> str:
         low, high = self.interval
-        return f"<Mean of {self.column}: {self.mean:.6g}, {low:.6g} to {high:.6g}; {self.promise()}>"
+        return f"<Mean of {self.column}: {self.mean:.6g}, {low:.6g} to {high:.6g}; {self.footing()}>"
 
     def _repr_html_(self) -> str:
         lines = "".join(f"<p>{html.escape(line)}</p>" for line in str(self).splitlines())

@@ -214,7 +214,7 @@ class OverTime(Tabular):
             self._trends(buckets, most),
             title=self._title,
             subtitle=f"{count} release{'' if count == 1 else 's'}"
-            + (f", each: {self.released[0][1].promise()}" if self.released else ""),
+            + (f", each: {self.released[0][1].footing()}" if self.released else ""),
             missed=self.missed,
             measured=self._measured,
             whom=self.stands_for,

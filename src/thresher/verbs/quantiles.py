@@ -394,7 +394,7 @@ class Quantiles(Answer):
             highs,
             marks=[(f"{found.probability:g}", found.value, found.probability, *found.interval) for found in self],
             title=f"Quantiles of {self.column}",
-            subtitle=self.promise(),
+            subtitle=self.footing(),
             note="Band: 95 %, "
             + ("all split points together." if together else "at each value.")
             + " Bars: 95 % intervals of the quantiles.",
@@ -404,7 +404,7 @@ class Quantiles(Answer):
 
     def __repr__(self) -> str:
         found = ", ".join(f"{each.probability:g}: {each.value:.6g}" for each in self.quantiles)
-        return f"<Quantiles of {self.column}: {found}; {self.promise()}>"
+        return f"<Quantiles of {self.column}: {found}; {self.footing()}>"
 
 
 def _band(splits: Splits) -> Band:

@@ -144,6 +144,10 @@ class Query(ABC):
         """The same query with another filter."""
         return replace(self, where=where)
 
+    def checked_by(self, check: Callable[[Question], None]) -> None:
+        """Have a population check what is asked; an error about a column names the setting that it came from."""
+        check(self.first_question)
+
     def with_domain(self, read: Any) -> Self:
         """The same query with its public domain, if it has one, as `read(question, domain)` gives it."""
         return self

@@ -411,7 +411,7 @@ class Ranges(Answer):
         chart = charts.distribution(
             *self.band(),
             title=f"Distribution of {self.column}",
-            subtitle=self.promise(),
+            subtitle=self.footing(),
             note="Band: 95 % at each value, with what the threshold may hide.",
             whom=self.stands_for,
         )
@@ -419,7 +419,7 @@ class Ranges(Answer):
 
     def __repr__(self) -> str:
         tree = self.hierarchy
-        return f"<Ranges of {self.column}: {tree.levels} levels, {tree.cells:,} cells, {self.promise()}>"
+        return f"<Ranges of {self.column}: {tree.levels} levels, {tree.cells:,} cells, {self.footing()}>"
 
     def _positions(self, lower: float, upper: float) -> tuple[float, float]:
         """A range cut to the public bounds, as positions."""

@@ -62,6 +62,7 @@ def show(request: PageRequest) -> Response:
         verified=_verified(request, found) if "verify" in request.parameters else None,
         private=answer.private,
         stands_for=answer.stands_for,
+        asked_of=answer.asked_of,
         left_out=answer.left_out,
         closed_early=any(each.target is not None and each.completed >= each.target for each in status.rounds),
         most=max((each.completed for each in status.rounds), default=0),
