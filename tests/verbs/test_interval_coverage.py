@@ -88,10 +88,24 @@ def tree() -> Hierarchy:
 def test_every_drawn_distribution_rises_and_adds_up(tree: Hierarchy, one: int, other: int) -> None:
     drawn = PlausibleDistributions(known_cells(tree.counts, 4, SIX), draws=40)
     low, high = sorted((one, other))
-    assert np.all(drawn.below(low) <= drawn.below(high) * (1 + 1e-12))
-    assert np.all(drawn.below(0) == 0)
-    assert np.allclose(drawn.below(4096), drawn.total)
-    assert np.all(drawn.total > 0)
+    for side in (0, 1):
+        assert np.all(drawn.below(low)[side] <= drawn.below(high)[side] * (1 + 1e-12))
+        assert np.all(drawn.below(0)[side] == 0)
+        assert np.allclose(drawn.below(4096)[side], drawn.total[side])
+    assert np.all(drawn.below(low)[0] <= drawn.below(low)[1] * (1 + 1e-12))
+    assert np.all(drawn.total[0] > 0)
+
+
+@pytest.mark.parametrize("place", [0.0, 0.45, 0.999])
+def test_hidden_units_may_lie_anywhere_in_a_cell(place: float) -> None:
+    """Of a group of some hundred units that all hold one value, no quantile is said to be where nobody is."""
+    held = int(place * 4**6)
+    counts = [{held // 4 ** (6 - level): 40} if level < 4 else {} for level in range(1, 7)]
+    tree = Hierarchy(0.0, 1.0, 4, SIX, counts)
+    for probability in (0.05, 0.5, 0.95):
+        first, last = tree.quantile_range(probability, 0.05)
+        assert first <= held
+        assert held + 1 <= last
 
 
 @settings(deadline=None, max_examples=60)
