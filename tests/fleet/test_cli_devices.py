@@ -199,7 +199,7 @@ def test_without_a_query_devices_keep_checking_in(server, monkeypatch):
 
 def test_settings_that_cannot_be_are_refused(server):
     both = ("--server", server.url, "--enrolment-key", server.enrolment_key)
-    assert isinstance(run("simulate", *both, "--verb", "mean").exception, InvalidSetting)
+    assert isinstance(run("simulate", *both, "--verb", "median").exception, InvalidSetting)
     assert isinstance(run("simulate", *both, "--dropouts", 2).exception, InvalidSetting)
     assert isinstance(run("simulate", "--server", server.url).exception, InvalidSetting)
     wrong = run("simulate", "--server", server.url, "--enrolment-key", "thresher-enrolment-wrong", "--devices", 5)
