@@ -322,7 +322,7 @@ def test_what_cannot_be_read_fails_alone(tmp_path):
         with client(server) as http:
             sign_in(http, server.analyst)
             stored = json.dumps(server.coordinator.series.status(series).query)
-            damage(json.dumps(json.loads(stored) | {"verb": "mean"}))
+            damage(json.dumps(json.loads(stored) | {"verb": "median"}))
             page = http.get(f"/series/{series}")
             assert page.status_code == 200
             assert "Ask the same from Python" not in page.text

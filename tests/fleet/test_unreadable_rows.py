@@ -24,7 +24,7 @@ DAMAGE = {
     "settings": ("settings", lambda text: "[]"),
     "question": ("query", lambda text: text[: len(text) // 2]),
     "plan": ("query", lambda text: json.dumps(json.loads(text) | {"plan": None})),
-    "verb": ("query", lambda text: json.dumps(json.loads(text) | {"verb": "mean"})),
+    "verb": ("query", lambda text: json.dumps(json.loads(text) | {"verb": "median"})),
     "guarantees": ("prepared", lambda text: "{}"),
     "state": ("state", lambda text: "lost"),
 }
