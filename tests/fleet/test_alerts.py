@@ -309,7 +309,7 @@ def test_a_bucket_must_be_one_that_the_series_asks_for(server, query, right, wro
 @pytest.mark.parametrize("kind", ["above", "below", "changed"])
 @pytest.mark.parametrize("verb", sorted(functions()))
 def test_every_verb_takes_rules(server, verb, kind):
-    settings = {"lower": 0, "upper": 100} if verb in ("quantiles", "ranges") else {}
+    settings = {"lower": 0, "upper": 100} if verb in ("mean", "quantiles", "ranges") else {}
     settings |= {"probabilities": [0.5]} if verb == "quantiles" else {}
     query = make(verb, Target(1.0, 1e-6), {"column": "word"} | settings)
     server.follow_words(name="other", query=query, rounds=query.plan.rounds)

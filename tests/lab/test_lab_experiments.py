@@ -359,7 +359,7 @@ def test_the_report_stands_alone_and_judges_every_claim(output: Path) -> None:
     text = (output / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"(src|href)\s*=", text)
     assert not re.search(r"<script|@import|url\((?!#)", text)
-    assert text.count("<svg") == 7
+    assert text.count("<svg") == 8
     names = re.findall(r'\bid="([^"]+)"', text)
     assert len(names) == len(set(names))
     for claim in claims.judge(_made_up(1.0, 20.0)):
