@@ -135,7 +135,9 @@ def test_a_partition_that_is_counted_again_rounds_alike() -> None:
     from thresher.tables.dask_engine import _counted
 
     table = people().select(["x"]).rename_columns(["v0"])
-    first, second, other = (_counted(table, Points("v0", POINTS), ["v0"], "UTC", seed) for seed in (0.5, 0.5, 0.25))
+    first, second, other = (
+        _counted(table, Points("v0", POINTS), ["v0"], "UTC", "values", seed) for seed in (0.5, 0.5, 0.25)
+    )
     assert first.sort_by("k0").equals(second.sort_by("k0"))
     assert not first.sort_by("k0").equals(other.sort_by("k0"))
 

@@ -373,7 +373,7 @@ def test_text_of_typed_sources_is_read_where_it_is_declared() -> None:
         pd.DataFrame({"x": pd.Series(texts, dtype="string")}),
         duckdb.connect().from_arrow(pa.table({"x": texts})),
     ):
-        with pytest.raises(InvalidSetting, match=r"Declare what its text says, for example types=\{'x': 'floats'\}"):
+        with pytest.raises(InvalidSetting, match=r"Declare what its text says. For example types=\{'x': 'floats'\}"):
             Table(data).check(Bins("x", (0, 2, 3)))
         table = Table(data, types={"x": "floats"})
         assert counted(table, Bins("x", (0, 2, 3))) == {0.0: 1, 2.0: 1}

@@ -66,14 +66,17 @@ def test_intervals_hold_as_often_as_they_say(kind: str, people: int) -> None:
 
 @pytest.mark.slow
 def test_intervals_are_not_much_wider_than_the_errors_and_narrower_ones_would_fail() -> None:
-    """At 200,000 people the bound is at most 1.5 times the 95th percentile; 60 % of it is missed too often."""
+    """At 200,000 people the bound is at most 1.6 times the 95th percentile; 45 % of it is missed too often.
+
+    The finest cells hold 49 people each and are dropped, so a bound allows for all places that they may be at.
+    """
     runs = 100
     allowed = binom.ppf(1 - ALPHA, runs, 0.05)
     for kind in ("uniform", "log-normal", "heavy tail"):
         missed, times = _missed(kind, 200_000, runs)
         assert missed <= allowed
-        assert times <= 1.5
-        assert _missed(kind, 200_000, runs, shrink=0.6)[0] > allowed  # the check can fail
+        assert times <= 1.6
+        assert _missed(kind, 200_000, runs, shrink=0.45)[0] > allowed  # the check can fail
 
 
 @pytest.fixture(scope="module")

@@ -138,7 +138,7 @@ def test_every_verb_charges_its_whole_plan_once(frame, ledger):
     small = {"epsilon": 0.5, "delta": 1e-8, "ledger": ledger}
     th.histogram(frame, "country", **small)
     th.heavy_hitters(frame, "country", method="trie", levels=3, **small)
-    th.quantiles(frame, "latency", [0.5], lower=0, upper=5_000, steps=4, **small)
+    th.quantiles(frame, "latency", [0.5], lower=0, upper=5_000, levels=4, **small)
     th.ranges(frame, "age", lower=0, upper=128, levels=3, **small)
     assert [entry.rounds for entry in ledger.history()] == [1, 3, 4, 3]
     assert all(entry.drawn + entry.given_back == entry.rounds for entry in ledger.history())
@@ -311,7 +311,7 @@ def test_a_signature_shows_all_that_a_verb_takes():
 def test_what_does_not_matter_is_not_checked(frame):
     assert th.heavy_hitters(frame, "country", levels=0, step=0, **TARGET)
     bounds = {"lower": 0, "upper": 100}
-    assert th.quantiles(frame, "age", 0.5, steps=2, levels=0, branching=0, **bounds, **TARGET)
+    assert th.quantiles(frame, "age", 0.5, method="search", steps=2, levels=0, branching=0, **bounds, **TARGET)
 
 
 @pytest.mark.slow

@@ -74,8 +74,6 @@ _UNIT = (
     f"WHEN {_COMPOSABLE} THEN nfc_normalize({{0}}) END COLLATE C"
 )
 _UNITS_A_STEP = 1024
-_KNOWN = "known"
-"""Whether a row of `chosen` is a unit's; the other one is of texts that name none."""
 
 _EARLIEST, _LATEST = (f"make_timestamptz({instant})" for instant in INSTANTS)
 
@@ -146,45 +144,32 @@ def satisfying(relation: Any, rows: RowFilter, time_zone: str) -> Any:
     return rows.kept(relation.project(", ".join(names + forms)).project(", ".join(names + clean)), names)
 
 
-def chosen(
-    relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zone: str = UTC, *, everybody: bool = False
-) -> Any:
+def chosen(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zone: str = UTC) -> Any:
     """One row for each value of the column u, with v0, v1, … of a row that is chosen at random.
 
-    With `everybody`, units that have no value have a row without values, and `number_of_units` counts all units.
     Edge cases: one more row, without values, for all texts in u that cannot be normalised.
     """
     names = value_names(len(kinds))
-    held = of_units(relation, [] if everybody else kinds, unit_kind, time_zone)
+    held = of_units(relation, kinds, unit_kind, time_zone)
     # A row with text that cannot be normalised gets no number, and is never the first; a filter would take longer.
     texts = [
         _COMPOSABLE.format(f"CAST({name} AS VARCHAR)")
         for name, kind in zip(names, kinds, strict=True)
         if kind == "text"
     ]
-    tests = [_held(names, kinds), *texts] if everybody else texts
-    number = f"CASE WHEN {' AND '.join(tests)} THEN random() END" if tests else "random()"
+    number = f"CASE WHEN {' AND '.join(texts)} THEN random() END" if texts else "random()"
     drawn = held.project(f"{', '.join(names)}, {unit_key(unit_kind)} AS {UNIT}, {number} AS r")
-    known = [f"{UNIT} IS NOT NULL AS {_KNOWN}"] if everybody else []
     if len(names) == 1:
-        value = f"CASE WHEN {UNIT} IS NOT NULL THEN arg_min({VALUE}0, r) END AS {VALUE}0"
-        return drawn.aggregate(", ".join([value, *known]), UNIT)
+        return drawn.aggregate(f"CASE WHEN {UNIT} IS NOT NULL THEN arg_min({VALUE}0, r) END AS {VALUE}0", UNIT)
     packed = ", ".join(f"{name} := {name}" for name in names)
-    value = f"CASE WHEN {UNIT} IS NOT NULL THEN arg_min(struct_pack({packed}), r) END AS s"
-    whole_rows = drawn.aggregate(", ".join([value, *known]), UNIT)
-    return whole_rows.project(", ".join([*(f"s.{name} AS {name}" for name in names), *([_KNOWN] if everybody else [])]))
-
-
-def number_of_units(chosen: Any) -> int:
-    """How many units there are, from one row for each of them that `chosen` made with `everybody`."""
-    return int(collect(chosen.filter(_KNOWN).aggregate("count(*) AS n"))["n"][0].as_py())
+    whole_rows = drawn.aggregate(f"CASE WHEN {UNIT} IS NOT NULL THEN arg_min(struct_pack({packed}), r) END AS s", UNIT)
+    return whole_rows.project(", ".join(f"s.{name} AS {name}" for name in names))
 
 
 def of_units(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zone: str = UTC) -> Any:
     """The rows that have a unit in u and a value in v0, v1, …, in forms that can be compared."""
     known = f"{UNIT} IS NOT NULL AND NOT isnan({UNIT})" if unit_kind == "floats" else f"{UNIT} IS NOT NULL"
-    held = [f"({known})", *([_held(value_names(len(kinds)), kinds)] if kinds else [])]
-    return comparable(relation, time_zone).filter(" AND ".join(held))
+    return comparable(relation, time_zone).filter(f"({known}) AND {_held(value_names(len(kinds)), kinds)}")
 
 
 def unit_key(kind: Kind | None) -> str:

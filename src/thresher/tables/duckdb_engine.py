@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -20,7 +18,6 @@ from thresher.tables.duckdb_columns import (
     cleaned,
     collect,
     counted_once,
-    number_of_units,
     satisfying,
     text_read,
 )
@@ -88,17 +85,12 @@ class RelationEngine(Engine):
 
         def run() -> LazyRows:
             kinds = self._kinds(wanted)
-            rows = self._select(wanted, unit)
+            one_each = chosen(self._select(wanted, unit), kinds, self.kind(unit), self.time_zone)
             if self._own is None:
-                return counted_once(cleaned(chosen(rows, kinds, self.kind(unit), self.time_zone), kinds), wanted)
-            # A unit whose rows have all been filtered out cannot be counted on the way.
-            everybody = not self._filter
-            one_each = chosen(rows, kinds, self.kind(unit), self.time_zone, everybody=everybody)
+                return counted_once(cleaned(one_each, kinds), wanted)
             name = f"chosen_{next(self._numbers)}"
             self._watched(lambda: one_each.create(name))
-            kept = self._own.table(name)
-            counting = functools.partial(number_of_units, kept) if everybody else None
-            return replace(cleaned(kept, kinds), everybody=counting)
+            return cleaned(self._own.table(name), kinds)
 
         return self._carefully(run, lambda careful: careful.chosen(wanted, unit))
 

@@ -34,10 +34,6 @@ class Rows(ABC):
         """Keys and *sampled* counts that reach the threshold, drawn where they were counted."""
         raise NotImplementedError
 
-    def units(self) -> int | None:
-        """How many units there are, with or without a value, where the pass that chose their values kept them all."""
-        return None
-
     @abstractmethod
     def close(self) -> None:
         """Let go of what was kept for these rows."""
@@ -53,8 +49,6 @@ class LazyRows(Rows):
     `drawn` gives the same units with one row each, no weights, and a column d of uniform random numbers in [0, 1) that
     are fresh at each call. The engine's own random numbers are good enough, as they are for choosing a unit's row:
     even someone who knew them all would still face the coins.
-
-    `everybody` counts all units, also those without a value.
     """
 
     engine: str
@@ -65,7 +59,6 @@ class LazyRows(Rows):
     nulls: bool = False
     form: column_keys.Form = "values"
     drawn: Callable[[], Any] | None = None
-    everybody: Callable[[], int] | None = None
 
     def counted(self, question: Question, *, at_least: int = 1) -> Any:
         """The query for the counts, as a lazy frame of narwhals."""
@@ -87,10 +80,6 @@ class LazyRows(Rows):
             return found.drop_null() if self.nulls else found
 
         return guarded(self.engine, run)
-
-    def units(self) -> int | None:
-        """How many units there are, as `everybody` says."""
-        return None if self.everybody is None else self.everybody()
 
     def close(self) -> None:
         """Let go of what was kept for these rows."""

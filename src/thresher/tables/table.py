@@ -235,13 +235,11 @@ class Table(Population):
         Units outside a filter are among them: how many are inside is not public.
         Guarantee: never fails, so that an answer that was paid for is not lost.
         """
-        if plan.rounds > 1 or question.repeated:
+        # With a unit column it is not said: whether what names one person can be read would change the number.
+        if self._unit is not None or plan.rounds > 1 or question.repeated:
             return None
-        chosen = self._chosen.get(self._readings(question)) if plan.contributions == 1 else None
         try:
-            if self._unit is None:
-                return self._engine.size()
-            return None if chosen is None else chosen.units()
+            return self._engine.size()
         except Exception as error:
             _log.warning("%s could not say how many units there are: %s", self._engine.name, type(error).__name__)
             return None
