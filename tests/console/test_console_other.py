@@ -24,6 +24,7 @@ def test_devices_without_a_value_are_in_the_rest(start):
     """
     server = start([{"country": "fr"}] * HOLDERS + [{"age": 7}] * SILENT)
     query = HistogramQuery(Values(("country",)), plan(2.0, 1e-6))
+    server.rows.silent = 0.0
     everybody = RoundSettings(seconds=60, completions=HOLDERS + SILENT)
     asked = QueryRequest(name="rest", query=query.to_dict(), settings=everybody)
     status = server.coordinator.submit(asked, "tests")

@@ -130,13 +130,18 @@ def test_a_trie_by_handle_and_its_answer_again(fleet, devices):
     assert handle.id in {charge.query for charge in fleet.ledger().charges}
 
 
+def wait_until_charged(handle):
+    """Until a round of it is open: it is charged before that."""
+    while not any(round.opened for round in handle.status().rounds):
+        time.sleep(0.05)
+
+
 def test_cancelling(fleet):
     handle = th.histogram(fleet, "word", wait=False, **TARGET)
     assert handle.wait(0).state == "running"
     with pytest.raises(Conflict):
         handle.result(timeout=0)
-    while not any(round.opened for round in handle.status().rounds):  # it is charged before it opens
-        time.sleep(0.05)
+    wait_until_charged(handle)
     before = fleet.ledger().spent_epsilon
     assert handle.cancel().state == "cancelled"
     assert handle.cancel().state == "cancelled"
@@ -148,6 +153,7 @@ def test_cancelling(fleet):
 def test_a_name_is_one_query(fleet):
     query = HistogramQuery(Values(("word",)), th.plan(**TARGET))
     first = fleet.submit(query, wait=False, name="monday")
+    wait_until_charged(first)
     spent = fleet.ledger().spent_epsilon
     assert fleet.submit(query, wait=False, name="monday").id == first.id
     assert fleet.ledger().spent_epsilon == spent
