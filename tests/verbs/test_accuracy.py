@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 import thresher as th
 from thresher.verbs.accuracy import Seen, count_bounds, rank_standard_error
-from thresher.verbs.consistency import consistent_curve
+from thresher.verbs.consistency import Curve, curve_of, known_cells
 from thresher.verbs.hierarchy import Hierarchy, decompose
 from thresher.verbs.quantile_search import Split, Splits, rising_fit
 
@@ -117,6 +117,10 @@ def test_rising_fit_rises_and_keeps_the_mean(points: list[tuple[float, float]]) 
 PLAN = th.plan(sampling_rate=0.25, threshold=20, epsilon=5)
 
 
+def consistent_curve(counts: list[dict[int, int]], branching: int) -> Curve:
+    return curve_of(known_cells(counts, branching, PLAN))
+
+
 @pytest.mark.slow
 @given(
     st.integers(2, 4),
@@ -127,7 +131,7 @@ def test_the_curve_rises_from_end_to_end(branching: int, levels: list[dict[int, 
         {index: count for index, count in level.items() if index < branching**depth}
         for depth, level in enumerate(levels, start=1)
     ]
-    curve = consistent_curve(counts, branching, PLAN)
+    curve = consistent_curve(counts, branching)
     assert curve.positions[0] == 0 and curve.positions[-1] == branching ** len(counts)
     assert np.all(np.diff(curve.positions) > 0)
     assert np.all(np.diff(curve.below) >= 0)
@@ -141,7 +145,7 @@ def test_the_curve_rises_from_end_to_end(branching: int, levels: list[dict[int, 
 
 def test_levels_are_averaged_where_nothing_was_dropped() -> None:
     rate = PLAN.sampling_rate
-    curve = consistent_curve([{0: 1_000, 1: 1_000}, {0: 550, 1: 550, 2: 450, 3: 450}], 2, PLAN)
+    curve = consistent_curve([{0: 1_000, 1: 1_000}, {0: 550, 1: 550, 2: 450, 3: 450}], 2)
     # Own and children's sum weigh about the same: 1000 and 1100 on the left, 1000 and 900 on the right.
     assert curve.at(2) * rate == pytest.approx(1_050, rel=0.01)
     assert curve.at(4) * rate == pytest.approx(2_000, rel=0.01)
@@ -150,11 +154,11 @@ def test_levels_are_averaged_where_nothing_was_dropped() -> None:
 
 def test_dropped_cells_get_what_is_missing_but_no_more_than_the_threshold_allows() -> None:
     rate = PLAN.sampling_rate
-    curve = consistent_curve([{0: 110}, {0: 100}], 2, PLAN)
+    curve = consistent_curve([{0: 110}, {0: 100}], 2)
     assert 0 < (curve.at(2) - curve.at(1)) * rate < 10
-    capped = consistent_curve([{0: 1_000}, {0: 100}], 2, PLAN)
+    capped = consistent_curve([{0: 1_000}, {0: 100}], 2)
     assert (capped.at(2) - capped.at(1)) * rate <= PLAN.threshold + 2 * math.sqrt(PLAN.threshold) + 1e-9
-    assert consistent_curve([{}, {}], 2, PLAN).total == 0
+    assert consistent_curve([{}, {}], 2).total == 0
 
 
 def test_positions_on_an_edge_are_exact() -> None:

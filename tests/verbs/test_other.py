@@ -93,7 +93,7 @@ def test_where_nobody_counted_units_their_number_can_be_given():
     import polars as pl
 
     h = th.histogram(pl.LazyFrame({"value": PEOPLE}), "value", plan=PLAN)
-    with pytest.raises(NotReleased, match="another pass") as error:
+    with pytest.raises(NotReleased, match="not known of this table") as error:
         _ = h.other
     assert "other_among" in error.value.hint
     least, most = total_interval(h.release.rate, PLAN.threshold, h.release.counts, 0.95)

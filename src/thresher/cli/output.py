@@ -19,7 +19,7 @@ from rich.text import Text
 from thresher.charts.rendering import check_format
 from thresher.errors import InvalidSetting
 from thresher.files import file_target
-from thresher.verbs.histogram import BELOW, RELEASED, STATUS
+from thresher.verbs.public_lists import BELOW, RELEASED, STATUS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -83,6 +83,10 @@ class CsvEngine(TextFileEngine):
         """The columns of the header."""
         return columns_of(self._headers)
 
+    def size(self) -> int | None:
+        """How many records there are. Not known of a single column, where one unit's empty value is a blank line."""
+        return None if any(len(header.names) == 1 for header in self._headers.values()) else super().size()
+
     def _stored(self, named: Mapping[str, str]) -> Any:
         places = {column: f"c{place}" for place, column in enumerate(dict.fromkeys(named.values()))}
         relation = self._streamed(field_stream(self._headers, places))

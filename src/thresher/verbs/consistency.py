@@ -159,13 +159,6 @@ def _estimates(
     return found, weights
 
 
-def consistent_curve(
-    counts: Sequence[Mapping[int, int]], branching: int, plan: Plan, rates: Sequence[float] | None = None
-) -> Curve:
-    """The curve of `known_cells`."""
-    return curve_of(known_cells(counts, branching, plan, rates))
-
-
 def curve_of(cells: KnownCells) -> Curve:
     """The curve that all levels' released counts agree on best.
 

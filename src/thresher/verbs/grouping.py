@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from thresher.errors import InvalidSetting
 from thresher.mechanism.release import Release
 from thresher.questions import Joint, Part, Question, Values
-from thresher.verbs.histogram import STATUS, checked_domain, written_bucket
+from thresher.verbs.public_lists import STATUS, checked_domain, restricted, written_bucket
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.settings import Columns, Listed
 
@@ -114,7 +114,7 @@ class GroupableQuery(Query):
 
         questions = next(self.alone().rounds())
         releases = yield [self._of_groups(question) for question in questions]
-        return Grouped(self, tuple(restricted(release, self.groups, len(self.by)) for release in releases))
+        return Grouped(self, tuple(restricted(release, self.groups, self._group_in) for release in releases))
 
     def answer_of_group(self, releases: Sequence[Release]) -> Any:
         """The answer of the query without groups from one group's rows of the releases; see `rows_of_group`."""
@@ -125,6 +125,9 @@ class GroupableQuery(Query):
         except StopIteration as stopped:
             return stopped.value
         raise NotImplementedError(f"{self.verb} does not ask all its rounds at once")
+
+    def _group_in(self, bucket: tuple[Any, ...]) -> Any:
+        return group_of(bucket, len(self.by))
 
     def _of_groups(self, question: Question) -> Joint:
         groups: tuple[Part, ...] = tuple(Values((column,)) for column in self.by)
@@ -156,14 +159,3 @@ def rows_of_group(release: Release, rows: Sequence[int], columns: int) -> Releas
     kept = release.table.column_names[columns:]
     table = release.table.select(kept).take(pa.array(rows, pa.int64()))
     return replace(release, table=table.combine_chunks())
-
-
-def restricted(release: Release, groups: tuple[Any, ...] | None, columns: int) -> Release:
-    """The release's rows of the listed groups; all rows where none are listed."""
-    if groups is None:
-        return release
-    import pyarrow as pa
-
-    wanted = set(groups)
-    mask = pa.array([group_of(bucket, columns) in wanted for bucket in release.buckets], pa.bool_())
-    return replace(release, table=release.table.filter(mask).combine_chunks())

@@ -15,7 +15,7 @@ from thresher.questions.normal_form import normal
 from thresher.verbs.accuracy import CONFIDENCE
 from thresher.verbs.answer import Answer, Field, Shown
 from thresher.verbs.grouping import GroupableQuery, group_of, rows_of_group
-from thresher.verbs.histogram import BELOW, RELEASED, STATUS
+from thresher.verbs.public_lists import BELOW, RELEASED, STATUS
 from thresher.verbs.readings import Reading, Readings
 
 if TYPE_CHECKING:

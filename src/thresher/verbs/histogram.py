@@ -15,12 +15,13 @@ from thresher.mechanism.release import Release, ReleasedBucket
 from thresher.mechanism.release_table import NUMBERS, bucket_columns
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import MAX_CONTRIBUTIONS, check_count
-from thresher.questions import MOST_BINS, Bins, Dates, Every, Joint, Part, Question, Values, normal
+from thresher.questions import MOST_BINS, Bins, Dates, Every, Joint, Part, Question, Values
 from thresher.questions.bins import equal_edges
 from thresher.verbs.accuracy import CONFIDENCE, check_bounds
 from thresher.verbs.answer import COUNTS, Answer, Bar, Field, Line, Shown, Truth, counts_of
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.other import Other, other_of
+from thresher.verbs.public_lists import BELOW, RELEASED, STATUS, checked_domain, common_type, restricted, written_bucket
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.settings import Choice, Columns, Edges, Listed, Number, Whole
@@ -28,8 +29,6 @@ from thresher.verbs.settings import Choice, Columns, Edges, Listed, Number, Whol
 if TYPE_CHECKING:
     import pyarrow as pa
 
-STATUS = "status"
-RELEASED, BELOW = "released", "below threshold"
 OTHER = "everything below the threshold"
 OTHER_THAN_LISTED = "everything that is not listed, below the threshold"
 _BINS, _DATES, _VALUES = "bins", "dates", "values"
@@ -176,8 +175,7 @@ class HistogramQuery(Query):
     def rounds(self) -> Rounds:
         """Ask once."""
         (release,) = yield (self.question,)
-        listed = self.listed
-        return Histogram(self, (release if listed is None else _restricted(release, listed),))
+        return Histogram(self, (restricted(release, self.listed),))
 
     def describe(self) -> str:
         """For example "histogram of country"."""
@@ -224,8 +222,8 @@ class Histogram(Answer):
         With a domain, everything is among them that is not a released bucket of the domain; with a filter, all units
         outside it. Of a fleet, they are devices that checked in.
 
-        Raises `NotReleased` under add-remove, where units may be in several buckets, and for tables whose units would
-        have to be counted in another pass; see `other_among`.
+        Raises `NotReleased` under add-remove, where units may be in several buckets, and for tables of which the
+        number of units is not known; see `other_among`.
         """
         return other_of(self.release, self._rest)
 
@@ -276,7 +274,7 @@ class Histogram(Answer):
         keys = bucket_columns(missing, names) if missing else []
         columns = []
         for index, name in enumerate(names):
-            kind = _common_type(table.schema.field(name).type, keys[index].type if keys else None, len(table))
+            kind = common_type(table.schema.field(name).type, keys[index].type if keys else None, len(table))
             below = [keys[index].cast(kind)] if keys else []
             columns.append(pa.chunked_array([*table[name].cast(kind).chunks, *below], type=kind))
         for name in NUMBERS:
@@ -417,62 +415,3 @@ def _edges(bins: Any, width: Any, lower: float | None, upper: float | None) -> S
         raise InvalidSetting("bin_width", f"must be above 0 and give at most {MOST_BINS:,} bins")
     number = math.ceil((high - low) / size - 1e-9)
     return (*(low + size * index for index in range(number)), max(high, low + size * number))
-
-
-def checked_domain(domain: Any, columns: tuple[str, ...], setting: str = "domain") -> tuple[Any, ...]:
-    """A public list without repetitions, each bucket in the form in which it is counted; `setting` is its name."""
-    if isinstance(domain, str):
-        raise InvalidSetting(setting, "must be a list of buckets, not one text")
-    try:
-        buckets = tuple(dict.fromkeys(_normal_bucket(bucket, len(columns), setting) for bucket in domain))
-    except TypeError:
-        raise InvalidSetting(
-            setting, "must be a list of values, or of tuples where there are several columns"
-        ) from None
-    if not buckets or None in buckets:
-        raise InvalidSetting(setting, "must name at least one bucket, and none that is missing")
-    try:  # what could not be shown is refused before anything is asked
-        bucket_columns(buckets, columns)
-    except InvalidSetting as error:
-        raise InvalidSetting(setting, "has buckets of another type, or of several", hint=error.hint) from None
-    return buckets
-
-
-def written_bucket(bucket: Any) -> Any:
-    """A bucket of the domain as somebody would type it: dates and times as text."""
-    if isinstance(bucket, tuple):
-        return tuple(map(written_bucket, bucket))
-    return bucket.isoformat() if hasattr(bucket, "isoformat") else bucket
-
-
-def _normal_bucket(bucket: Any, parts: int, setting: str) -> Any:
-    if parts == 1:
-        return normal(bucket)
-    values = () if isinstance(bucket, str) else tuple(normal(part) for part in bucket)
-    if len(values) != parts or None in values:
-        raise InvalidSetting(setting, f"must have {parts} values a bucket, one for each column")
-    return values
-
-
-def _restricted(release: Release, domain: tuple[Any, ...]) -> Release:
-    """The release's rows whose bucket is in the domain."""
-    import pyarrow as pa
-
-    wanted = set(domain)
-    mask = pa.array([bucket in wanted for bucket in release.buckets], pa.bool_())
-    return replace(release, table=release.table.filter(mask).combine_chunks())
-
-
-def _common_type(released: Any, listed: Any | None, rows: int) -> Any:
-    """The type of a bucket column that holds both; an empty release has none of its own to insist on."""
-    import pyarrow as pa
-
-    if listed is None or released == listed:
-        return released
-    if not rows:
-        return listed
-    if pa.types.is_integer(released) and pa.types.is_floating(listed):
-        return listed
-    if pa.types.is_floating(released) and pa.types.is_integer(listed):
-        return released
-    raise InvalidSetting("domain", "has buckets of another type than the question's")

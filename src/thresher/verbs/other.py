@@ -66,7 +66,7 @@ def other_of(release: Release, what: str, units: int | None = None) -> Other:
     everyone = release.everyone if units is None else check_count(units, setting="units")
     if everyone is None:
         raise NotReleased(
-            "How many units there are was not counted, since that would take another pass over this table.",
+            "How many units there are is not known of this table, and so the rest is not.",
             hint="Give their number, which is public under replace-one: h.other_among(1_000_000).",
         )
     if units is not None and units < int(release.counts.sum()):
