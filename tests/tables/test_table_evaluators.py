@@ -131,6 +131,7 @@ def generated(rows: int = 4000) -> pa.Table:
             [pick.choice([None, float("nan"), *[number() for _ in range(8)]]) for _ in range(rows)],
             pa.float64(),
         ),
+        "filled": ([float(pick.randrange(50)) for _ in range(rows)], pa.float64()),
         "day": ([dt.date(1900, 1, 1) + dt.timedelta(pick.randrange(60000)) for _ in range(rows)], pa.date32()),
         "moment": (
             [dt.datetime(1900, 1, 1) + dt.timedelta(hours=pick.random() * 1e6) for _ in range(rows)],
@@ -156,6 +157,7 @@ BATCH: list[Question] = [
     Cells("float", 0.1, 0.3, 13),
     Cells("float", -1e3, 1e7, 2**40),
     Cells("whole", 0, 2.0**63, 1000),
+    Cells("filled", 0, 49, 49),  # 49 times the reciprocal of 49 is below 1, and no row is missing
     Below("float", 0.1),
     Below("whole", 2.0**62),
 ]

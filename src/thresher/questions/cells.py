@@ -13,6 +13,7 @@ from thresher.questions.question import (
     OneColumn,
     Reader,
     are_whole,
+    as_column,
     as_double,
     double_constant,
     json_bytes,
@@ -71,9 +72,7 @@ class Cells(OneColumn):
         number = value.cast(nw.Float64)
         lower, upper = double_constant(self.lower), double_constant(self.upper)
         inside = nw.when(number < lower).then(lower).otherwise(nw.when(number > upper).then(upper).otherwise(number))
-        # A column, not a constant: some engines multiply by a constant's reciprocal instead of dividing.
-        width = nw.when(number == number).then(double_constant(self.upper - self.lower))
-        position = ((inside - lower) * double_constant(self.cells) / width).floor()
+        position = ((inside - lower) * double_constant(self.cells) / as_column(self.upper - self.lower, inside)).floor()
         last = double_constant(self.cells - 1)
         return [nw.when(position > last).then(last).otherwise(position).cast(nw.Int64)]
 

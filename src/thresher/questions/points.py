@@ -14,6 +14,7 @@ from thresher.questions.question import (
     Impossible,
     OneColumn,
     Reader,
+    as_column,
     as_double,
     double_constant,
     json_bytes,
@@ -99,9 +100,8 @@ class Points(OneColumn):
 
         def rounded(gap: int) -> nw.Expr:
             low, high = double_constant(points[gap]), double_constant(points[gap + 1])
-            # A column, not a constant: some engines multiply by a constant's reciprocal instead of dividing.
-            width = nw.when(number == number).then(double_constant(points[gap + 1] - points[gap]))
-            return nw.when(drawn < (inside - low) / width).then(high).otherwise(low)
+            place = (inside - low) / as_column(points[gap + 1] - points[gap], inside)
+            return nw.when(drawn < place).then(high).otherwise(low)
 
         def within(first: int, last: int) -> nw.Expr:
             if last - first == 1:

@@ -324,6 +324,15 @@ def double_constant(number: float) -> nw.Expr:
     return nw.lit(repr(float(number))).cast(nw.Float64)
 
 
+def as_column(number: float, finite: nw.Expr) -> nw.Expr:
+    """A number to divide by, as a column that is made from a column of finite numbers.
+
+    Some engines multiply by a constant's reciprocal instead of dividing, which gives another last bit. Polars does so
+    too where a column turns out to be a constant, as that of a condition that holds in all rows.
+    """
+    return finite * double_constant(0.0) + double_constant(number)
+
+
 def number_text(number: float) -> str:
     """A number as people read it, in as many digits as tell it from all others."""
     if number.is_integer() and abs(number) < 1e15:
