@@ -23,10 +23,10 @@ demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
 
 test: $(MACHINE)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 quick: $(MACHINE)
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

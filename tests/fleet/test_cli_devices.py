@@ -155,7 +155,7 @@ def test_for_people_the_promise_is_in_words(server, words):
     [
         ("--verb", "heavy-hitters", "--method", "trie", "--rounds", 2, "--step", 3),
         # With a contact rate nobody knows how many will report: the round waits for its deadline.
-        ("--verb", "heavy-hitters", "--contact-rate", 0.9, "--seconds", 20),
+        ("--verb", "heavy-hitters", "--contact-rate", 0.9, "--seconds", 10),
         ("--verb", "quantiles", "--rounds", 2, "--quantile", 0.5),
         ("--verb", "quantiles", "--method", "hierarchy", "--rounds", 2, "--sampled-by", "aggregator"),
         ("--verb", "ranges", "--rounds", 2),

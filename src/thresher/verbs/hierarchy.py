@@ -274,9 +274,9 @@ class Hierarchy:
             return 0, self.cells
         sure = self.sure_quantile_range(probability, tail)
         edges = range(1, self.cells)
-        rank = self._plausible.fraction
-        least = bisect_left(edges, True, key=lambda edge: rank(0, edge, tail / 2)[1] >= probability)
-        most = bisect_left(edges, True, key=lambda edge: rank(0, edge, tail / 2)[0] > probability) + 1
+        least_rank, most_rank = self._plausible.least_fraction, self._plausible.most_fraction
+        least = bisect_left(edges, True, key=lambda edge: most_rank(0, edge, tail / 2) >= probability)
+        most = bisect_left(edges, True, key=lambda edge: least_rank(0, edge, tail / 2) > probability) + 1
         # `least` is the last edge that is below the quantile, `most` the first one that is above it.
         first, last = max(least, sure[0]), min(most, sure[1])
         return (first, last) if first < last else sure

@@ -74,6 +74,7 @@ class PlausibleDistributions:
         self.cells, self.draws = cells, draws
         self._kept: dict[tuple[int, int], Shares] = {}
         self._numbers = 0
+        self._nobody = np.zeros(draws)
         self._empty = (np.arange(draws) + 0.5) / draws
 
     @cached_property
@@ -86,10 +87,12 @@ class PlausibleDistributions:
     def below(self, edge: int) -> tuple[Floats, Floats]:
         """How few and how many units lie below an edge, one number a draw."""
         branching, levels = self.cells.branching, self.cells.levels
+        if edge <= 0:
+            return self._nobody, self._nobody
         if edge >= branching**levels:
             return self.total
         level = index = 0
-        least, most = np.zeros(self.draws), np.zeros(self.draws)
+        least = most = self._nobody
         units: Floats | None = None
         while True:
             shares = self._shares(level, index, units)
@@ -121,14 +124,25 @@ class PlausibleDistributions:
 
     def fraction(self, start: float, stop: float, tail: float) -> tuple[float, float]:
         """The same for the part of all units. Each end leaves out `tail` of the distributions."""
-        inner, outer = self._between(start, stop)
-        least, most = self.total
-        return min(ends(inner / most, tail)[0], 1.0), min(ends(np.minimum(outer / least, 1.0), tail)[1], 1.0)
+        return self.least_fraction(start, stop, tail), self.most_fraction(start, stop, tail)
+
+    def least_fraction(self, start: float, stop: float, tail: float) -> float:
+        """The lower end of `fraction`."""
+        return min(ends(self._between(start, stop)[0] / self.total[1], tail)[0], 1.0)
+
+    def most_fraction(self, start: float, stop: float, tail: float) -> float:
+        """The upper end of `fraction`."""
+        return min(ends(np.minimum(self._between(start, stop)[1] / self.total[0], 1.0), tail)[1], 1.0)
 
     def _between(self, start: float, stop: float) -> tuple[Floats, Floats]:
-        first = self.below(math.floor(start))[0], self.below(math.ceil(start))[1]
-        last = self.below(math.floor(stop))[0], self.below(math.ceil(stop))[1]
+        first, last = self._around(start), self._around(stop)
         return np.maximum(last[0] - first[1], 0.0), last[1] - first[0]
+
+    def _around(self, position: float) -> tuple[Floats, Floats]:
+        """How few and how many units lie below a position; those of the cell that it lies in may or may not."""
+        edge = math.floor(position)
+        least, most = self.below(edge)
+        return least, most if edge == position else self.below(edge + 1)[1]
 
     def _shares(self, level: int, index: int, units: Floats | None) -> Shares:
         """How a cell's units are shared out; `units` is what it holds."""
