@@ -208,8 +208,8 @@ def show_answer(answer: Answer, ranges: list[dict[str, Any]], top: int, after: C
 
 def show_left_out(answer: Answer) -> None:
     """What an answer whose rows are buckets leaves out, and how much that is, where it is known."""
-    if answer.left_out is not None:
-        console.print(f"other: {answer.left_out.in_words()}", style="dim", soft_wrap=True)
+    if (rest := answer.left_out) is not None:
+        console.print(f"other: {rest.in_words()}", style="dim", soft_wrap=True)
     elif answer.counted and not answer.empty:
         console.print(OTHER, style="dim")
 
@@ -218,7 +218,7 @@ def extra_content(answer: Answer, ranges: list[dict[str, Any]]) -> dict[str, Any
     """What the JSON of a command has besides the answer's own: filter, ranges that were read off, what is left out."""
     rows = [{name: _plain(cell) for name, cell in row.items()} for row in ranges]
     content = answer.filter_content() | ({"ranges": rows} if rows else {})
-    return content if answer.left_out is None else content | {"other": answer.left_out.to_dict()}
+    return content if (rest := answer.left_out) is None else content | {"other": rest.to_dict()}
 
 
 def column_argument(verb: str) -> inspect.Parameter:

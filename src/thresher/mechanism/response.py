@@ -26,15 +26,14 @@ def stands_for(responses: Iterable[Response | None]) -> str | None:
     known = [response for response in responses if response is not None]
     if not known:
         return None
-    asked, completed = (span([getattr(each, name) for each in known]) for name in ("asked", "completed"))
-    if len({each.asked for each in known}) > 1:
-        most = max(each.asked for each in known)
+    most, completed = max(each.asked for each in known), span([each.completed for each in known])
+    if any(each.asked < most for each in known):
         return (
             f"the {most:,} devices that checked in while the round with the most devices was open, "
             f"from the {completed} devices that completed each round"
         )
     when = "the round was" if len(known) == 1 else "each round was"
-    return f"the {asked} devices that checked in while {when} open, from the {completed} of them that completed it"
+    return f"the {most:,} devices that checked in while {when} open, from the {completed} of them that completed it"
 
 
 def span(numbers: Sequence[int]) -> str:
@@ -98,14 +97,9 @@ class Response(RoundNumbers):
         return self.rates.kept
 
     @property
-    def sampled(self) -> float:
-        """How many devices' answers are expected to have been counted."""
-        return self.kept_rate * self.completed
-
-    @property
     def rate(self) -> float | None:
         """The part of the asked devices that was sampled; None where nobody completed."""
-        return self.sampled / self.asked if self.completed else None
+        return self.kept_rate * self.completed / self.asked if self.completed else None
 
     @property
     def coins(self) -> dict[str, int]:

@@ -16,22 +16,18 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.questions.normal_form import normal
-from thresher.questions.question import NUMBERS, ColumnKind, as_double, column_names, double_constant
-from thresher.questions.spelling import as_text
+from thresher.questions.question import NUMBERS, ColumnKind, are_whole, as_double, column_names, double_constant
+from thresher.questions.spelling import LEAST_WHOLE, MOST_WHOLE, as_text
 
 if TYPE_CHECKING:
     import narwhals as nw
 
 Bound: TypeAlias = int | float | dt.date | None
 """One end of a range; None where it is open."""
-
-_LEAST, _MOST = -(2**63), 2**63 - 1
-
 _EXAMPLE = "For example where={'country': 'fr', 'version': ['1.2', '1.3'], 'age': (18, 65)}."
 
 
@@ -168,7 +164,7 @@ class Between(Condition):
             if not isinstance(held, dt.date):
                 return False
         else:
-            held = int(value) if _is_whole(value) and _LEAST <= value <= _MOST else as_double(value)
+            held = int(value) if are_whole(value) and LEAST_WHOLE <= value <= MOST_WHOLE else as_double(value)
             if held is None:
                 return False
         lower, upper = self.lower, self.upper
@@ -203,12 +199,12 @@ class Between(Condition):
     def _whole(self, value: nw.Expr) -> nw.Expr:
         """The same for whole numbers of 64 bits, exactly; an end that they cannot reach is open, or leaves nobody."""
         lower, upper = (None if end is None else math.ceil(end) for end in (self.lower, self.upper))  # type: ignore[arg-type]
-        if (lower is not None and lower > _MOST) or (upper is not None and upper <= _LEAST):
+        if (lower is not None and lower > MOST_WHOLE) or (upper is not None and upper <= LEAST_WHOLE):
             return value != value
         tests = [value == value]
-        if lower is not None and lower > _LEAST:
+        if lower is not None and lower > LEAST_WHOLE:
             tests.append(value >= lower)
-        if upper is not None and upper <= _MOST:
+        if upper is not None and upper <= MOST_WHOLE:
             tests.append(value < upper)
         return tests[-1] if len(tests) < 3 else tests[1] & tests[2]
 
@@ -287,10 +283,6 @@ def _text(value: Any) -> str:
     raise InvalidSetting("where", "has a value that is neither text, number, boolean, date nor time", hint=_EXAMPLE)
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
 def _number(end: Any) -> float:
     """An end of a range: a double, or a whole number of 64 bits that no double is exactly."""
     try:
@@ -304,7 +296,7 @@ def _number(end: Any) -> float:
         raise InvalidSetting("where", "must have two numbers or two dates as ends of a range", hint=hint)
     if number is None or not math.isfinite(number):
         raise InvalidSetting("where", "must have finite ends, as a double has them", hint="None leaves an end open.")
-    return int(end) if _is_whole(end) and number != end and _LEAST <= end <= _MOST else number
+    return int(end) if are_whole(end) and number != end and LEAST_WHOLE <= end <= MOST_WHOLE else number
 
 
 def _end(end: float | dt.date) -> nw.Expr:

@@ -38,7 +38,8 @@ OFFSET = r"Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?"
 TIME = rf"({DAY})(?:[T ]({CLOCK})({OFFSET})?)?"
 """Its groups are the day, the clock and the offset."""
 
-_LEAST, _MOST = -(2**63), 2**63 - 1
+LEAST_WHOLE, MOST_WHOLE = -(2**63), 2**63 - 1
+"""A whole number that a column or a report can hold has 64 bits."""
 
 
 def as_text(value: Any) -> str | None:
@@ -72,7 +73,7 @@ def read_whole(text: str) -> int | None:
     if bare is None:
         return None
     number = int(bare.partition(".")[0])
-    return number if _LEAST <= number <= _MOST else None
+    return number if LEAST_WHOLE <= number <= MOST_WHOLE else None
 
 
 def read_float(text: str) -> float | None:

@@ -74,7 +74,6 @@ _UNIT = (
     f"WHEN {_COMPOSABLE} THEN nfc_normalize({{0}}) END COLLATE C"
 )
 _UNITS_A_STEP = 1024
-
 _EARLIEST, _LATEST = (f"make_timestamptz({instant})" for instant in INSTANTS)
 
 

@@ -12,15 +12,7 @@ from thresher.errors import InvalidSetting
 from thresher.questions import Question
 from thresher.questions.population import Progress
 from thresher.tables.column_kinds import Kind
-from thresher.tables.duckdb_columns import (
-    KINDS,
-    chosen,
-    cleaned,
-    collect,
-    counted_once,
-    satisfying,
-    text_read,
-)
+from thresher.tables.duckdb_columns import KINDS, chosen, cleaned, collect, counted_once, satisfying, text_read
 from thresher.tables.duckdb_connection import disconnect, watched
 from thresher.tables.duckdb_pairs import kept_pairs, keys_of, new_seed, numbered, pairs, whole_values
 from thresher.tables.engine import Engine, renamed

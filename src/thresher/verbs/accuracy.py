@@ -96,8 +96,6 @@ def scaled_odds(fraction: float, factor: float) -> float:
     """The fraction whose odds are `factor` times as large."""
     if factor == 1 or fraction in (0.0, 1.0):
         return fraction
-    if math.isinf(factor):
-        return 1.0
     return fraction * factor / (1 - fraction + fraction * factor)
 
 

@@ -206,7 +206,7 @@ class Hierarchy:
         low, high = self._plausible.count(start, stop, tail)
         estimate = self.curve.at(stop) - self.curve.at(start)
         low, high = _within(min(low, estimate), max(high, estimate), *sure)
-        return math.floor(min(low, sure[0]) if self._lucky else low), math.ceil(high)
+        return math.floor(sure[0] if self._lucky else low), math.ceil(high)
 
     def sure_count_bounds(self, start: float, stop: float, tail: float) -> tuple[int, int]:
         """The same, proved: by inverting the binomial law of the counts of as few cells as possible.

@@ -38,9 +38,9 @@ _MOST_KEPT = 4_000_000
 
 
 def ends(drawn: Floats, tail: float) -> tuple[float, float]:
-    """The numbers that leave out a part `tail` of what was drawn at each end.
+    """The numbers that leave out half of `tail` of what was drawn at each end.
 
-    Half of `tail` is left out, which makes up for what the law of the draws simplifies: the simulations in
+    The other half makes up for what the law of the draws simplifies: the simulations in
     `lab.experiments.interval_widths` show that intervals then hold as often as they say. Where too few of the draws
     lie so far out, the end is as many times further from the median as it is for a normal distribution.
     Edge cases: never below 0.
@@ -116,14 +116,14 @@ class PlausibleDistributions:
     def count(self, start: float, stop: float, tail: float) -> tuple[float, float]:
         """How few and how many units lie between two positions; a cell that one lies in counts in full, or not at all.
 
-        Each end leaves out half of `tail` of the distributions, as `ends` says: in simulations, errors of counts were
-        somewhat larger than the draws say.
+        Each end is that of `ends` at half of `tail`: in simulations, errors of counts were somewhat larger than the
+        draws say.
         """
         inner, outer = self._between(start, stop)
         return ends(inner, tail / 2)[0], ends(outer, tail / 2)[1]
 
     def fraction(self, start: float, stop: float, tail: float) -> tuple[float, float]:
-        """The same for the part of all units. Each end leaves out `tail` of the distributions."""
+        """The same for the part of all units. Each end is that of `ends` at `tail`."""
         return self.least_fraction(start, stop, tail), self.most_fraction(start, stop, tail)
 
     def least_fraction(self, start: float, stop: float, tail: float) -> float:
@@ -149,11 +149,12 @@ class PlausibleDistributions:
         key = (level, index)
         if key not in self._kept:
             found = self._drawn(level, index, units)
-            if self._numbers + found.units.size > _MOST_KEPT:
+            size = found.units.size + 2 * self.draws
+            if self._numbers + size > _MOST_KEPT:
                 self._kept.clear()
                 self._numbers = 0
             self._kept[key] = found
-            self._numbers += found.units.size + 2 * self.draws
+            self._numbers += size
         return self._kept[key]
 
     def _drawn(self, level: int, index: int, units: Floats | None) -> Shares:
