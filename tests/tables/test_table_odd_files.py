@@ -5,17 +5,21 @@ from __future__ import annotations
 import functools
 import gzip
 import itertools
+import math
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from table_cases import NOON, tallied, written
 
 from thresher.errors import InvalidSetting
-from thresher.questions import Prefixes, Values
+from thresher.questions import Bins, Cells, Prefixes, Values
+from thresher.questions.conditions import Between, Where
+from thresher.questions.filtered import Filtered
 from thresher.tables import json_files, record_stream
 from thresher.tables.csv_files import Header, parsed
 from thresher.tables.record_stream import Place, blocks, whole_records
@@ -239,3 +243,33 @@ def test_a_record_of_stray_quotes_is_read_once(monkeypatch: pytest.MonkeyPatch) 
     parts = (content[start : start + 100] for start in range(0, len(content), 100))
     assert list(whole_records(parts, ",")) == [content]
     assert sum(lengths) <= len(content)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("read", [str, duckdb.read_parquet], ids=["file", "relation"])
+@pytest.mark.parametrize("other", [2.0, math.inf])
+def test_nan_in_parquet_is_no_value_whatever_others_hold(tmp_path: Path, read: Any, other: float) -> None:
+    """The statistics of Parquet leave NaN out, so that DuckDB takes it for absent unless somebody holds infinity."""
+    held = [1.0] * 5 + [math.nan] * 4 + [other] * 3
+    persons = [math.nan, *map(float, range(11))]
+    pq.write_table(pa.table({"x": held, "person": persons, "group": ["a"] * 12}), tmp_path / "people.parquet")
+    data = read(str(tmp_path / "people.parquet"))
+    assert sorted(tallied(data, Values(("x",)))[1:]) == [(1.0, 5), (other, 3)]
+    assert tallied(data, Bins("x", (0, 5)))[1:] == [(0.0, 8 if other < 5 else 5)]
+    assert sum(count for _, count in tallied(data, Cells("x", 0, 5, 5))[1:]) == 8
+    assert tallied(data, Filtered(Values(("group",)), Where((Between("x", 0, None),))))[1:] == [("a", 8)]
+    assert tallied(data, Values(("group",)), "person")[1:] == [("a", 11)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", ["", "p", "\rq"])
+def test_a_mark_of_a_files_start_inside_the_file_is_part_of_a_value(tmp_path: Path, more: str) -> None:
+    """Arrow takes it off whatever it reads first, and which record a chunk begins with depends on all before it."""
+    size = 64
+    marked, plain = (f"{name},".encode().ljust(size - 1, b"p") + b"\n" for name in ("\ufeffx", "y"))
+    each = record_stream.CHUNK // size
+    records = [marked if number % each == 0 else plain for number in range(3 * each)]
+    records[1] = plain.rstrip() + more.encode() + b"\n"
+    (tmp_path / "people.csv").write_bytes(b"a,b\n" + b"".join(records))
+    found = tallied(str(tmp_path / "people.csv"), Values(("a",)))[1:]
+    assert sorted(found) == [("y", 3 * each - 3), ("\ufeffx", 3)]

@@ -321,3 +321,21 @@ def test_a_panic_of_an_engine_is_an_error_without_its_message() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         guarded("Polars", interrupt)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("held", "counted"),
+    [("0x10", 0), (True, 0), (pd.Timestamp("1970-01-02"), 0), ("7", 3), (7.0, 3), (7, 3)],
+    ids=["hexadecimal", "booleans", "times", "text", "floats", "whole numbers"],
+)
+def test_one_persons_value_does_not_change_how_a_partition_of_dask_is_read(held: Any, counted: int) -> None:
+    """The column has whole numbers, says Dask. What its partitions have depends on what single people hold."""
+
+    def frame(values: list[Any]) -> pd.DataFrame:
+        return pd.DataFrame({"value": values})
+
+    expected = [(7, counted)] if counted else []
+    for odd in ([], ["abc"], [1.5], [None], [False], [2**70], [pd.Timestamp("2024-02-29")]):
+        data = dd.from_map(frame, [[held] * 3 + odd], meta=frame([1]).astype("int64"), enforce_metadata=False)
+        assert tallied(data, Values(("value",)))[1:] == expected

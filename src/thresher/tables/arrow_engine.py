@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from thresher.tables.column_keys import UNIT
-from thresher.tables.column_kinds import Kind, kind_of_arrow
+from thresher.tables.column_kinds import MOST_DIGITS, Kind, kind_of_arrow
 from thresher.tables.duckdb_columns import cleaned
 from thresher.tables.duckdb_connection import connect
 from thresher.tables.duckdb_engine import RelationEngine
@@ -113,6 +113,10 @@ def readable(values: Any) -> pa.ChunkedArray:
         return readable(column.cast(kind.value_type))
     if pa.types.is_float16(kind):
         return column.cast(pa.float32())
+    if pa.types.is_string_view(kind):  # DuckDB reads it, but Arrow cannot take a sample of it
+        return column.cast(pa.large_string())
+    if pa.types.is_decimal(kind) and not pa.types.is_decimal128(kind) and kind.precision <= MOST_DIGITS:
+        return column.cast(pa.decimal128(kind.precision, kind.scale))
     if pa.types.is_date64(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None and kind.unit in ("s", "ms")):
         return dated(column)
     return column

@@ -39,6 +39,8 @@ Kind: TypeAlias = ColumnKind
 
 DECLARABLE: tuple[Kind, ...] = ("text", "whole numbers", "floats", "booleans", "dates", "times")
 """What text can be declared to hold with `types=`."""
+MOST_DIGITS = 38
+"""Of a decimal: no engine has more."""
 
 
 def kind_of_arrow(dtype: pa.DataType) -> Kind | None:
@@ -47,7 +49,7 @@ def kind_of_arrow(dtype: pa.DataType) -> Kind | None:
 
     if types.is_dictionary(dtype):
         return kind_of_arrow(dtype.value_type)
-    if types.is_uint64(dtype):
+    if types.is_uint64(dtype) or (types.is_decimal(dtype) and dtype.precision > MOST_DIGITS):
         return None
     tests: list[tuple[Any, Kind]] = [
         (types.is_string, "text"),

@@ -156,6 +156,8 @@ def _quickly(chunk: bytes, header: Header, columns: Sequence[str]) -> Parsed | N
         return None  # Arrow would end a record there
     if chunk.count(b'"') % 2 or not quotes_as_usual(chunk, header.delimiter):
         return None  # Arrow would take all that follows for one field
+    if chunk.startswith(codecs.BOM_UTF8):
+        chunk = b"\n" + chunk  # Arrow would take the mark of a file's start off the first field of any chunk
     skipped = itertools.count()
 
     def skip(row: object) -> str:

@@ -16,6 +16,7 @@ from dask.base import compute, persist
 from dask.delayed import delayed
 
 from thresher.questions import Question
+from thresher.questions.question import NUMBERS
 from thresher.questions.spelling import read_whole
 from thresher.tables.arrow_engine import ArrowEngine, as_unit, readable
 from thresher.tables.column_keys import COUNT, Form, canonical, key_names, value_names
@@ -201,16 +202,28 @@ def _stored(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:
 
     A value that does not fit is no value. It may also have given its partition another type than Dask expects, as one
     text among whole numbers does; then the values are converted one by one.
+
+    Guarantee: what becomes of a value does not depend on others. A partition is cast as a whole only between types of
+    one family, where that gives each value what its text would.
     """
     if pa.types.is_large_string(kind):
         return spelled(column)
     if kind_of_arrow(kind) is None and not pa.types.is_integer(kind):
         return _converted(column, kind, dtype)
     try:
-        return readable(arrow_column(column)).cast(kind)
+        found = readable(arrow_column(column))
+        if _family(found.type) == _family(kind):
+            return found.cast(kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        texts = spelled(column).to_pylist()
+        pass
+    texts = spelled(column).to_pylist()
     return pa.chunked_array([pa.array([None if text is None else _fitting(text, kind) for text in texts], kind)])
+
+
+def _family(kind: pa.DataType) -> str | None:
+    """Types between which a cast keeps values or fails. Of whole numbers also those that cannot be counted."""
+    found = "whole numbers" if pa.types.is_integer(kind) else kind_of_arrow(kind)
+    return "numbers" if found in NUMBERS else "dates" if found == "times" else found
 
 
 def _converted(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:

@@ -45,10 +45,13 @@ _CLEAN: dict[Kind, str] = {
     "times": "{0}",
 }
 
+_IS_NUMBER = "{0} IS NOT NULL AND (isfinite({0}) OR isinf({0}))"
+"""Not `NOT isnan`: the statistics of Parquet files leave NaN out, and DuckDB takes from them that there is none."""
+
 _HELD: dict[Kind, str] = {
     # One person's whole number of more than 64 bits, or time that no calendar has, must not stop the count.
     "whole numbers": "TRY_CAST({0} AS BIGINT) IS NOT NULL",
-    "floats": "{0} IS NOT NULL AND NOT isnan({0})",
+    "floats": _IS_NUMBER,
     "dates": "TRY_CAST({0} AS DATE) BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'",
     "times": SQL_IN_CALENDAR,
 }
@@ -167,7 +170,7 @@ def chosen(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zo
 
 def of_units(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zone: str = UTC) -> Any:
     """The rows that have a unit in u and a value in v0, v1, …, in forms that can be compared."""
-    known = f"{UNIT} IS NOT NULL AND NOT isnan({UNIT})" if unit_kind == "floats" else f"{UNIT} IS NOT NULL"
+    known = _IS_NUMBER.format(UNIT) if unit_kind == "floats" else f"{UNIT} IS NOT NULL"
     return comparable(relation, time_zone).filter(f"({known}) AND {_held(value_names(len(kinds)), kinds)}")
 
 
