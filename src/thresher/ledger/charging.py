@@ -38,7 +38,7 @@ class Order:
     time: dt.datetime | None = None
     """When it was made, if not now."""
     restored: bool = False
-    """Whether it was made before. Then a charge that is there already stays as it is, and it may exceed the budget."""
+    """Whether it was made before. Then a charge that is there already stays as it is."""
 
     def __post_init__(self) -> None:
         check_text("what", self.what, LONGEST_TEXT)
@@ -61,7 +61,7 @@ def check_text(setting: str, text: object, longest: int) -> str:
     return text
 
 
-def enter(connection: sqlite3.Connection, order: Order, now: float) -> tuple[int, bool]:
+def enter(connection: sqlite3.Connection, order: Order, now: float, *, within_budget: bool = True) -> tuple[int, bool]:
     """Enter a charge unless it is there already; its number, and whether it is new."""
     found = connection.execute(
         f"SELECT id, {_AMOUNT} FROM charges WHERE reference = ?",  # noqa: S608
@@ -81,7 +81,7 @@ def enter(connection: sqlite3.Connection, order: Order, now: float) -> tuple[int
         bind_data_set(connection, order.data_set)
     book = books.renewed(connection, now)  # reading it also refuses a damaged ledger
     charge, written = order.charge, books.written(now)
-    if not order.restored:
+    if within_budget:
         book.budget.charge(charge)
     made = written if order.time is None else books.written(order.time.timestamp())
     ended = written if len(order.drawn) == charge.rounds else None

@@ -169,7 +169,7 @@ class LedgerCharges(Tabular):
         """
         drawn = range(plan.rounds) if drawn is None else drawn
         order = self._order(plan, what, unit, reference, drawn=drawn, time=time, restored=True)
-        return self._enter(order)[1]
+        return self._enter(order, within_budget=False)[1]
 
     def references(self) -> set[str]:
         """The references of all charges."""
@@ -213,9 +213,9 @@ class LedgerCharges(Tabular):
         charge, cut = budget.price(plan), budget.cut(plan)
         return Order(_named(reference), what, check_unit(unit), self.adjacency, charge, plan, cut, **more)
 
-    def _enter(self, order: Order) -> tuple[int, bool]:
+    def _enter(self, order: Order, *, within_budget: bool = True) -> tuple[int, bool]:
         with self._file.transaction() as connection:
-            return charging.enter(connection, order, self._clock.now())
+            return charging.enter(connection, order, self._clock.now(), within_budget=within_budget)
 
     def _check_adjacency(self, adjacency: Adjacency) -> None:
         if check_adjacency(adjacency) != self.adjacency:

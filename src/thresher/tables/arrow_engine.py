@@ -96,9 +96,17 @@ class ArrowEngine(RelationEngine):
     def _masked(self, table: pa.Table, mask: NDArray[np.bool_]) -> pa.Table:
         """The rows that a mask keeps. Arrow filters in one thread, so each thread gets some of the rows."""
         kept = pa.array(mask)
+        # Arrow cannot filter views of text, which DuckDB reads without a copy.
+        layout = pa.schema(
+            [
+                field.with_type(pa.large_string()) if pa.types.is_string_view(field.type) else field
+                for field in table.schema
+            ]
+        )
 
         def part(start: int) -> pa.Table:
-            return table.slice(start, _ROWS_A_TASK).filter(kept.slice(start, _ROWS_A_TASK))
+            rows = table.slice(start, _ROWS_A_TASK)
+            return rows.cast(layout).filter(kept.slice(start, _ROWS_A_TASK))
 
         with ThreadPoolExecutor(pa.cpu_count()) as pool:
             parts = list(pool.map(part, range(0, len(mask), _ROWS_A_TASK)))
@@ -113,8 +121,6 @@ def readable(values: Any) -> pa.ChunkedArray:
         return readable(column.cast(kind.value_type))
     if pa.types.is_float16(kind):
         return column.cast(pa.float32())
-    if pa.types.is_string_view(kind):  # DuckDB reads it, but Arrow cannot take a sample of it
-        return column.cast(pa.large_string())
     if pa.types.is_decimal(kind) and not pa.types.is_decimal128(kind) and kind.precision <= MOST_DIGITS:
         return column.cast(pa.decimal128(kind.precision, kind.scale))
     if pa.types.is_date64(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None and kind.unit in ("s", "ms")):
