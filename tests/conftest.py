@@ -82,6 +82,8 @@ def spark() -> Iterator[Any]:
             .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
             .config("spark.connect.grpc.binding.port", str(port))
             .config("spark.driver.memory", "2g")
+            # The JVM lives for minutes: compiling code less thoroughly takes about a third less processor time.
+            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
             .config("spark.log.level", "OFF")
             .getOrCreate()
         )

@@ -1,26 +1,30 @@
-"""The command line as a person and as a program meet it: a real process, real files, real exit codes."""
+"""The command line as a person and as a program meet it: real files, exit codes, and once of each kind a process."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
+from dataclasses import dataclass
 
 import pytest
+from command_line import in_a_process, in_this_process
 
-pytestmark = pytest.mark.slow  # every test is a process of its own
-
-THRESHER = Path(sys.executable).with_name("thresher")
+pytestmark = pytest.mark.slow  # processes, pictures and plans
 
 
-def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess:
-    done = subprocess.run([THRESHER, *arguments], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    return done
+@dataclass(frozen=True)
+class Said:
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: str, code: int = 0, process: bool = False) -> Said:
+    done = (in_a_process if process else in_this_process)(*arguments)
+    said = Said(done.stdout.decode(), done.stderr.decode())
+    assert done.returncode == code, said.stderr
+    assert "Traceback" not in said.stderr
+    return said
 
 
 def test_plan_prints_the_card_and_what_will_be_seen():
-    shown = run("plan", "--epsilon", "1", "--delta", "1e-8", "--population", "1000000").stdout
+    shown = run("plan", "--epsilon", "1", "--delta", "1e-8", "--population", "1000000", process=True).stdout
     for part in ("threshold", "below 25", "What will be seen", "106", "95.2%", "Expected sample", "261"):
         assert part in shown
 
@@ -85,4 +89,15 @@ def test_bad_input_is_a_message_and_an_exit_code(arguments, code, message):
 
 
 def test_version():
-    assert run("--version").stdout.startswith("thresher 0.")
+    assert run("--version", process=True).stdout.startswith("thresher 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("plan", "--epsilon", "nan", "--delta", "1e-8"), 2),
+        (("plan", "--epsilon", "1", "--delta", "1e-30", "--threshold", "1"), 3),
+    ],
+)
+def test_a_process_ends_with_the_same_words_and_code(arguments, code):
+    assert run(*arguments, code=code, process=True) == run(*arguments, code=code)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import in_a_process, in_this_process
 
 import thresher as th
 
 pytestmark = pytest.mark.slow
 
-THRESHER = Path(sys.executable).with_name("thresher")
 TARGET = ("--epsilon", "1", "--delta", "1e-8")
 
 
@@ -28,8 +28,11 @@ def visits(tmp_path_factory) -> Path:
     return path
 
 
-def run(*arguments: object, code: int = 0, stdin: bytes | None = None) -> subprocess.CompletedProcess:
-    done = subprocess.run([THRESHER, *map(str, arguments)], capture_output=True, input=stdin, timeout=120, check=False)
+def run(
+    *arguments: object, code: int = 0, stdin: bytes | None = None, process: bool = False
+) -> subprocess.CompletedProcess:
+    """Run a command, in a process of its own where it is asked for or something is read from standard input."""
+    done = in_a_process(*arguments, stdin=stdin) if process or stdin is not None else in_this_process(*arguments)
     assert done.returncode == code, done.stderr.decode()
     assert b"Traceback" not in done.stderr
     assert b"canary" not in done.stdout + done.stderr
@@ -109,11 +112,11 @@ def test_the_other_verbs(visits):
 
 def test_ledger_create_show_and_exhaustion(visits, tmp_path):
     ledger = tmp_path / "privacy.db"
-    run("ledger", "create", ledger, "--epsilon", "1", "--delta", "1e-6")
+    run("ledger", "create", ledger, "--epsilon", "1", "--delta", "1e-6", process=True)
     run("ledger", "create", ledger, "--epsilon", "1", "--delta", "1e-6", code=2)
-    shown = run("histogram", visits, "--column", "country", *TARGET, "--ledger", ledger).stdout
+    shown = run("histogram", visits, "--column", "country", *TARGET, "--ledger", ledger, process=True).stdout
     assert b"of the budget; none like it fits after it." in shown
-    refused = run("histogram", visits, "--column", "country", *TARGET, "--ledger", ledger, code=4)
+    refused = run("histogram", visits, "--column", "country", *TARGET, "--ledger", ledger, code=4, process=True)
     assert b"budget-exceeded" in refused.stderr and b"thresher ledger plan" in b" ".join(refused.stderr.split())
     content = json.loads(run("ledger", "show", ledger, "--json").stdout)
     assert content["left"]["epsilon"] == 0 and 0 < content["left"]["share"] < content["spent"]["share"] < 1
@@ -188,7 +191,7 @@ def test_types_are_declared_and_looked_up(visits):
 
 def test_the_package_is_the_command(visits):
     done = subprocess.run([sys.executable, "-m", "thresher", "--version"], capture_output=True, timeout=60, check=True)
-    assert done.stdout == run("--version").stdout
+    assert done.stdout == run("--version", process=True).stdout == run("--version").stdout
 
 
 def test_times_with_an_offset_are_counted_on_the_wall_clock_of_a_zone(tmp_path):

@@ -27,6 +27,7 @@ def attack(trials):
 def test_a_ledgers_whole_life_stays_within_its_claim(monkeypatch):
     pair = FromLedger(0.2).pairs(weak())[1]  # the one that tells most
     monkeypatch.setattr(FromLedger, "_pairs", lambda self, plan: [pair])
+    monkeypatch.setattr(ledger_path, "_DRAWS", 100_000)  # one table holds every copy: few large queries
     report = attack(80_000)
     [finding] = report.findings
     assert (finding.path, finding.claimed_delta) == ("ledger of (0.5, 0.2)", 0.2)
@@ -48,6 +49,7 @@ def test_a_ledger_that_never_refuses_is_found(monkeypatch):
     """
     monkeypatch.setattr(Budget, "fits", True)
     monkeypatch.setattr(ledger_path, "MOST_QUERIES", 90)
+    monkeypatch.setattr(ledger_path, "_DRAWS", 3000)  # one lot for the search and the measurement
     drawn = FromLedger(0.2)
     pair = drawn.pairs(weak())[-1]
     monkeypatch.setattr(FromLedger, "_pairs", lambda self, plan: [pair])

@@ -24,6 +24,7 @@ from thresher.lab.experiments import (
     comparison,
     expected,
     heavy_hitters,
+    interval_widths,
     mechanisms,
     sweeps,
     trie_shapes,
@@ -48,7 +49,9 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = folder / "text.txt"
     text.write_text(" ".join(letters[rank % 26] + letters[rank // 26 % 26] + letters[rank // 676] for rank in ranks))
     arguments = ["figures", "--fast", "--text", str(text), "--output", str(folder / "out"), "--processes", "1"]
-    result = CliRunner().invoke(command.app, arguments, catch_exceptions=False)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(interval_widths, "TIMES", 3)  # tests/verbs/test_interval_coverage.py looks at them for long
+        result = CliRunner().invoke(command.app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     assert "holds" in result.output
     return folder / "out"

@@ -89,7 +89,7 @@ def test_the_bound_for_hidden_units_is_no_wider_than_the_plain_one() -> None:
 # Coverage. What is tested is that each interval misses its mean in at most 5 % of all rounds.
 
 RATE, THRESHOLD = 0.3, 25
-ROUNDS = 200
+ROUNDS = 120
 ALPHA = 1e-6  # false alarm per check, if an interval misses in exactly 5 % of all rounds
 
 

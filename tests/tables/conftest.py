@@ -102,7 +102,7 @@ def _dask(table: pa.Table) -> Any:
     import dask.dataframe as dd
     import pandas as pd
 
-    return dd.from_pandas(table.to_pandas(types_mapper=pd.ArrowDtype), npartitions=3)
+    return dd.from_pandas(table.to_pandas(types_mapper=pd.ArrowDtype), npartitions=2)
 
 
 _FRAMES: dict[str, Maker] = {

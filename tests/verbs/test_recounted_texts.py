@@ -122,15 +122,15 @@ def p_value(draws: np.ndarray, trials: int, rate: float) -> float:
 
 @pytest.mark.slow
 def test_intervals_cover_given_that_a_text_is_found() -> None:
-    """About 1,900 found texts around the threshold. With a coverage of 95 %, fewer than 92 % of them would be covered
-    in less than one of 10^7 runs of the test."""
+    """About 1,200 found texts around the threshold. With a coverage of 95 %, fewer than 92 % of them would be covered
+    in less than one of 10^5 runs of the test."""
     near = {
         f"{letter}x": int(part * THRESHOLD / RATE)
         for letter, part in zip("abcdef", (0.9, 1, 1.1, 1.3, 2, 5), strict=True)
     }
     people = near | {"thirteenth": 5_000}
     covered: dict[str, list[bool]] = {"all rounds": [], "narrower": []}
-    for seed in range(400):
+    for seed in range(260):
         answer = heavy_hitters(CountsPopulation(people, seeded(seed)), "word", plan=FOUR, method="trie", step=3)
         for item in answer.complete:
             if item.item in near:
@@ -138,7 +138,7 @@ def test_intervals_cover_given_that_a_text_is_found() -> None:
                 middle, half = (lower + upper) / 2, (upper - lower) / 2
                 covered["all rounds"].append(lower <= near[item.item] <= upper)
                 covered["narrower"].append(abs(near[item.item] - middle) <= 0.7 * half)
-    assert len(covered["all rounds"]) > 1_500
+    assert len(covered["all rounds"]) > 1_000
     assert np.mean(covered["all rounds"]) > 0.92
     assert np.mean(covered["narrower"]) < 0.92
 
