@@ -181,7 +181,7 @@ def test_an_interrupt_from_outside_stops_the_device_and_seals_nothing():
 
 def test_decimals_and_dates_are_read():
     of = configuration(**ALWAYS)
-    assert answer({"word": Decimal("7.50")}, of) == "7.50"
+    assert answer({"word": Decimal("7.50")}, of) == "7.5"
     assert answer({"word": dt.date(2024, 6, 13)}, of) == "2024-06-13"
 
 

@@ -18,6 +18,7 @@ from thresher.errors import InvalidFormat
 from thresher.protocol.messages import SMALLEST_BUCKET
 from thresher.protocol.plaintext import (
     DECOY,
+    _json,
     bucket_types,
     decode_payload,
     decoy,
@@ -98,7 +99,7 @@ def test_every_bucket_of_every_question_comes_back(question, data):
         (np.int64(42), "42"),
         (2.5, "2.5"),
         (np.float64(2.5), "2.5"),
-        (Decimal("2.50"), "2.50"),
+        (Decimal("2.50"), "2.5"),
         (dt.date(2024, 2, 29), "2024-02-29"),
         (dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC), "2024-02-29T12:00:00"),
         (None, None),
@@ -252,6 +253,40 @@ def test_deep_nesting_is_malformed():
 def test_spellings_of_one_bucket_are_equal():
     assert decode_payload(b'[ "\\u0061" ]', WORD) == decode_payload(b'["a"]', WORD) == "a"
     assert decode_payload(b"[18]", AGES) == decode_payload(b"[1.8e1]", AGES) == 18.0
+
+
+def test_json_is_written_as_ecmascript_writes_it():
+    """`JSON.stringify` escapes quotes, backslashes and what is below U+0020, and nothing else."""
+    short = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    codes = [*range(0x10000), 0x10000, 0x1F600, 0x1D165, 0x2F800, 0x10FFFF]
+    for character in (chr(code) for code in codes if not 0xD800 <= code < 0xE000):
+        escaped = short.get(character) or (f"\\u{ord(character):04x}" if character < " " else character)
+        assert _json((character + "x",)) == f'["{escaped}x"]'.encode()
+
+
+@pytest.mark.parametrize(
+    ("question", "value", "content"),
+    [
+        (AGES, 20, b"[18]"),
+        (Bins("x", (-1.0, -0.0, 1.0)), 0.5, b"[0]"),
+        (Bins("x", (1e-7, 1e21, 1e22)), 1e-6, b"[1e-7]"),
+        (Bins("x", (1e-7, 1e21, 1e22)), 10**21, b"[1e+21]"),
+        (Bins("x", (1e20, 1e21)), 1e20, b"[100000000000000000000]"),
+        (Bins("x", (5e-324, 0.1)), 0.01, b"[5e-324]"),
+        (JOINT, ('a"\x01\u2028', 20, "2024-02-29"), '["a\\"\\u0001\u2028",18,"2024-02-29"]'.encode()),
+        (BELOW, 10**400, b"[false]"),
+        (CELLS, 10**400, b"[7]"),
+        (CELLS, -(10**400), b"[0]"),
+        (WEEKS, "0001-01-03", b'["0001-01-01"]'),
+        (FIRST, "\U0001f600", b'["\xf0\x9f\x98\x80\\u0000"]'),
+    ],
+)
+def test_a_bucket_has_the_same_bytes_in_every_language(question, value, content):
+    padded = encode_bucket(question, fleet_bucket(question, value), 64)
+    assert payload(padded) == content
+    exact = len(content) + 2
+    assert encode_bucket(question, fleet_bucket(question, value), exact) == padded[:exact]
+    assert encode_bucket(question, fleet_bucket(question, value), exact - 1) is None
 
 
 def test_decoys_are_unique_and_as_long_as_answers():

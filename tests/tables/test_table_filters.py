@@ -53,7 +53,7 @@ QUESTIONS = [
     Filtered(NUMBERS, Where((Among("word", ("fr", "at")),))),
     Filtered(WORDS, Where((Among("word", ("cafe\u0301", "it's")),))),
     Filtered(WORDS, Where((Among("number", ("1", "20")),))),
-    Filtered(WORDS, Where((Among("share", ("0.1", "0.0", "1e+300")),))),
+    Filtered(WORDS, Where((Among("share", ("0.1", "0", "1e+300")),))),
     Filtered(NUMBERS, Where((Among("flag", ("true",)),))),
     Filtered(NUMBERS, Where((Among("flag", ("true", "false")),))),
     Filtered(WORDS, Where((Among("day", ("2024-01-31",)),))),
@@ -157,8 +157,8 @@ def test_columns_without_a_type_are_read_as_the_condition_needs(tmp_path: Any) -
         assert counted(table, Filtered(words, Where((january,)))) == {"fr": 1, "at": 1}
     with Table(["fr", 20, 20.0, None, object()]) as table:
         value = Values(("value",))
-        assert counted(table, Filtered(value, Where((Among("value", ("20",)),)))) == {"20": 1}
-        assert counted(table, Filtered(value, Where((Between("value", 20, 21),)))) == {"20": 1, "20.0": 1}
+        assert counted(table, Filtered(value, Where((Among("value", ("20",)),)))) == {"20": 2}
+        assert counted(table, Filtered(value, Where((Between("value", 20, 21),)))) == {"20": 2}
 
 
 def test_decimals_are_compared_as_numbers() -> None:

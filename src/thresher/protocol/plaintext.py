@@ -3,7 +3,8 @@
     length (2 bytes, big-endian) ‖ JSON ‖ zeros
 
 The JSON is an array with one element a column of the question, or {"decoy": "…"} with 128 random bits. Whole values
-are counted as text, so that the type of a release never depends on what one device holds.
+are counted as text, so that the type of a release never depends on what one device holds. The array is written as
+ECMAScript's `JSON.stringify` writes it: a bucket has the same bytes in every language, and fits or does not fit alike.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import enum
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +21,7 @@ import msgspec
 from thresher.errors import InvalidFormat
 from thresher.protocol.messages import SMALLEST_BUCKET
 from thresher.questions import Bucket, Question
+from thresher.questions.doubles import double_text
 from thresher.questions.question import Foreign, Impossible, Reader, draw_for
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _LENGTH_BYTES = 2
 _RANDOM_BYTES = 16
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 
 
 class _Mark(enum.Enum):
@@ -62,7 +65,7 @@ def encode_bucket(question: Question, bucket: Bucket | None, size: int) -> bytes
         return None
     parts = bucket if len(question.columns) > 1 else (bucket,)
     try:
-        content = msgspec.json.encode(parts)
+        content = _json(parts)
         sendable = len(content) + _LENGTH_BYTES <= size and decode_payload(content, question) == bucket
     except Exception:  # whatever was asked and is held: there is nothing to send then
         return None
@@ -95,7 +98,7 @@ def decode_payload(content: bytes, question: Question) -> Any:
     normal form is no bucket of the question: it is not malformed, since an honest device may have sent it.
     """
     try:
-        parts = msgspec.json.decode(content)
+        parts = _decode(content)
         if isinstance(parts, list):
             readers = _readers(question)
             values = tuple(read(part) for read, part in zip(readers, parts, strict=True))
@@ -122,6 +125,18 @@ def to_columns(buckets: Iterable[Bucket], question: Question) -> list[pa.Array]:
     rows = list(buckets)
     columns = [rows] if len(kinds) == 1 else [[row[index] for row in rows] for index in range(len(kinds))]
     return [pa.array(column, pa.type_for_alias(kind)) for column, kind in zip(columns, kinds, strict=True)]
+
+
+def _json(parts: Sequence[Any]) -> bytes:
+    """The parts of a bucket as ECMAScript's `JSON.stringify` writes an array of them.
+
+    Text is in UTF-8. Escaped are quotes, backslashes and characters below U+0020: these as backslash and b, f, n, r or
+    t, or as u00xx in lower case. msgspec writes everything in this way but doubles.
+    """
+    if float in map(type, parts):
+        texts = [double_text(part) if type(part) is float else _encode(part).decode() for part in parts]
+        return f"[{','.join(texts)}]".encode()
+    return _encode(parts)
 
 
 def _padded(content: bytes, size: int) -> bytes:

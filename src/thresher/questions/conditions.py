@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.questions.normal_form import normal
 from thresher.questions.question import NUMBERS, ColumnKind, are_whole, as_double, column_names, double_constant
-from thresher.questions.spelling import LEAST_WHOLE, MOST_WHOLE, as_text
+from thresher.questions.spelling import DAY, LEAST_WHOLE, MOST_WHOLE, as_text, written_day
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -75,7 +76,7 @@ class Condition(ABC):
 class Among(Condition):
     """The value is one of these. One value is equality.
 
-    Values are text, spelled as devices spell whole values: 1 is "1", 1.0 is "1.0" and true is "true". A table reads the
+    Values are text, spelled as devices spell whole values: 1 and 1.0 are "1", true is "true". A table reads the
     text as what its column holds, so that "1" is 1 where the column has numbers.
     """
 
@@ -132,7 +133,7 @@ class Between(Condition):
     """A number, or the day of a date or time, from `lower` up to, but not including, `upper`; None leaves an end open.
 
     Whole numbers are compared exactly, other numbers as doubles. A device compares the day of a time on the time's own
-    wall clock, a table on the wall clock of its `time_zone`.
+    wall clock, and reads text as a date or time; a table compares on the wall clock of its `time_zone`.
     """
 
     column: str
@@ -160,13 +161,11 @@ class Between(Condition):
     def _holds(self, value: Any) -> bool:
         held: Any
         if self.of_days:
-            held = value.date() if isinstance(value, dt.datetime) else value
-            if not isinstance(held, dt.date):
-                return False
+            held = written_day(value)
         else:
             held = int(value) if are_whole(value) and LEAST_WHOLE <= value <= MOST_WHOLE else as_double(value)
-            if held is None:
-                return False
+        if held is None:
+            return False
         lower, upper = self.lower, self.upper
         if isinstance(held, float):
             lower, upper = as_double(lower), as_double(upper)
@@ -209,10 +208,11 @@ class Between(Condition):
         return tests[-1] if len(tests) < 3 else tests[1] & tests[2]
 
     def to_dict(self) -> dict[str, Any]:
-        """The column and both ends; a whole number that no double is stays one; dates in ISO form."""
-        ends = {"from": self.lower, "below": self.upper}
-        plain = {name: end.isoformat() if isinstance(end, dt.date) else end for name, end in ends.items()}
-        return {"column": self.column, **plain}
+        """The column and both ends; dates in ISO form, and a whole number that no double is as its digits.
+
+        Many readers of JSON know no other numbers than doubles.
+        """
+        return {"column": self.column, "from": _plain_end(self.lower), "below": _plain_end(self.upper)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,10 +259,23 @@ def _condition(content: Any) -> Condition:
     raise InvalidFormat("This filter has a condition that this Thresher does not know.", hint="Upgrade Thresher.")
 
 
+def _plain_end(end: Bound) -> Any:
+    if isinstance(end, dt.date):
+        return end.isoformat()
+    return str(end) if isinstance(end, int) else end
+
+
+_DIGITS = r"-?[1-9][0-9]{15,18}"
+"""A whole number of 64 bits beyond 2^53."""
+
+
 def _read_end(content: Any) -> Bound:
     if type(content) is str:
         try:
-            return dt.date.fromisoformat(content)
+            if re.fullmatch(DAY, content):
+                return dt.date.fromisoformat(content)
+            if re.fullmatch(_DIGITS, content):
+                return int(content)
         except ValueError:
             pass
     elif content is None or type(content) in (int, float):
@@ -287,8 +300,6 @@ def _number(end: Any) -> float:
     """An end of a range: a double, or a whole number of 64 bits that no double is exactly."""
     try:
         number = None if isinstance(end, dt.date) else as_double(end)
-    except OverflowError:
-        number = math.inf
     except Exception:  # whatever an object does that says it is a number
         number = None
     if number is None and not (isinstance(end, float) and math.isnan(end)):

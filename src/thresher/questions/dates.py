@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from thresher.errors import InvalidSetting
 from thresher.questions.question import Impossible, OneColumn, Reader, json_bytes
-from thresher.questions.spelling import read_date
+from thresher.questions.spelling import read_date, written_day
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -20,7 +20,8 @@ Every = Literal["day", "week", "month"]
 class Dates(OneColumn):
     """Dates or times cut to the first day of their day, week (Monday) or month.
 
-    A device cuts a time with a zone on that zone's wall clock. A table reads it on the wall clock of its `time_zone`.
+    A device cuts a time with a zone on that zone's wall clock, and also reads text (`written_day`). A table reads a
+    time on the wall clock of its `time_zone`.
     """
 
     column: str
@@ -47,6 +48,10 @@ class Dates(OneColumn):
         if self.every == "week":
             return value - dt.timedelta(days=value.weekday())
         return value if self.every == "day" else value.replace(day=1)
+
+    def device_bucket(self, value: Any) -> Any:
+        """The same; text is read as a date."""
+        return self.bucket(written_day(value))
 
     def keys(self, value: nw.Expr) -> list[nw.Expr]:
         """The first day, by operations that every engine has."""

@@ -40,9 +40,15 @@ _MARKS = """
 """
 
 
+def mark_ranges() -> list[tuple[int, int]]:
+    """The first and the last code point of every range of marks, in order."""
+    ends = [[int(end, 16) for end in part.split("-")] for part in _MARKS.split()]
+    return [(each[0], each[-1]) for each in ends]
+
+
 def _character_class() -> str:
-    parts = [part.split("-") for part in _MARKS.split()]
-    return "[" + "".join("-".join(chr(int(end, 16)) for end in ends) for ends in parts) + "]"
+    ends = [dict.fromkeys(map(chr, ends)) for ends in mark_ranges()]
+    return "[" + "".join(map("-".join, ends)) + "]"
 
 
 MARK = _character_class()
@@ -59,12 +65,16 @@ _STEP = MOST_MARKS // 2
 
 
 def composed(text: str) -> str | None:
-    """Text in NFC, or None where it has more than `MOST_MARKS` marks in a row.
+    """Text in NFC; None where it has more than `MOST_MARKS` marks in a row, or a surrogate, which no UTF-8 can write.
 
     Guarantee: takes a time that grows with the text's length alone.
     """
     if text.isascii():
         return text
+    try:
+        str.encode(text)  # not `text.encode()`: a subclass of `str` may have a method of its own
+    except UnicodeEncodeError:
+        return None
     # A row of too many holds a character of every step; to look at those alone is quicker.
     if _ONE.search(text[::_STEP]) and _TOO_MANY.search(text):
         return None
@@ -74,9 +84,10 @@ def composed(text: str) -> str | None:
 def normal(value: Any) -> Any:
     """A value in the form in which it is counted: text in NFC without NUL; None and NaN are "no value".
 
-    Text with more than `MOST_MARKS` combining marks in a row is no value either. NUL is removed first, since removing
-    it may bring characters together that compose. A device reads a time with a zone on that zone's wall clock, which is
-    the local time of whoever holds it. A table reads such times on the wall clock of one zone for all units.
+    Text with more than `MOST_MARKS` combining marks in a row, or with a surrogate, is no value either. NUL is removed
+    first, since removing it may bring characters together that compose. A device reads a time with a zone on that
+    zone's wall clock, which is the local time of whoever holds it. A table reads such times on the wall clock of one
+    zone for all units.
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None

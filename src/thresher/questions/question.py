@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import importlib
 import json
-import math
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +21,9 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
+from thresher.questions.doubles import double_text, nearest_double
 from thresher.questions.normal_form import normal
+from thresher.questions.spelling import is_boolean
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -307,11 +308,14 @@ def column_names(columns: Any) -> tuple[str, ...]:
 
 
 def as_double(value: Any) -> float | None:
-    """A number as a double, or None; infinities are kept, since they compare."""
-    if isinstance(value, bool | str) or not hasattr(value, "__float__"):
+    """A number as a double, or None; infinities are kept, since they compare.
+
+    Edge cases: truth values and text are no numbers. A whole number too large for a double is an infinity.
+    """
+    usual = type(value) in (int, float)
+    if not usual and (isinstance(value, str) or is_boolean(value) or not hasattr(value, "__float__")):
         return None
-    number = float(value)
-    return None if math.isnan(number) else number
+    return nearest_double(value)
 
 
 def double_constant(number: float) -> nw.Expr:
@@ -347,5 +351,5 @@ def are_whole(*numbers: object) -> bool:
 
 
 def json_bytes(value: Any) -> int:
-    """How long a value is in JSON."""
-    return len(json.dumps(value))
+    """How long a value is in JSON, as devices write it; of text that is not ASCII, at most."""
+    return len(double_text(value) if isinstance(value, float) else json.dumps(value))

@@ -1,8 +1,9 @@
 """How single values are written as text, and how text is read as a number, a truth value, a date or a time.
 
 A file's columns, lists and columns of Python objects have no types that are public: what a value is, is read off the
-value itself, never off its neighbours. Fleets write whole values as text by the same rule. The patterns here are the
-whole of what is read; engines use them in SQL, with the same result.
+value itself, never off its neighbours. Fleets write whole values as text by the same rule: numbers as ECMAScript does
+(`thresher.questions.doubles`). The patterns here are the whole of what is read; engines use them in SQL, with the same
+result.
 
     whole numbers   7, -7, +7, 007, 7.0 (a fraction of zeros, as pandas writes whole numbers that have gaps)
     floats          7, -7.5, .5, 5., 1e3, 1E-3; not inf, nan, 1_000, 0x10, 1,5
@@ -23,6 +24,7 @@ from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, cast
 
+from thresher.questions.doubles import double_text, nearest_double
 from thresher.questions.normal_form import normal
 
 LONGEST = 100
@@ -38,6 +40,11 @@ OFFSET = r"Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?"
 TIME = rf"({DAY})(?:[T ]({CLOCK})({OFFSET})?)?"
 """Its groups are the day, the clock and the offset."""
 
+MOST_DIGITS = 4_300
+"""A whole number of more digits has no text. It is Python's own limit, and takes a bounded time."""
+
+_TOO_LONG = 10**MOST_DIGITS
+
 LEAST_WHOLE, MOST_WHOLE = -(2**63), 2**63 - 1
 """A whole number that a column or a report can hold has 64 bits."""
 
@@ -45,26 +52,35 @@ LEAST_WHOLE, MOST_WHOLE = -(2**63), 2**63 - 1
 def as_text(value: Any) -> str | None:
     """A whole value as it is counted: 42 is "42", true is "true", dates and times are in ISO form.
 
-    Edge cases: what is neither text, number, boolean, date nor time is no value; neither is a whole number of over
-    4,300 digits.
+    A whole number has all its digits. Any other number is read as the nearest double, and written as ECMAScript writes
+    it: 1.0 is "1". A time has six digits of a fraction that is not zero, and its offset if it has one; a device leaves
+    the offset out (`normal`).
+    Edge cases: what is neither text, number, boolean, date nor time is no value; neither is NaN, a whole number of over
+    4,300 digits, or a time outside the years 1 to 9999.
     """
     if isinstance(value, str):
         return cast(str | None, normal(value))
-    if isinstance(value, bool) or type(value).__name__ == "bool":  # the second is NumPy's
+    if is_boolean(value):
         return "true" if value else "false"
     if isinstance(value, Integral):
-        try:
-            return str(int(value))
-        except ValueError:  # Python writes no number of over 4,300 digits
+        number = int(value)
+        return str(number) if -_TOO_LONG < number < _TOO_LONG else None
+    if isinstance(value, Decimal) and value.is_nan():  # one kind of them raises when it is read
+        return None
+    if isinstance(value, Real | Decimal):
+        double = nearest_double(value)
+        return None if double is None else double_text(double)
+    if isinstance(value, dt.date):
+        if value != value or not dt.MINYEAR <= value.year <= dt.MAXYEAR:  # pandas has times that are none, or far off
             return None
-    if isinstance(value, Decimal):
-        return None if value.is_nan() else str(value)
-    if isinstance(value, Real):
-        number = float(value)
-        return None if math.isnan(number) else repr(number)
-    if isinstance(value, dt.datetime | dt.date | dt.time):
-        return None if value != value else value.isoformat()  # pandas has a time that is not one
-    return None
+        # By the method of the standard library: pandas would write nanoseconds.
+        return dt.datetime.isoformat(value) if isinstance(value, dt.datetime) else dt.date.isoformat(value)
+    return value.isoformat() if isinstance(value, dt.time) else None
+
+
+def is_boolean(value: Any) -> bool:
+    """Whether a value is a truth value of Python or of NumPy."""
+    return isinstance(value, bool) or type(value).__name__ == "bool"
 
 
 def read_whole(text: str) -> int | None:
@@ -107,6 +123,24 @@ def read_date(text: str, zone: dt.tzinfo = dt.UTC) -> dt.date | None:
     """The day of a date or a time, or None."""
     time = read_time(text, zone)
     return None if time is None else time.date()
+
+
+def written_day(value: Any) -> dt.date | None:
+    """The day of a date or a time that a device holds, as an object or as text; None where it is none.
+
+    JSON has no dates, so a device reads text too: exactly a day, or a day and a clock, without blanks around them. The
+    day is the one that is written: an offset is not applied, as a time is read on its own wall clock.
+    """
+    if isinstance(value, dt.datetime):
+        return value.date()
+    if isinstance(value, dt.date):
+        return value
+    if not (isinstance(value, str) and re.fullmatch(TIME, value)):
+        return None
+    try:
+        return dt.date.fromisoformat(value[:10])
+    except ValueError:  # 30 February, or the year 0
+        return None
 
 
 def _matching(pattern: str, text: str) -> str | None:

@@ -51,7 +51,7 @@ class Values(Part):
         if len(self.columns) > 1:
             return Question.device_bucket(self, value)
         bucket = normal(value)
-        return None if bucket is None else as_text(bucket)
+        return bucket if bucket is None or type(bucket) is str else as_text(bucket)
 
     def label(self, bucket: Bucket) -> str:
         """The value as text; several side by side."""

@@ -197,7 +197,7 @@ def _value_of(column: str) -> str:
 def _text_of(value: str) -> str:
     """SQL for JSON as text; `value` is the name of a column.
 
-    A number with a fraction or an exponent is written as Python writes the double it is.
+    A number with a fraction or an exponent is written as ECMAScript writes the double it is.
     """
     text = f"CAST({value} AS VARCHAR)"
     double = f"TRY_CAST({text} AS DOUBLE)"
@@ -205,6 +205,21 @@ def _text_of(value: str) -> str:
         f"CASE WHEN {text}[1] = '\"' THEN json_extract_string({value}, '$') "
         f"WHEN {text}[1] IN ('{{', '[', 'n') THEN NULL "
         f"WHEN regexp_matches({text}, '[.eENI]') AND {text} NOT IN ('true', 'false') THEN "
-        f"CASE WHEN isfinite({double}) THEN CAST({double} AS VARCHAR) END "
+        f"CASE WHEN isfinite({double}) THEN {_double_text(double)} END "
         f"WHEN {text} = '-0' THEN '0' ELSE {text} END"
+    )
+
+
+def _double_text(double: str) -> str:
+    """SQL for a finite double as text: `questions.doubles.double_text`. DuckDB writes doubles as Python does."""
+    text = f"CAST({double} AS VARCHAR)"
+    sign = f"CASE WHEN {double} < 0 THEN '-' ELSE '' END"
+    digits = f"regexp_replace(split_part({text}, 'e', 1), '[-.]', '', 'g')"
+    exponent = f"TRY_CAST(split_part({text}, 'e', 2) AS INTEGER)"
+    return (
+        f"CASE WHEN {double} = 0 THEN '0' "
+        f"WHEN NOT contains({text}, 'e') THEN regexp_replace({text}, '[.]0$', '') "
+        f"WHEN {exponent} BETWEEN 0 AND 20 THEN {sign} || rpad({digits}, {exponent} + 1, '0') "
+        f"WHEN {exponent} BETWEEN -6 AND -1 THEN {sign} || '0.' || repeat('0', -1 - {exponent}) || {digits} "
+        f"ELSE regexp_replace({text}, 'e([-+])0', 'e\\1') END"
     )

@@ -1,0 +1,44 @@
+"""Any number as the nearest double, and a double as text, as ECMAScript writes it.
+
+Devices are written in many languages, and all of them must write one number as one text. The rule is that of
+ECMAScript's `Number::toString` in base 10: the fewest digits that are read back as this very double (of several such
+texts, the one nearest to it); all of them without an exponent from 1e-6 up to, but not including, 1e21.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+def nearest_double(number: Any) -> float | None:
+    """The nearest double; None for NaN.
+
+    Edge cases: a number too large for a double is an infinity, as in ECMAScript and with `Decimal`.
+    """
+    try:
+        found = float(number)
+    except OverflowError:  # of whole numbers and fractions
+        return math.inf if number > 0 else -math.inf
+    return None if math.isnan(found) else found
+
+
+def double_text(number: float) -> str:
+    """A double as ECMAScript writes it: 1.0 is "1", -0.0 is "0", 1e21 is "1e+21", 1e-7 is "1e-7".
+
+    Edge cases: infinities are "Infinity" and "-Infinity".
+    """
+    text = repr(number)  # Python's digits are those of ECMAScript; where it puts the point is not
+    if "e" not in text:
+        if text.endswith(".0"):
+            return text[:-2] if number else "0"
+        return text if math.isfinite(number) else text.replace("inf", "Infinity")
+    mantissa, _, written = text.partition("e")
+    exponent = int(written)
+    sign = "-" if number < 0 else ""
+    digits = mantissa.removeprefix("-").replace(".", "")
+    if 0 <= exponent < 21:
+        return sign + digits.ljust(exponent + 1, "0")
+    if -7 < exponent < 0:
+        return f"{sign}0.{digits.rjust(len(digits) - exponent - 1, '0')}"
+    return f"{mantissa}e{exponent:+d}"

@@ -1,0 +1,202 @@
+"""The vectors in docs/protocol/vectors: they are current, Python gives what they say, and the checks can fail."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thresher.device import chosen_values
+from thresher.errors import InvalidFormat
+from thresher.protocol.plaintext import decode_payload, decoy, encode_bucket, fleet_bucket, payload
+from thresher.protocol.vectors.plaintexts import read_plaintext, what_is_wrong
+from thresher.protocol.vectors.tagged_values import tagged, untagged
+from thresher.questions import from_dict, kinds
+from thresher.questions.normal_form import mark_ranges
+
+ROOT = Path(__file__).parent.parent.parent
+FOLDER = ROOT / "docs" / "protocol" / "vectors"
+
+
+def read(name: str) -> list[dict[str, Any]]:
+    return json.loads((FOLDER / name).read_text(encoding="ascii"))  # type: ignore[no-any-return]
+
+
+BUCKETS, CHOICES, PLAINTEXTS = read("buckets.json"), read("choices.json"), read("plaintexts.json")
+
+
+def inside(padded: bytes | None) -> str | None:
+    return None if padded is None else payload(padded).decode()
+
+
+def parsed(sent: str | None) -> Any:
+    return None if sent is None else json.loads(sent)
+
+
+def held(vector: dict[str, Any]) -> list[Any]:
+    return [untagged(value) for value in (vector["values"] if "values" in vector else [vector["value"]])]
+
+
+def check_bucket(vector: dict[str, Any]) -> None:
+    """A round of one contribution, by the device's own code."""
+    question, values, size = from_dict(vector["question"]), held(vector), vector["size"]
+    draw = float(vector["draw"]) if question.randomised else None
+    narrowed = question.narrowed(values)
+    number = math.prod(len(value) or 1 for value in narrowed if isinstance(value, list))
+    sent = [inside(chosen_values.plaintexts(question, values, size, [each], draw)[0]) for each in range(number)]
+    if any(isinstance(value, list) for value in values):
+        assert vector["plaintexts"] == sent
+        assert vector["buckets"] == [parsed(each) for each in sent]
+    else:
+        assert [vector["plaintext"]] == sent
+        assert vector["bucket"] == parsed(sent[0])
+        bucket = fleet_bucket(question, values if len(values) > 1 else values[0], draw)
+        assert sent == [None] or decode_payload((sent[0] or "").encode(), question) == bucket
+
+
+def check_choice(vector: dict[str, Any]) -> None:
+    """A round with room for all buckets: whatever can be chosen is sent, and nothing else."""
+    question, values, size = from_dict(vector["question"]), held(vector), vector["size"]
+    room = len(vector["plaintexts"]) + 1
+    sent = [inside(each) for each in chosen_values.plaintexts(question, values, size, [*range(room), 0])]
+    assert sorted(each for each in sent if each) == sorted(each for each in vector["plaintexts"] if each)
+    assert vector["buckets"] == [parsed(each) for each in vector["plaintexts"]]
+
+
+def check_plaintext(vector: dict[str, Any]) -> None:
+    padded = bytes.fromhex(vector["padded"])
+    if "question" not in vector:
+        content, size = vector["content"].encode(), vector["size"]
+        assert (len(content).to_bytes(2, "big") + content).ljust(size, b"\0") == padded
+        assert len(padded) == size
+        if "random" in vector:
+            assert decoy(size, lambda _: bytes.fromhex(vector["random"])) == padded
+        else:
+            question = from_dict({"kind": "values", "columns": ["word"]})
+            assert encode_bucket(question, json.loads(content)[0], size) == padded
+        return
+    question = from_dict(vector["question"])
+    if "read" in vector:
+        assert read_plaintext(question, padded) == vector["read"]
+        return
+    assert what_is_wrong(padded) == vector["wrong"]
+    with pytest.raises(InvalidFormat):
+        decode_payload(payload(padded), question)
+
+
+@pytest.mark.slow
+def test_the_files_are_current() -> None:
+    run = subprocess.run([sys.executable, str(ROOT / "scripts" / "vectors"), "--check"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("check", "vectors"), [(check_bucket, BUCKETS), (check_choice, CHOICES), (check_plaintext, PLAINTEXTS)]
+)
+def test_python_gives_what_the_vectors_say(
+    check: Callable[[dict[str, Any]], None], vectors: list[dict[str, Any]]
+) -> None:
+    for vector in vectors:
+        try:
+            check(vector)
+        except Exception as failed:
+            raise AssertionError(json.dumps(vector)) from failed
+
+
+def test_marks_are_those_of_the_code() -> None:
+    assert [(int(each["first"], 16), int(each["last"], 16)) for each in read("marks.json")] == mark_ranges()
+
+
+def test_there_is_a_vector_for_every_kind_of_question_and_value() -> None:
+    assert {vector["question"]["kind"] for vector in BUCKETS} == set(kinds())
+    tags = {tag for vector in BUCKETS for value in vector.get("values", [vector.get("value")]) for tag in value}
+    assert tags == {"text", "number", "whole", "boolean", "null", "list", "object", "date", "time"}
+    answered = {vector["question"]["kind"] for vector in BUCKETS if vector.get("bucket") is not None}
+    silent = {vector["question"]["kind"] for vector in BUCKETS if "bucket" in vector and vector["bucket"] is None}
+    assert answered == silent == set(kinds())
+    assert len({json.dumps(vector["value"]) for vector in BUCKETS if "value" in vector}) > 300
+
+
+def test_tagged_values_are_read_back() -> None:
+    for vector in BUCKETS:
+        for value in vector.get("values", [vector.get("value")]):
+            assert tagged(untagged(value)) == value
+
+
+# The checks can fail: whatever field of a vector is changed.
+
+
+def changed(vector: dict[str, Any], others: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The vector with one field changed or left out, for every field whose change must be noticed."""
+    for field in vector:
+        without = copy.deepcopy(vector)
+        del without[field]
+        if field != "random":
+            yield f"no {field}", without
+    result = next((name for name in ("plaintext", "plaintexts", "read", "wrong") if name in vector), None)
+    for field, other in (
+        ("question", {"kind": "unknown"}),
+        ("bucket", ["another"]),
+        ("buckets", [["another"]]),
+        ("plaintext", '["another"]'),
+        ("plaintexts", ['["another"]']),
+        ("content", '["another"]'),
+        ("read", ["another"]),
+        ("wrong", "another"),
+        ("random", "ab" * 16),
+    ):
+        if field in vector:
+            yield field, {**vector, field: other}
+    if vector.get("plaintext"):
+        yield "size", {**vector, "size": len(vector["plaintext"].encode()) + 1}
+    if "content" in vector:
+        yield "size", {**vector, "size": vector["size"] + 1}
+    if "padded" in vector and result != "wrong":
+        yield "padded", {**vector, "padded": vector["padded"][:-2] + "01"}
+    for field in ("value", "values"):
+        if field in vector and result is not None:
+            alike = [
+                other[field]
+                for other in others
+                if other["question"] == vector["question"]
+                and [other.get(name) for name in ("size", "draw")] == [vector.get(name) for name in ("size", "draw")]
+                and other.get(result, vector[result]) != vector[result]
+                and field in other
+            ]
+            if alike:
+                yield field, {**vector, field: alike[0]}
+    if "draw" in vector and vector["question"]["kind"] == "points" and vector["value"] == {"number": "99.5"}:
+        yield (
+            "draw",
+            {**vector, "draw": "0" if vector["draw"] != "0" and float(vector["draw"]) > 0.9 else str(1 - 2**-53)},
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("check", "vectors", "fields"),
+    [
+        (check_bucket, BUCKETS, {"question", "value", "values", "size", "draw", "bucket", "buckets", "plaintext"}),
+        (check_choice, CHOICES, {"question", "value", "values", "buckets", "plaintexts"}),
+        (check_plaintext, PLAINTEXTS, {"question", "padded", "content", "size", "random", "read", "wrong"}),
+    ],
+)
+def test_a_change_of_any_field_is_noticed(
+    check: Callable[[dict[str, Any]], None], vectors: list[dict[str, Any]], fields: set[str]
+) -> None:
+    noticed = set()
+    sample = [*vectors[::7], *(vector for vector in vectors if vector.get("value") == {"number": "99.5"})]
+    for vector in sample:
+        for field, other in changed(vector, vectors):
+            with pytest.raises((AssertionError, InvalidFormat, KeyError, pytest.fail.Exception)):
+                check(other)
+            noticed.add(field)
+    assert fields <= noticed
