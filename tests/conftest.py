@@ -30,6 +30,11 @@ settings.register_profile(
 settings.load_profile("thresher")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of Spark first: workers begin with tests that are neighbours, so that one of them needs a JVM."""
+    items.sort(key=lambda item: "spark" not in item.nodeid)
+
+
 @pytest.fixture(scope="session")
 def postgresql_server():
     """The address of a private PostgreSQL; each worker has its own, and only if a test asks for one."""
