@@ -167,7 +167,7 @@ IMPOSSIBLE = [
     (AGES, [False]),  # equal to 0, but not a number
     (CELLS, [8]),
     (CELLS, [-1]),
-    (CELLS, [1.0]),
+    (CELLS, [1.5]),
     (CELLS, [True]),
     (BELOW, [1]),
     (BELOW, ["true"]),

@@ -48,9 +48,15 @@ def check_bucket(vector: dict[str, Any]) -> None:
     """A round of one contribution, by the device's own code."""
     question, values, size = from_dict(vector["question"]), held(vector), vector["size"]
     draw = float(vector["draw"]) if question.randomised else None
-    narrowed = question.narrowed(values)
-    number = math.prod(len(value) or 1 for value in narrowed if isinstance(value, list))
-    sent = [inside(chosen_values.plaintexts(question, values, size, [each], draw)[0]) for each in range(number)]
+    start, longest = vector.get("place", 0), chosen_values.MOST_ELEMENTS
+    seen = [(value[start:] + value[:start])[:longest] if isinstance(value, list) else value for value in values]
+    own = question.narrowed(seen)[: len(question.columns)]
+    number = math.prod(len(value) or 1 for value in own if isinstance(value, list))
+    long = math.prod(len(value) for value in values if isinstance(value, list) and len(value) > longest)
+    sent = [
+        inside(chosen_values.plaintexts(question, values, size, [start + long * each], draw)[0])
+        for each in range(number)
+    ]
     if any(isinstance(value, list) for value in values):
         assert vector["plaintexts"] == sent
         assert vector["buckets"] == [parsed(each) for each in sent]
@@ -139,7 +145,7 @@ def changed(vector: dict[str, Any], others: list[dict[str, Any]]) -> Iterator[tu
     for field in vector:
         without = copy.deepcopy(vector)
         del without[field]
-        if field != "random":
+        if field != "random" and vector.get(field) != 0:  # without its place, a list is looked at from the first on
             yield f"no {field}", without
     result = next((name for name in ("plaintext", "plaintexts", "read", "wrong") if name in vector), None)
     for field, other in (
@@ -159,6 +165,8 @@ def changed(vector: dict[str, Any], others: list[dict[str, Any]]) -> Iterator[tu
         yield "size", {**vector, "size": len(vector["plaintext"].encode()) + 1}
     if "content" in vector:
         yield "size", {**vector, "size": vector["size"] + 1}
+    if "place" in vector:
+        yield "place", {**vector, "place": 5 if vector["place"] == 0 else 0}
     if "padded" in vector and result != "wrong":
         yield "padded", {**vector, "padded": vector["padded"][:-2] + "01"}
     for field in ("value", "values"):
@@ -167,7 +175,7 @@ def changed(vector: dict[str, Any], others: list[dict[str, Any]]) -> Iterator[tu
                 other[field]
                 for other in others
                 if other["question"] == vector["question"]
-                and [other.get(name) for name in ("size", "draw")] == [vector.get(name) for name in ("size", "draw")]
+                and all(other.get(name) == vector.get(name) for name in ("size", "draw", "place"))
                 and other.get(result, vector[result]) != vector[result]
                 and field in other
             ]
@@ -184,7 +192,11 @@ def changed(vector: dict[str, Any], others: list[dict[str, Any]]) -> Iterator[tu
 @pytest.mark.parametrize(
     ("check", "vectors", "fields"),
     [
-        (check_bucket, BUCKETS, {"question", "value", "values", "size", "draw", "bucket", "buckets", "plaintext"}),
+        (
+            check_bucket,
+            BUCKETS,
+            {"question", "value", "values", "size", "draw", "place", "bucket", "buckets", "plaintext"},
+        ),
         (check_choice, CHOICES, {"question", "value", "values", "buckets", "plaintexts"}),
         (check_plaintext, PLAINTEXTS, {"question", "padded", "content", "size", "random", "read", "wrong"}),
     ],

@@ -77,12 +77,12 @@ class Cells(OneColumn):
         return [nw.when(position > last).then(last).otherwise(position).cast(nw.Int64)]
 
     def reader(self) -> Reader:
-        """Reads a cell's number."""
+        """Reads a cell's number; 6.0 is 6, as JSON has one kind of numbers."""
 
         def read(element: Any) -> int:
-            if type(element) is not int or not 0 <= element < self.cells:
+            if type(element) not in (int, float) or element % 1 or not 0 <= element < self.cells:
                 raise Impossible
-            return element
+            return int(element)
 
         return read
 

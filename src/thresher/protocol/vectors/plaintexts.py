@@ -16,7 +16,22 @@ from typing import Any
 import msgspec
 
 from thresher.protocol.plaintext import DECOY, decode_payload, decoy, encode_bucket, payload
-from thresher.protocol.vectors.buckets import AGES, BELOW, CELLS, FIRST, MONTHS, NEXT, PAIR, WEEKS, WORD
+from thresher.protocol.vectors.buckets import (
+    AGAIN,
+    AGES,
+    BELOW,
+    CELLS,
+    FIRST,
+    JOINT,
+    MONTHS,
+    NEXT,
+    PAIR,
+    POINTS,
+    RANGE,
+    ROUNDED,
+    WEEKS,
+    WORD,
+)
 from thresher.questions import Bucket, Question
 
 _RANDOM = [bytes(16), bytes(range(16)), b"\xff" * 16]
@@ -25,6 +40,9 @@ _READ: list[tuple[Question, str]] = [
     (WORD, '["a"]'), (WORD, '[""]'), (WORD, ' [ "\\u0061" ] '), (WORD, '["\\ud83d\\ude00"]'), (WORD, '["\\/"]'),
     (WORD, '["\u2028"]'), (WORD, '["e\u0301"]'), (WORD, '["\u212b"]'), (WORD, '["1.0"]'), (PAIR, '["a","b"]'),
     (AGES, "[18]"), (AGES, "[18.0]"), (AGES, "[1.8e1]"), (AGES, "[0]"), (AGES, "[-0]"), (CELLS, "[6]"),
+    (CELLS, "[1.0]"), (CELLS, "[0.2e1]"), (CELLS, "[-0]"), (POINTS, "[1e-7]"), (POINTS, "[100]"), (POINTS, "[-2.50]"),
+    (AGAIN, '["a\\u0000"]'), (AGAIN, '["\\u0000"]'), (AGAIN, '["the\\u0000"]'), (AGAIN, '["then"]'), (AGAIN, '["th\\u0000"]'),
+    (JOINT, '["fr",18,"2024-02-01"]'), (ROUNDED, '["",1e21]'), (RANGE, '["18"]'), (RANGE, '["anything"]'),
     (BELOW, "[true]"),
     (WEEKS, '["2024-12-30"]'), (MONTHS, '["0001-01-01"]'), (FIRST, '["a\\u0000"]'), (FIRST, '["\\u0000"]'),
     (FIRST, '["\U0001f600\U0001f600"]'), (NEXT, '["then"]'), (NEXT, '["th\\u0000"]'), (FIRST, '["e\u0301"]'),
@@ -38,14 +56,16 @@ _REFUSED: list[tuple[Question, str]] = [
     (WORD, '["a\\u0000b"]'), (WORD, "[42]"), (WORD, "[null]"), (WORD, '["a","b"]'), (WORD, "[]"), (WORD, '"a"'),
     (WORD, '[["a"]]'), (WORD, '{"word":"a"}'), (WORD, "null"), (WORD, "{}"), (PAIR, '["a"]'), (AGES, "[17]"),
     (AGES, "[130]"),
-    (AGES, '["18"]'), (AGES, "[false]"), (CELLS, "[7]"), (CELLS, "[-1]"), (CELLS, "[1.0]"), (CELLS, "[true]"),
+    (AGES, '["18"]'), (AGES, "[false]"), (CELLS, "[7]"), (CELLS, "[-1]"), (CELLS, "[1.5]"), (CELLS, "[true]"), (CELLS, "[1e300]"), (CELLS, '["1"]'), (POINTS, "[99]"), (POINTS, "[true]"),
+    (AGAIN, '["b\\u0000"]'), (AGAIN, '["a"]'), (JOINT, '["fr",18]'), (JOINT, '["fr",17,"2024-02-01"]'),
+    (JOINT, '["fr",18,"2024-02-02"]'), (ROUNDED, '[1,100]'), (RANGE, "[18]"),
     (BELOW, "[1]"),
     (BELOW, '["true"]'), (WEEKS, '["2024-12-31"]'), (MONTHS, '["2024-12-31"]'), (WEEKS, '["20241230"]'),
     (WEEKS, '["2024-12-30T00:00"]'), (MONTHS, '["0000-01-01"]'), (FIRST, '["a"]'), (FIRST, '["abc"]'),
     (FIRST, '["ab\\u0000"]'),
     (NEXT, '["xx\\u0000"]'), (NEXT, '["the"]'), (NEXT, '["a\\u0000"]'), (NEXT, '[""]'),
     (WORD, '{"decoy":"000102030405060708090a0b0c0d0e0"}'), (WORD, '{"decoy":"000102030405060708090A0B0C0D0E0F"}'),
-    (WORD, '{"decoy":5}'),
+    (WORD, '{"decoy":5}'), (WORD, '{"decoy":"000102030405060708090a0b0c0d0e0f","a":1}'), (WORD, '\ufeff["a"]'),
 ]  # fmt: skip
 
 
