@@ -7,6 +7,7 @@ import json
 import unicodedata
 from collections import Counter
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thresher.errors import InvalidFormat
+from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.protocol.messages import SMALLEST_BUCKET
 from thresher.protocol.plaintext import (
     DECOY,
@@ -28,7 +29,7 @@ from thresher.protocol.plaintext import (
     to_columns,
 )
 from thresher.protocol.sealing import PrivateKey, seal
-from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, Values
+from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, Values, from_dict
 from thresher.roles.aggregator.report_opening import Opening, open_reports
 
 WORD = Values(("word",))
@@ -341,3 +342,29 @@ def test_columns_have_the_same_type_with_and_without_buckets():
     assert [column.to_pylist() for column in filled] == [["FR"], [18.0], [dt.date(2024, 2, 29)]]
     assert [column.type for column in filled] == [column.type for column in to_columns([], JOINT)]
     assert to_columns(iter(["a", "b"]), WORD)[0].equals(pa.array(["a", "b"], pa.string()))
+
+
+@pytest.mark.parametrize("edge", [2.0**53 + 2, 2.0**60, 2.0**63, 2.0**69, 1e21, -(2.0**60)])
+def test_large_edges_and_points_come_back(edge: float) -> None:
+    """Their text is that of a whole number which need not be the double."""
+    wide = Bins("x", (edge, edge * (3 if edge > 0 else 0.5)))
+    assert round_trip(wide, edge) == edge
+    assert round_trip(Bins("x", (-1e300, edge, 1e300)), edge) == edge
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"kind": "bins", "column": "x", "edges": ["0", "1"]},
+        {"kind": "bins", "column": "x", "edges": [False, True]},
+        {"kind": "points", "column": "x", "points": ["0", 1]},
+        {"kind": "points", "column": "x", "points": [0, True]},
+        {"kind": "cells", "column": "x", "lower": "0", "upper": 1, "cells": 2},
+        {"kind": "cells", "column": "x", "lower": False, "upper": True, "cells": 2},
+        {"kind": "below", "column": "x", "split": "1"},
+        {"kind": "below", "column": "x", "split": True},
+    ],
+)
+def test_constants_of_questions_are_numbers(content: dict[str, Any]) -> None:
+    with pytest.raises((InvalidFormat, InvalidSetting)):
+        from_dict(content)

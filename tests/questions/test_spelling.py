@@ -42,7 +42,7 @@ def test_a_double_is_read_back_from_its_text(number: float) -> None:
     text = double_text(number)
     assert float(text) == number
     if math.isfinite(number) and number:
-        exponent = int(f"{number:.16e}".partition("e")[2])
+        exponent = Decimal(repr(number)).adjusted()
         assert ("e" in text) == (not 1e-6 <= abs(number) < 1e21)
         assert len(text) <= 25
         assert "e" not in text or int(text.partition("e")[2]) == exponent
@@ -53,8 +53,14 @@ def test_a_double_is_read_back_from_its_text(number: float) -> None:
     [
         (2**53 + 1, "9007199254740993"), (10**400, "1" + "0" * 400), (-(10**21), "-1" + "0" * 21),
         (np.float32(0.1), "0.10000000149011612"), (np.float64(-0.0), "0"), (np.int8(-3), "-3"), (np.False_, "false"),
-        (Decimal("2.50"), "2.5"), (Decimal("1e400"), "Infinity"), (Decimal("NaN"), None), (Decimal("sNaN"), None),
-        (Decimal("0.1000000000000000000001"), "0.1"), (Fraction(1, 3), "0.3333333333333333"),
+        (Decimal("2.50"), "2.5"), (Decimal("NaN"), None), (Decimal("sNaN"), None),
+        (Decimal("-Infinity"), "-Infinity"), (Decimal("-0.00"), "0"),
+        # Beyond what a double holds, so that two of them stay two.
+        (Decimal("0.1000000000000000000001"), "0.1000000000000000000001"), (Decimal("1e400"), "1" + "0" * 400),
+        (Decimal("12345678901234567.890"), "12345678901234567.89"), (Decimal(10**18 + 1), "1000000000000000001"),
+        (Decimal("-1.5e-7"), "-1.5e-7"), (Decimal("1.00e-6"), "0.000001"), (Decimal(1).scaleb(4299), "1" + "0" * 4299),
+        (Decimal(1).scaleb(4300), None), (Decimal("1e999999"), None), (Decimal("1e-999999"), "1e-999999"),
+        (Fraction(1, 3), "0.3333333333333333"), (Fraction(10**18 + 1), "1000000000000000001"),
         (Fraction(-(10**400), 3), "-Infinity"), (math.nan, None),
         (dt.date(1, 1, 1), "0001-01-01"), (dt.datetime(2024, 2, 29, 23, 59, 59), "2024-02-29T23:59:59"),
         (dt.datetime(999, 1, 2, 3, 4, 5, 500_000), "0999-01-02T03:04:05.500000"),
@@ -99,6 +105,38 @@ def test_numbers_beyond_doubles_are_infinite() -> None:
         assert (as_double(huge), as_double(-huge)) == (math.inf, -math.inf)
         assert bins.bucket(huge) is bins.bucket(-huge) is None
         assert (cells.bucket(huge), cells.bucket(-huge)) == (3, 0)
+
+
+@pytest.mark.parametrize("value", [1j, np.complex128(1), np.array(5.0), np.array([5.0]), pd.NA])
+def test_what_is_only_like_a_number_is_none(value: Any) -> None:
+    assert as_double(value) is None
+
+
+class Day(dt.date):
+    """A class of an app."""
+
+
+class Moment(dt.datetime):
+    """A class of an app, with another day."""
+
+    def date(self) -> Day:
+        return Day(1, 1, 1)
+
+
+def test_days_of_an_apps_own_classes_are_days() -> None:
+    for value in (Day(2024, 2, 29), Moment(2024, 2, 29, 12), pd.Timestamp("2024-02-29T23:00+02:00")):
+        day = Dates("x", "day").device_bucket(value)
+        assert (type(day), day) == (dt.date, dt.date(2024, 2, 29))
+    assert written_day(pd.NaT) is None
+
+
+@pytest.mark.parametrize("digits", [1, 9, 15])
+@given(data=st.data())
+def test_a_short_decimal_has_the_text_of_its_double(digits: int, data: st.DataObject) -> None:
+    number = data.draw(st.integers(-(10**digits) + 1, 10**digits - 1))
+    decimal = Decimal(number).scaleb(data.draw(st.integers(-30, 20 - digits)))
+    assert as_text(decimal) == as_text(float(decimal))
+    assert as_text(decimal * Decimal("1.00")) == as_text(decimal)
 
 
 @pytest.mark.parametrize("value", [True, np.True_, "1", None, math.nan, Decimal("nan"), [1], {}, dt.date(2024, 1, 1)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import unicodedata
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -339,3 +340,29 @@ def test_one_persons_value_does_not_change_how_a_partition_of_dask_is_read(held:
     for odd in ([], ["abc"], [1.5], [None], [False], [2**70], [pd.Timestamp("2024-02-29")]):
         data = dd.from_map(frame, [[held] * 3 + odd], meta=frame([1]).astype("int64"), enforce_metadata=False)
         assert tallied(data, Values(("value",)))[1:] == expected
+
+
+LONG, DECIMALS = Decimal("12345678901234567.89"), pd.ArrowDtype(pa.decimal128(20, 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("held", "dtype", "kind", "counted"),
+    [
+        (2.0**60, "float64", "int64", 2**60),
+        (LONG, DECIMALS, DECIMALS, str(LONG)),
+    ],
+    ids=["floats", "decimals"],
+)
+def test_long_numbers_of_a_partition_of_dask_stay_what_they_are(held: Any, dtype: Any, kind: Any, counted: Any) -> None:
+    """Beside a text that does not fit they are converted one by one, and must not go through a double's text."""
+
+    def frame(odd: list[Any]) -> pd.DataFrame:
+        return pd.DataFrame({"value": pd.Series([held] * 3 + odd, dtype=object if odd else dtype)})
+
+    meta = pd.DataFrame({"value": pd.Series([], dtype=kind)})
+    found = [
+        tallied(dd.from_map(frame, [odd], meta=meta, enforce_metadata=False), Values(("value",)))[1:]
+        for odd in ([], ["abc"])
+    ]
+    assert found[0] == found[1] == [(counted, 3)]

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import thresher as th
 from thresher.cli.app import app
 from thresher.errors import InvalidSetting
+from thresher.verbs.answer import _digest
 
 WORDS = "only where carrier = UA"
 PLAN = th.plan(1, 1e-6, rounds=2)
@@ -137,3 +138,19 @@ def test_the_widest_bounds_have_errors() -> None:
     found = th.mean(pa.table({"x": [1e140, -1e140] * 3_000}), "x", lower=-1e140, upper=1e140, plan=ONE)
     assert 0 < found.error.sampling < 1e140
     assert 0 < found.error.bound < 1e140
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["histogram", "quantiles"])
+def test_an_answer_that_an_earlier_version_saved_is_read(name: str, tmp_path: Any) -> None:
+    """It wrote whole numbers beyond 2^53 as such, where a string of digits is written now."""
+    kept = tmp_path / "kept.json"
+    asked(name, where={"delay": (-(2**53) - 1, 100)}).save(kept)
+    text = kept.read_text()
+    content = json.loads(text.replace('"-9007199254740993"', "-9007199254740993"))
+    assert content != json.loads(text)
+    del content["digest"]
+    content["digest"] = _digest(content)
+    kept.write_text(json.dumps(content))
+    loaded = th.load(kept)
+    assert loaded.asked_of == asked(name, where={"delay": (-(2**53) - 1, 100)}).asked_of

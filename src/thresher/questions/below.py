@@ -14,6 +14,7 @@ from thresher.questions.question import (
     Reader,
     as_double,
     double_constant,
+    finite_constant,
     json_bytes,
     number_text,
 )
@@ -35,9 +36,10 @@ class Below(OneColumn):
 
     def __post_init__(self) -> None:
         self._check_column()
-        if not math.isfinite(self.split):
+        split = finite_constant(self.split)
+        if not math.isfinite(split):
             raise InvalidSetting("split", "must be a finite number")
-        object.__setattr__(self, "split", float(self.split))
+        object.__setattr__(self, "split", split)
 
     def bucket(self, value: Any) -> Any:
         """Whether the number is below."""

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
+from thresher.questions.doubles import nearest_double
 from thresher.questions.question import (
     NUMBERS,
     Impossible,
@@ -16,6 +17,7 @@ from thresher.questions.question import (
     Reader,
     as_double,
     double_constant,
+    finite_constant,
     json_bytes,
     number_text,
 )
@@ -45,9 +47,7 @@ class Bins(OneColumn):
     def __post_init__(self) -> None:
         self._check_column()
         try:
-            if isinstance(self.edges, str):
-                raise TypeError
-            edges = tuple(float(edge) for edge in self.edges)
+            edges = tuple(map(finite_constant, self.edges))
         except (TypeError, ValueError, OverflowError):
             raise InvalidSetting("bins", "must be numbers", hint="For example bins=[0, 18, 65, 130].") from None
         rising = all(low < high for low, high in pairwise(edges))
@@ -93,9 +93,11 @@ class Bins(OneColumn):
         lower_edges = {edge: edge for edge in self.edges[:-1]}
 
         def read(element: Any) -> float:
-            if type(element) not in (int, float) or element not in lower_edges:
+            # ECMAScript's text of a large double is that of a whole number, which need not be the double.
+            number = nearest_double(element) if type(element) in (int, float) else None
+            if number not in lower_edges:
                 raise Impossible
-            return lower_edges[element]
+            return lower_edges[number]
 
         return read
 

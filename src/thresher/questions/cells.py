@@ -16,6 +16,7 @@ from thresher.questions.question import (
     as_column,
     as_double,
     double_constant,
+    finite_constant,
     json_bytes,
     number_text,
 )
@@ -43,13 +44,14 @@ class Cells(OneColumn):
 
     def __post_init__(self) -> None:
         self._check_column()
-        if not (self.lower < self.upper and math.isfinite(float(self.upper) - float(self.lower))):
+        lower, upper = finite_constant(self.lower), finite_constant(self.upper)
+        if not (lower < upper and math.isfinite(upper - lower)):
             raise InvalidSetting("lower", "must be below upper, and both and their difference must be finite numbers")
-        wide = (self.upper - self.lower) * self.cells if are_whole(self.cells) else math.inf
+        wide = (upper - lower) * self.cells if are_whole(self.cells) else math.inf
         if not (math.isfinite(wide) and 1 <= self.cells <= MOST_CELLS):
             raise InvalidSetting("cells", "must be from 1 to 2^40, over a range that is not too wide")
-        object.__setattr__(self, "lower", float(self.lower))
-        object.__setattr__(self, "upper", float(self.upper))
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
 
     def bucket(self, value: Any) -> Any:
         """The cell's number."""

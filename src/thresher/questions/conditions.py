@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.questions.normal_form import normal
 from thresher.questions.question import NUMBERS, ColumnKind, are_whole, as_double, column_names, double_constant
-from thresher.questions.spelling import DAY, LEAST_WHOLE, MOST_WHOLE, as_text, written_day
+from thresher.questions.spelling import DAY, LEAST_WHOLE, MOST_WHOLE, as_text, exact_text, written_day
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -274,8 +274,9 @@ def _read_end(content: Any) -> Bound:
         try:
             if re.fullmatch(DAY, content):
                 return dt.date.fromisoformat(content)
-            if re.fullmatch(_DIGITS, content):
-                return int(content)
+            whole = int(content) if re.fullmatch(_DIGITS, content) else 0
+            if float(whole) != whole and LEAST_WHOLE <= whole <= MOST_WHOLE:
+                return whole
         except ValueError:
             pass
     elif content is None or type(content) in (int, float):
@@ -287,6 +288,10 @@ def _text(value: Any) -> str:
     """A value as it is compared; `InvalidSetting` for what no device or table can hold."""
     held = normal(value)
     text = None if held is None else as_text(value)
+    if text is not None and "e" not in text and not isinstance(value, str) and text != exact_text(value):
+        raise InvalidSetting(
+            "where", "has a float beyond 2^53, whose text is that of another whole number", hint="Give an int, or text."
+        )
     try:
         if text is not None:
             text.encode()
@@ -307,7 +312,9 @@ def _number(end: Any) -> float:
         raise InvalidSetting("where", "must have two numbers or two dates as ends of a range", hint=hint)
     if number is None or not math.isfinite(number):
         raise InvalidSetting("where", "must have finite ends, as a double has them", hint="None leaves an end open.")
-    return int(end) if are_whole(end) and number != end and LEAST_WHOLE <= end <= MOST_WHOLE else number
+    # Not `end`: a whole number of NumPy would be compared as a double.
+    whole = int(end) if are_whole(end) else None
+    return number if whole is None or number == whole or not LEAST_WHOLE <= whole <= MOST_WHOLE else whole
 
 
 def _end(end: float | dt.date) -> nw.Expr:

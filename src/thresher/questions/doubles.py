@@ -33,12 +33,18 @@ def double_text(number: float) -> str:
         if text.endswith(".0"):
             return text[:-2] if number else "0"
         return text if math.isfinite(number) else text.replace("inf", "Infinity")
-    mantissa, _, written = text.partition("e")
-    exponent = int(written)
+    mantissa, _, exponent = text.partition("e")
     sign = "-" if number < 0 else ""
-    digits = mantissa.removeprefix("-").replace(".", "")
+    return sign + double_form(mantissa.removeprefix("-").replace(".", ""), int(exponent))
+
+
+def double_form(digits: str, exponent: int) -> str:
+    """The number d.ddd × 10^exponent as ECMAScript writes it; of its digits neither the first nor the last is zero."""
+    if len(digits) - 1 <= exponent < 21:
+        return digits.ljust(exponent + 1, "0")
     if 0 <= exponent < 21:
-        return sign + digits.ljust(exponent + 1, "0")
+        return f"{digits[: exponent + 1]}.{digits[exponent + 1 :]}"
     if -7 < exponent < 0:
-        return f"{sign}0.{digits.rjust(len(digits) - exponent - 1, '0')}"
-    return f"{mantissa}e{exponent:+d}"
+        return f"0.{digits.rjust(len(digits) - exponent - 1, '0')}"
+    rest = f".{digits[1:]}" if digits[1:] else ""
+    return f"{digits[0]}{rest}e{exponent:+d}"

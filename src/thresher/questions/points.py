@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
+from thresher.questions.doubles import nearest_double
 from thresher.questions.question import (
     NUMBERS,
     Impossible,
@@ -17,6 +18,7 @@ from thresher.questions.question import (
     as_column,
     as_double,
     double_constant,
+    finite_constant,
     json_bytes,
     number_text,
 )
@@ -47,9 +49,7 @@ class Points(OneColumn):
     def __post_init__(self) -> None:
         self._check_column()
         try:
-            if isinstance(self.points, str):
-                raise TypeError
-            points = tuple(float(point) + 0.0 for point in self.points)  # -0.0 becomes 0.0
+            points = tuple(finite_constant(point) + 0.0 for point in self.points)  # -0.0 becomes 0.0
         except (TypeError, ValueError, OverflowError):
             raise InvalidSetting("points", "must be numbers", hint="For example points=[0, 100, 1000].") from None
         rising = all(low < high for low, high in pairwise(points))
@@ -117,9 +117,10 @@ class Points(OneColumn):
         known = {point: point for point in self.points}
 
         def read(element: Any) -> float:
-            if type(element) not in (int, float) or element not in known:
+            number = nearest_double(element) if type(element) in (int, float) else None
+            if number not in known:
                 raise Impossible
-            return known[element]
+            return known[number]
 
         return read
 

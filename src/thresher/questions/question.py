@@ -17,7 +17,8 @@ import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from numbers import Integral
+from decimal import Decimal
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 from thresher.errors import InvalidFormat, InvalidSetting, ThresherError
@@ -310,12 +311,18 @@ def column_names(columns: Any) -> tuple[str, ...]:
 def as_double(value: Any) -> float | None:
     """A number as a double, or None; infinities are kept, since they compare.
 
-    Edge cases: truth values and text are no numbers. A whole number too large for a double is an infinity.
+    Edge cases: truth values, text and complex numbers are no numbers. A whole number too large for a double is an
+    infinity.
     """
     usual = type(value) in (int, float)
-    if not usual and (isinstance(value, str) or is_boolean(value) or not hasattr(value, "__float__")):
-        return None
-    return nearest_double(value)
+    return nearest_double(value) if usual or (isinstance(value, Real | Decimal) and not is_boolean(value)) else None
+
+
+def finite_constant(value: Any) -> float:
+    """A number of a question as a double. `TypeError` for text and truth values, which `float` would read."""
+    if isinstance(value, str) or is_boolean(value):
+        raise TypeError
+    return float(value)
 
 
 def double_constant(number: float) -> nw.Expr:

@@ -21,10 +21,10 @@ import datetime as dt
 import math
 import re
 from decimal import Decimal
-from numbers import Integral, Real
+from numbers import Rational, Real
 from typing import Any, cast
 
-from thresher.questions.doubles import double_text, nearest_double
+from thresher.questions.doubles import double_form, double_text, nearest_double
 from thresher.questions.normal_form import normal
 
 LONGEST = 100
@@ -52,9 +52,10 @@ LEAST_WHOLE, MOST_WHOLE = -(2**63), 2**63 - 1
 def as_text(value: Any) -> str | None:
     """A whole value as it is counted: 42 is "42", true is "true", dates and times are in ISO form.
 
-    A whole number has all its digits. Any other number is read as the nearest double, and written as ECMAScript writes
-    it: 1.0 is "1". A time has six digits of a fraction that is not zero, and its offset if it has one; a device leaves
-    the offset out (`normal`).
+    A whole number has all its digits, also one that is a `Decimal` or a `Fraction`. Any other `Decimal` has all its
+    digits, in the form in which ECMAScript writes numbers. Any other number is read as the nearest double, and written
+    as ECMAScript writes it: 1.0 is "1". A time has six digits of a fraction that is not zero, and its offset if it has
+    one; a device leaves the offset out (`normal`).
     Edge cases: what is neither text, number, boolean, date nor time is no value; neither is NaN, a whole number of over
     4,300 digits, or a time outside the years 1 to 9999.
     """
@@ -62,12 +63,12 @@ def as_text(value: Any) -> str | None:
         return cast(str | None, normal(value))
     if is_boolean(value):
         return "true" if value else "false"
-    if isinstance(value, Integral):
-        number = int(value)
+    if isinstance(value, Rational) and value.denominator == 1:
+        number = int(value.numerator)
         return str(number) if -_TOO_LONG < number < _TOO_LONG else None
-    if isinstance(value, Decimal) and value.is_nan():  # one kind of them raises when it is read
-        return None
-    if isinstance(value, Real | Decimal):
+    if isinstance(value, Decimal):
+        return _decimal_text(value)
+    if isinstance(value, Real):
         double = nearest_double(value)
         return None if double is None else double_text(double)
     if isinstance(value, dt.date):
@@ -76,6 +77,31 @@ def as_text(value: Any) -> str | None:
         # By the method of the standard library: pandas would write nanoseconds.
         return dt.datetime.isoformat(value) if isinstance(value, dt.datetime) else dt.date.isoformat(value)
     return value.isoformat() if isinstance(value, dt.time) else None
+
+
+def exact_text(value: Any) -> str | None:
+    """As `as_text`, except that a float that is a whole number has all its digits: 2.0**60 is 1152921504606846976.
+
+    For text from which a number is read again: ECMAScript fills up with zeros beyond 17 digits.
+    """
+    whole = isinstance(value, Real) and not isinstance(value, Rational) and math.isfinite(value) and value % 1 == 0
+    return str(int(value)) if whole else as_text(value)
+
+
+def _decimal_text(value: Decimal) -> str | None:
+    """All digits of a decimal, without zeros at its end."""
+    if not value.is_finite():
+        return None if value.is_nan() else double_text(float(value))
+    digits = "".join(map(str, value.as_tuple().digits)).strip("0")
+    if not digits:
+        return "0"
+    minus = "-" if value.is_signed() else ""
+    place = value.adjusted() + 1  # the point is before the digit of this number
+    if place >= len(digits):
+        return minus + digits.ljust(place, "0") if place <= MOST_DIGITS else None
+    if len(digits) > MOST_DIGITS:
+        return None
+    return minus + double_form(digits, place - 1)
 
 
 def is_boolean(value: Any) -> bool:
@@ -131,10 +157,9 @@ def written_day(value: Any) -> dt.date | None:
     JSON has no dates, so a device reads text too: exactly a day, or a day and a clock, without blanks around them. The
     day is the one that is written: an offset is not applied, as a time is read on its own wall clock.
     """
-    if isinstance(value, dt.datetime):
-        return value.date()
     if isinstance(value, dt.date):
-        return value
+        # Not the value itself, which may be of a class of the app; pandas has a time that is none.
+        return dt.date(value.year, value.month, value.day) if value == value else None
     if not (isinstance(value, str) and re.fullmatch(TIME, value)):
         return None
     try:

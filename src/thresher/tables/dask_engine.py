@@ -17,7 +17,7 @@ from dask.delayed import delayed
 
 from thresher.questions import Question
 from thresher.questions.question import NUMBERS
-from thresher.questions.spelling import read_whole
+from thresher.questions.spelling import exact_text, read_float, read_whole
 from thresher.tables.arrow_engine import ArrowEngine, as_unit, readable
 from thresher.tables.column_keys import COUNT, Form, canonical, key_names, value_names
 from thresher.tables.column_kinds import Kind, kind_of_arrow
@@ -216,7 +216,7 @@ def _stored(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:
             return found.cast(kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         pass
-    texts = spelled(column).to_pylist()
+    texts = spelled(column, exact_text).to_pylist()
     return pa.chunked_array([pa.array([None if text is None else _fitting(text, kind) for text in texts], kind)])
 
 
@@ -244,9 +244,15 @@ def _converted(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:
 def _fitting(text: str, kind: pa.DataType) -> Any:
     """The value of this type that a text spells; None if there is none."""
     try:
-        return pa.scalar(read_whole(text), kind) if pa.types.is_integer(kind) else pa.scalar(text).cast(kind)
+        return pa.scalar(_whole(text), kind) if pa.types.is_integer(kind) else pa.scalar(text).cast(kind)
     except (pa.ArrowException, ValueError, OverflowError):
         return None
+
+
+def _whole(text: str) -> int | None:
+    """A whole number, also as pandas writes a large float of which Dask has made text: 1e+18."""
+    found, number = read_whole(text), read_float(text)
+    return int(number) if found is None and number is not None and number % 1 == 0 else found
 
 
 def _seed() -> float:

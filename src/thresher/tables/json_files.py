@@ -217,8 +217,8 @@ def _double_text(double: str) -> str:
     digits = f"regexp_replace(split_part({text}, 'e', 1), '[-.]', '', 'g')"
     exponent = f"TRY_CAST(split_part({text}, 'e', 2) AS INTEGER)"
     return (
-        f"CASE WHEN {double} = 0 THEN '0' "
-        f"WHEN NOT contains({text}, 'e') THEN regexp_replace({text}, '[.]0$', '') "
+        f"CASE WHEN NOT contains({text}, 'e') THEN "
+        f"CASE WHEN NOT suffix({text}, '.0') THEN {text} WHEN {text} = '-0.0' THEN '0' ELSE {text}[:-3] END "
         f"WHEN {exponent} BETWEEN 0 AND 20 THEN {sign} || rpad({digits}, {exponent} + 1, '0') "
         f"WHEN {exponent} BETWEEN -6 AND -1 THEN {sign} || '0.' || repeat('0', -1 - {exponent}) || {digits} "
         f"ELSE regexp_replace({text}, 'e([-+])0', 'e\\1') END"

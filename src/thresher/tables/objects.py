@@ -5,7 +5,7 @@ Lists and columns of Python objects have no public type: each object is written 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
@@ -34,8 +34,8 @@ def arrow_column(column: Any) -> Any:
         return spelled(column.tolist())
 
 
-def spelled(values: Iterable[Any]) -> pa.ChunkedArray:
-    """Values as text by `as_text`, a row each; null for what has no text.
+def spelled(values: Iterable[Any], spell: Callable[[Any], str | None] = as_text) -> pa.ChunkedArray:
+    """Values as text by `as_text`, or another function, a row each; null for what has no text.
 
     Guarantee: no value raises an error, and no value changes what becomes of another. Values are read in a thread of
     their own: there a `KeyboardInterrupt` can only be raised by an object's own methods, and is ignored. One that the
@@ -46,11 +46,11 @@ def spelled(values: Iterable[Any]) -> pa.ChunkedArray:
     batches = []
     with ThreadPoolExecutor(1, thread_name_prefix="thresher-objects") as pool:
         while batch := list(islice(source, _BATCH)):
-            batches.append(pool.submit(_batch, batch).result())
+            batches.append(pool.submit(_batch, batch, spell).result())
     return pa.chunked_array(batches, pa.large_string())
 
 
-def _batch(values: Sequence[Any]) -> pa.Array:
+def _batch(values: Sequence[Any], spell: Callable[[Any], str | None]) -> pa.Array:
     """A batch of only texts or only whole numbers is converted at once; anything else value by value."""
     with suppress(BaseException):  # even a class's own hash may raise
         held = set(map(type, values)) - {type(None)}
@@ -58,12 +58,12 @@ def _batch(values: Sequence[Any]) -> pa.Array:
             return pa.array(values, pa.large_string())
         if held == {int}:
             return pa.array(values, pa.int64()).cast(pa.large_string())
-    return pa.array([_text(value) for value in values], pa.large_string())
+    return pa.array([_text(value, spell) for value in values], pa.large_string())
 
 
-def _text(value: Any) -> str | None:
+def _text(value: Any, spell: Callable[[Any], str | None]) -> str | None:
     try:
-        text = as_text(value)
+        text = spell(value)
         # Not `text.encode()`: a subclass of `str` may have a method of its own.
         return None if text is None else str.encode(text).decode()
     except BaseException:  # an object that raises when it is read has no value

@@ -41,10 +41,10 @@ MOST_ELEMENTS = 1_000
 
 WORD, PAIR = Values(("word",)), Values(("word", "system"))
 AGES = Bins("age", (0.0, 18.0, 65.0, 130.0))
-WIDE = Bins("number", (-1e21, -1.0, -0.0, 1e-7, 0.1, 2.0**53 + 4, 1e16, 1e21, 1.5e300))
+WIDE = Bins("number", (-1e21, -1.0, -0.0, 1e-7, 0.1, 2.0**53 + 4, 1e16, 2.0**60, 2.0**63, 2.0**69, 1e21, 1.5e300))
 CELLS, NARROW = Cells("latency", 0, 100, 7), Cells("latency", -0.1, 0.3, 2**40)
 BELOW = Below("latency", 250.0)
-POINTS = Points("latency", (-2.5, 0.0, 1e-7, 100.0, 1e21))
+POINTS = Points("latency", (-2.5, 0.0, 1e-7, 100.0, 2.0**60, 2.0**69, 1e21))
 WEEKS, MONTHS, EACH_DAY = Dates("day", "week"), Dates("day", "month"), Dates("day", "day")
 FIRST = Prefixes("word", 2)
 NEXT = Prefixes("word", 4, 2, frozenset({"th", "a\x00", "\u00e9n", "\U0001f600\U0001f600", "x\u0301", "ab"}))
