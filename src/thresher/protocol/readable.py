@@ -16,14 +16,13 @@ from typing import Any, NoReturn
 
 from thresher import questions
 from thresher.errors import InvalidFormat, ThresherError
+from thresher.privacy.whole_numbers import ONE
 from thresher.protocol import sealing
 from thresher.protocol.sealing import PublicKey
 from thresher.questions import Question
 
 VERSION = 3
 """Of the configurations that devices answer."""
-ONE = 1 << 32
-"""The numerator of a rate of 1."""
 LARGEST_THRESHOLD = 100_000
 MOST_ROUNDS = 1_000
 """Rounds × contributions of one query."""
