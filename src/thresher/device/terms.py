@@ -11,7 +11,7 @@ from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Guarantees, Rates
 from thresher.protocol import recomputation, sealing
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.messages import RoundConfiguration, decode
 from thresher.protocol.recomputation import read_configuration
 from thresher.protocol.sealing import PublicKey
 from thresher.questions import Question
@@ -44,13 +44,14 @@ def terms_key(terms: Terms) -> Agreed:
 
 
 @functools.lru_cache(maxsize=_AT_HAND)
-def read_terms(configuration: RoundConfiguration) -> Terms | None:
-    """Read a configuration, without recomputing anything; None if its parts do not fit together.
+def read_terms(text: str) -> Terms | None:
+    """Read a configuration's string, without recomputing anything; None if its parts do not fit together.
 
     Many devices in one process do this once for each configuration, good or bad.
     """
-    public = PublicKey(configuration.key_id, bytes.fromhex(configuration.public_key))
     try:
+        configuration = decode(RoundConfiguration, text)
+        public = PublicKey(configuration.key_id, bytes.fromhex(configuration.public_key))
         question, plan, rates = read_configuration(configuration)
     except InvalidFormat:
         return None
