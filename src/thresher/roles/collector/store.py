@@ -271,7 +271,10 @@ def _concerned(transaction: Transaction, handed_in: Collection[str], now: float)
         {"round": "TEXT"},
         others,
     )
-    found = [VisitedRound(*row[:-1], row[2] == State.OPEN and now < row[-1]) for row in rows]
+    found = [
+        VisitedRound(round, number, state, rate, size, contributions, state == State.OPEN and now < deadline)
+        for round, number, state, rate, size, contributions, deadline in rows
+    ]
     return sorted(found, key=lambda round: round.number)
 
 
