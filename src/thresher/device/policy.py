@@ -181,6 +181,12 @@ class Policy:
         """Whether limit and cost of such a query are at hand, and need not be computed."""
         return self.prices.knows(terms.times, terms.threshold)
 
+    def compute(self, terms: Terms) -> bool:
+        """Compute limit and cost of such a query, so that they are at hand."""
+        self.prices.limit(terms.times, terms.threshold)
+        self.cost(terms)
+        return True
+
     # What is answered
 
     @property

@@ -144,6 +144,4 @@ def _ascending(numbers: tuple[int, ...], least: int, most: int) -> bool:
 
 
 def _not_a_table() -> InvalidFormat:
-    return InvalidFormat(
-        "The policy's table does not hold together.", hint="Make it again: thresher policy compile."
-    )
+    return InvalidFormat("The policy's table does not hold together.", hint="Make it again: thresher policy compile.")

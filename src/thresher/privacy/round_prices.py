@@ -152,13 +152,13 @@ def _filter(epsilon: float, delta: float) -> Filter:
 
 
 def _billionths(filter: Filter, epsilon: float, cost: Cost) -> int:
-    """The larger of the shares that a cost takes of the filter's two sums, in billionths, rounded up to a few digits."""
+    """The larger of the shares that a cost takes of the filter's two sums, in billionths, rounded up to few digits."""
     room = filter.room(epsilon)
     if not (room > 0 and math.isfinite(cost.renyi) and cost.bad <= filter.delta_atom):
         return BEYOND
     share = max(Fraction(cost.renyi) / Fraction(room), Fraction(cost.bad) / Fraction(filter.delta_atom))
     exact = max(math.ceil(share * PERIOD), 1)
-    unit = 10 ** max(len(str(exact)) - _DIGITS, 0)
+    unit: int = 10 ** max(len(str(exact)) - _DIGITS, 0)
     return min(-(-exact // unit) * unit, BEYOND)
 
 

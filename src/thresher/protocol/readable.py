@@ -25,7 +25,7 @@ VERSION = 3
 """Of the configurations that devices answer."""
 LARGEST_THRESHOLD = 100_000
 MOST_ROUNDS = 1_000
-"""Rounds × contributions of one query."""
+"""Of one query; a round of c contributions costs as much as c rounds, and counts as c."""
 SMALLEST_BUCKET = 48
 """A padded plaintext has room for a decoy."""
 LARGEST_BUCKET = 4096
@@ -69,13 +69,11 @@ class ReadableRound:
 
 @dataclass(frozen=True, slots=True)
 class ShownRound:
-    """What a server listed: `name` is None if it has no readable name, and `round` is None if it cannot be read."""
+    """A string that a server listed: `name` is None if it has no name, and `round` is None if it cannot be read."""
 
-    name: str | None
-    round: ReadableRound | None
-
-
-_NOTHING = ShownRound(None, None)
+    text: str = field(repr=False)
+    name: str | None = None
+    round: ReadableRound | None = None
 
 
 def configuration_hash(text: str) -> bytes:
@@ -96,14 +94,14 @@ def read_round(text: str) -> ShownRound:
         hashed = configuration_hash(text)
         content = json.loads(text, parse_constant=_no_number)
     except (ThresherError, ValueError, RecursionError):
-        return _NOTHING
+        return ShownRound(text)
     name = content.get("round") if isinstance(content, dict) else None
     if not _is_name(name):
-        return _NOTHING
+        return ShownRound(text)
     try:
-        return ShownRound(name, _read(content, hashed))
+        return ShownRound(text, name, _read(content, hashed))
     except (ThresherError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError):
-        return ShownRound(name, None)
+        return ShownRound(text, name)
 
 
 def _read(content: dict[str, Any], hashed: bytes) -> ReadableRound | None:
