@@ -28,6 +28,7 @@ class ComputedTable:
     """
 
     def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds.numbers
         self._bounds = bounds
         self._limits: dict[tuple[int, int], int] = {}
         self._rows: dict[int, Row] = {}
@@ -57,9 +58,9 @@ class ComputedTable:
 
 
 @functools.lru_cache(maxsize=64)
-def computed(bounds: Bounds) -> ComputedTable:
+def computed(bounds: tuple[float, float, float, float]) -> ComputedTable:
     """The table of some bounds, shared by all devices of this process."""
-    return ComputedTable(bounds)
+    return ComputedTable(Bounds(*bounds))
 
 
 def compiled(
@@ -89,7 +90,7 @@ def compiled(
     for row in _computed_rows(bounds, needed, columns, workers):
         rows.append(row)
         progress(len(rows), len(needed))
-    return StoredTable(columns, tuple(rows))
+    return StoredTable(bounds.numbers, columns, tuple(rows))
 
 
 def _computed_rows(bounds: Bounds, thresholds: list[int], rounds: tuple[int, ...], workers: int) -> Iterator[Row]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from thresher.device.price_table import PriceTable, StoredTable
+from thresher.device.price_table import Bounds, PriceTable, StoredTable
 from thresher.device.spending import Charged, Spend, sent_until
 from thresher.device.terms import Adversary, Terms, query_key
 from thresher.errors import InvalidSetting
@@ -121,6 +121,12 @@ class Policy:
             raise InvalidSetting("pinned_key", f"must be {sealing.KEY_BYTES} bytes")
         if self.coins not in get_args(Coins):
             raise InvalidSetting("coins", "must be 'any' or 'aggregator'")
+        if self.table is not None and self.table.bounds != self.bounds:
+            raise InvalidSetting(
+                "table",
+                "was computed for another max_epsilon, max_delta, period_epsilon or period_delta",
+                hint="Compile the policy again: thresher policy compile.",
+            )
         if self.table is None and not self._is_default and not _has_numerics():
             raise InvalidSetting(
                 "policy",
@@ -139,15 +145,15 @@ class Policy:
     # What a query costs
 
     @property
-    def bounds(self) -> tuple[float, float, float, float]:
+    def bounds(self) -> Bounds:
         """The numbers that limits and costs follow from."""
         return self.max_epsilon, self.max_delta, self.period_epsilon, self.period_delta
 
     @property
     def _is_default(self) -> bool:
         """Whether the table that is at hand is the table of this policy."""
-        bounds, least = _default_bounds()
-        return self.bounds == bounds and self.min_threshold >= least
+        table = _default_table()
+        return self.bounds == table.bounds and self.min_threshold >= table.rows[0].threshold
 
     @property
     def prices(self) -> PriceTable:
@@ -157,9 +163,8 @@ class Policy:
         if self._is_default:
             return _default_table()
         from thresher.device.computed_prices import computed
-        from thresher.privacy.round_prices import Bounds
 
-        return computed(Bounds(*self.bounds))
+        return computed(self.bounds)
 
     @property
     def period(self) -> float:
@@ -301,22 +306,8 @@ class Policy:
 
 
 @functools.cache
-def _default_file() -> dict[str, object]:
-    content: dict[str, object] = json.loads(DEFAULT_TABLE.read_bytes())
-    return content
-
-
-@functools.cache
 def _default_table() -> StoredTable:
-    return StoredTable.from_dict(_default_file()["table"])
-
-
-@functools.cache
-def _default_bounds() -> tuple[tuple[float, ...], int]:
-    """The bounds of the table at hand, and its smallest threshold."""
-    content = _default_file()
-    names = ("max_epsilon", "max_delta", "period_epsilon", "period_delta")
-    return tuple(float(str(content[name])) for name in names), _default_table().rows[0].threshold
+    return StoredTable.from_dict(json.loads(DEFAULT_TABLE.read_bytes())["table"])
 
 
 @functools.cache

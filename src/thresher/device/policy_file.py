@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -52,8 +52,15 @@ def policy_text(policy: Policy, table: StoredTable) -> str:
     content["pinned_key"] = None if policy.pinned_key is None else policy.pinned_key.hex()
     described = table.to_dict()
     rows = ",\n".join(f"  {_line(row)}" for row in described["rows"])
+    columns = "".join(f'"{name}": {_line(described[name])}, ' for name in ("bounds", "rounds"))
     settings = "".join(f'"{name}": {_line(value)},\n' for name, value in content.items())
-    return f'{{{settings}"table": {{"rounds": {_line(described["rounds"])}, "rows": [\n{rows}\n]}}}}\n'
+    return f'{{{settings}"table": {{{columns}"rows": [\n{rows}\n]}}}}\n'
+
+
+def changed_policy(policy: Policy, changes: Mapping[str, Any]) -> Policy:
+    """A policy with other settings. Its table is kept if it still is the table of its bounds."""
+    made = replace(policy, **changes, table=None)
+    return replace(made, table=policy.table) if made.bounds == policy.bounds else made
 
 
 def with_attributes(policy: Policy, names: Iterable[str]) -> Policy:

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from thresher.errors import InvalidFormat
 from thresher.privacy.whole_numbers import BEYOND, ONE
@@ -19,8 +19,16 @@ _MOST = 4096
 """Rows, columns and rates of a table, at most."""
 
 
+Bounds: TypeAlias = tuple[float, float, float, float]
+
+
 class PriceTable(Protocol):
     """Limits and costs of rounds. `times` is how many rounds of one contribution a query is worth."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """What it was computed for: max_epsilon, max_delta, period_epsilon, period_delta."""
+        ...
 
     def limit(self, times: int, threshold: int) -> int:
         """The largest rate that a query may have; 0 where it may have none."""
@@ -57,6 +65,7 @@ class Row:
 class StoredTable:
     """A table that was computed before."""
 
+    bounds: Bounds
     rounds: tuple[int, ...]
     rows: tuple[Row, ...]
 
@@ -69,10 +78,10 @@ class StoredTable:
                 for row in content["rows"]
                 if _exactly(row, "threshold", "limits", "rates", "costs")
             )
-            made = cls(_numbers(content["rounds"]), rows)
-        except (TypeError, KeyError, AttributeError):
+            made = cls(_bounds(content["bounds"]), _numbers(content["rounds"]), rows)
+        except (TypeError, ValueError, KeyError, AttributeError):
             raise _not_a_table() from None
-        if not (_exactly(content, "rounds", "rows") and len(rows) == len(content["rows"]) and made._holds()):
+        if not (_exactly(content, "bounds", "rounds", "rows") and len(rows) == len(content["rows"]) and made._holds()):
             raise _not_a_table()
         return made
 
@@ -87,7 +96,7 @@ class StoredTable:
             }
             for row in self.rows
         ]
-        return {"rounds": list(self.rounds), "rows": rows}
+        return {"bounds": list(self.bounds), "rounds": list(self.rounds), "rows": rows}
 
     def limit(self, times: int, threshold: int) -> int:
         """The largest rate that a query may have; 0 where the table has no cell for it."""
@@ -135,6 +144,11 @@ def _numbers(content: Any) -> tuple[int, ...]:
     if not isinstance(content, list):
         raise TypeError
     return tuple(content)
+
+
+def _bounds(content: Any) -> Bounds:
+    max_epsilon, max_delta, period_epsilon, period_delta = content
+    return float(max_epsilon), float(max_delta), float(period_epsilon), float(period_delta)
 
 
 def _ascending(numbers: tuple[int, ...], least: int, most: int) -> bool:

@@ -47,6 +47,11 @@ class Bounds:
     period_delta: float
 
     @property
+    def numbers(self) -> tuple[float, float, float, float]:
+        """All four."""
+        return self.max_epsilon, self.max_delta, self.period_epsilon, self.period_delta
+
+    @property
     def targets(self) -> tuple[tuple[float, float], ...]:
         """What a query must be within, by itself: the bounds of a query, and those of a period unless they follow."""
         query, period = (self.max_epsilon, self.max_delta), (self.period_epsilon, self.period_delta)
