@@ -11,7 +11,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 from coordinator_cases import MINUTE, Server
-from device_cases import answered, checked_in, configuration, device, spends_of, terms_of
+from device_cases import answered, configuration, device, shown, spends_of, take, terms_of
 
 import thresher as th
 from thresher.device.policy import Policy
@@ -173,7 +173,7 @@ def test_a_state_in_which_the_number_is_lost_is_not_made_cheaper():
 def test_a_policy_limits_how_many_values_count(tmp_path):
     eleven = Plan(1 / 64, 14, 1.0, 1e-8, "replace", 1, 11)
     core = device(policy=Policy())
-    assert core.take(checked_in(configuration(plan=eleven))) == []
+    assert take(core, shown(configuration(plan=eleven))) == []
     assert core.outcome("round-0").reason == "it counts more than 10 values of a device"
     assert answered(device(policy=Policy(max_contributions=11)), configuration(plan=eleven)) == ["round-0"]
     single = device(policy=Policy(max_contributions=1))
@@ -274,7 +274,7 @@ def test_what_a_configuration_states_for_fewer_values_is_not_believed():
     with pytest.raises(InvalidFormat):
         check_configuration(lying)
     core = device()
-    assert core.take(checked_in(lying)) == []
+    assert take(core, shown(lying)) == []
     assert core.outcome("round-0").reason == "its configuration does not hold together"
 
 
@@ -292,7 +292,7 @@ def test_the_contact_coin_is_no_coin_for_several_values():
     lying = msgspec.structs.replace(honest, contact_rate=1 << 31, device_rate=1 << 29)
     assert lying.rates == contacted
     core = device(policy=Policy(hide_from_contact_list=False))
-    assert core.take(checked_in(lying)) == []
+    assert take(core, shown(lying)) == []
     with pytest.raises(InvalidFormat):
         check_configuration(lying)
     release = Release.of(["a"], [20], VALUES, private=True, response=Response(900, 450, 400, contacted), unit=DEVICE)

@@ -13,11 +13,13 @@ from device_cases import (
     TWICE,
     StillClock,
     answered,
-    checked_in,
     configuration,
     device,
+    noted,
     queries,
+    shown,
     spends_of,
+    take,
     terms_of,
 )
 from hypothesis import given, settings
@@ -50,7 +52,7 @@ def test_a_device_answers_as_many_queries_as_the_filter_says(plan):
     expected = under.budget.affords(under.budget.price(configuration(plan=plan).planned))
     assert expected > 10  # adding up would let one through
     core = device(policy=under)
-    assert len(core.take(checked_in(*queries(expected + 5, plan=plan)))) == expected
+    assert len(take(core, shown(*queries(expected + 5, plan=plan)))) == expected
     assert {each.reason for each in core.outcomes() if each.status == "refused"} == {
         "the budget of 30 days has too little left"
     }
@@ -96,9 +98,9 @@ def test_one_query_alone_may_use_all_of_the_budget_and_then_nothing_fits_beside_
     core = device(policy=under)
     small = Plan(1 / 1024, 30, 0.01, 1e-20)
     rounds = [*queries(2, plan=USUAL), *queries(1, 7, plan=small)]
-    assert core.take(checked_in(*rounds)) == ["round-0"]
-    assert device(policy=under).take(checked_in(*reversed(rounds))) == ["round-7"]
-    assert device(policy=replace(under, period_delta=0.99e-8)).take(checked_in(*rounds)) == ["round-7"]
+    assert take(core, shown(*rounds)) == ["round-0"]
+    assert take(device(policy=under), shown(*reversed(rounds))) == ["round-7"]
+    assert take(device(policy=replace(under, period_delta=0.99e-8)), shown(*rounds)) == ["round-7"]
 
 
 # Which coins count
@@ -180,10 +182,9 @@ def test_the_queries_answered_in_any_period_satisfy_the_filter(history, under):
             deadline=clock.time + open_days * DAY + 1,
         )
         asked[of.round] = query
-        for name in core.take(checked_in(of)):
-            core.report_request(name)
+        for name in take(core, shown(of)):
             sent.append((clock.time, asked[name]))
-            core.report_answered(name, 200 if takes else 503)
+            noted(core, name, "taken" if takes else None)
     for end, _ in sent:
         in_period = {query for time, query in sent if end - 30 * DAY < time <= end}
         assert fit(under.budget, [price(under.budget, PLANS[query % 3]) for query in in_period])
@@ -211,8 +212,8 @@ def test_no_decision_and_no_charge_depends_on_what_is_held(holds):
     clock = StillClock()
     core, other = (device(each, policy=TWICE, clock=clock) for each in (holds, {"word": "other"}))
     for _ in range(4):
-        visit = checked_in(*queries(3, int(clock.time), deadline=clock.time + 1))
-        core.take(visit), other.take(visit)
+        visit = shown(*queries(3, int(clock.time), deadline=clock.time + 1))
+        take(core, visit), take(other, visit)
         clock.time += 11 * DAY
     assert core.outcomes() == other.outcomes()
     assert spends_of(core) == spends_of(other)

@@ -7,19 +7,19 @@ from typing import Any
 
 import msgspec
 import pytest
-from device_cases import KEY, PLAN, START, answered, checked_in, configuration, device, queries, spends_of
+from device_cases import KEY, PLAN, START, configuration, device, queries, shown, spends_of, take
 from hypothesis import given
 from hypothesis import strategies as st
 
 from thresher.device import core as device_core
 from thresher.device.device import TRAFFIC, WORK
-from thresher.device.effort import PLANS, REPORTS, ROUNDS, SECONDS, Allowance, Effort
+from thresher.device.effort import PLANS, ROUNDS, SECONDS, Allowance, Effort
 from thresher.device.policy import Policy
 from thresher.device.spending import Charged, FilterCost, Spend, fit, price
 from thresher.device.state import DeviceState, MemoryState
 from thresher.privacy.budget import Charge, Sums
 from thresher.privacy.plans import Plan
-from thresher.protocol import recomputation
+from thresher.protocol import messages, recomputation
 from thresher.protocol.messages import GuaranteesStated, GuaranteeStated, RoundConfiguration
 from thresher.questions import Values
 
@@ -42,10 +42,10 @@ def expensive(number: int, **changes: Any) -> RoundConfiguration:
 
 @pytest.mark.slow
 def test_a_server_with_ten_thousand_expensive_plans_costs_a_few_recomputations(recomputed):
-    visit = checked_in(*(expensive(number) for number in range(10_000)))
+    visit = shown(*(expensive(number) for number in range(10_000)))
     core = device(policy=Policy(period_epsilon=1e6, period_delta=0.5))
-    assert len(core.take(visit)) == len(recomputed) == PLANS
-    assert len(core.take(visit)) == len(recomputed) == 2 * PLANS  # the next visit goes on where this one stopped
+    assert len(take(core, visit)) == len(recomputed) == PLANS
+    assert len(take(core, visit)) == len(recomputed) == 2 * PLANS  # the next visit goes on where this one stopped
     assert len(set(recomputed)) == len(recomputed)
 
 
@@ -63,7 +63,7 @@ def test_a_server_with_ten_thousand_expensive_plans_costs_a_few_recomputations(r
 )
 def test_rounds_that_the_policy_refuses_cost_no_recomputation(recomputed, under):
     core = device(policy=under)
-    assert core.take(checked_in(*(expensive(number) for number in range(50)))) == []
+    assert take(core, shown(*(expensive(number) for number in range(50)))) == []
     assert {outcome.status for outcome in core.outcomes()} == {"refused"}
     assert recomputed == []
 
@@ -79,10 +79,10 @@ def test_configurations_that_contradict_themselves_cost_no_recomputation(recompu
         msgspec.structs.replace(honest, round="far", deadline=START + 500 * 86_400.0),
     ]
     core = device()
-    assert core.take(checked_in(*broken)) == []
+    assert take(core, shown(*broken)) == []
     assert len(core.outcomes()) == len(broken)
     assert recomputed == []
-    assert core.take(checked_in(honest)) == ["round-0"]
+    assert take(core, shown(honest)) == ["round-0"]
     assert len(recomputed) == 1
 
 
@@ -90,9 +90,9 @@ def test_one_bad_plan_under_many_names_is_recomputed_once(monkeypatch):
     recomputations: list[Plan] = []
     monkeypatch.setattr(recomputation, "_recomputed", lambda plan, *_: recomputations.append(plan) or False)
     recomputation._verdicts.clear()
-    visit = checked_in(*(configuration(f"round-{number}", query=f"query-{number}") for number in range(100)))
+    visit = shown(*(configuration(f"round-{number}", query=f"query-{number}") for number in range(100)))
     core = device()
-    assert core.take(visit) == []
+    assert take(core, visit) == []
     assert {outcome.reason for outcome in core.outcomes()} == {"its configuration does not hold together"}
     assert len(recomputations) == 1
     recomputation._verdicts.clear()
@@ -101,26 +101,39 @@ def test_one_bad_plan_under_many_names_is_recomputed_once(monkeypatch):
 def test_only_so_many_rounds_are_looked_at_in_a_visit(monkeypatch):
     looked: list[str] = []
     real = device_core.read_terms
-    monkeypatch.setattr(device_core, "read_terms", lambda each: looked.append(each.round) or real(each))
+    monkeypatch.setattr(device_core, "read_terms", lambda text: looked.append(text) or real(text))
     core = device(policy=Policy(min_threshold=100))
-    visit = checked_in(*(configuration(f"round-{number}", query=f"query-{number}") for number in range(1_000)))
-    core.take(visit)
+    visit = shown(*(configuration(f"round-{number}", query=f"query-{number}") for number in range(1_000)))
+    take(core, visit)
     assert len(looked) == len(core.outcomes()) == ROUNDS
-    core.take(visit)
+    take(core, visit)
     assert len(looked) == len(set(looked)) == 2 * ROUNDS
 
 
-def test_only_so_many_reports_are_sent_in_a_visit_and_none_is_left_out_for_ever(monkeypatch):
-    assert REPORTS >= ROUNDS  # what a visit seals, it sends, unless reports of earlier visits wait
-    monkeypatch.setattr(device_core, "REPORTS", 8)
+def test_only_so_many_reports_are_in_a_request_and_none_is_left_out_for_ever(monkeypatch):
+    assert messages.MOST_REPORTS >= ROUNDS  # what a visit seals, it hands in with one request, if it is not too long
+    monkeypatch.setattr(device_core, "MOST_REPORTS", 8)
     rounds, core = queries(10), device()
-    sent = core.take(checked_in(*rounds))
-    assert len(sent) == len(set(sent)) == 8 < len(core.outcomes()) == 10
+    take(core, shown(*rounds))
+    handed_in = [core.visit_request(rounds=False).reports, core.visit_request(rounds=False).reports]
+    assert [len(each) for each in handed_in] == [8, 2]
+    assert len({*handed_in[0], *handed_in[1]}) == 10
+    seen = set()
     for _ in range(30):  # some report is left out of all these visits with a probability below 10 × 0.2^30 < 1e-19
-        sent += core.take(checked_in(*rounds))
-    assert len(set(sent)) == 10
-    assert len(answered(core, *rounds)) == 8
-    assert len(answered(core, *rounds)) == 2
+        request = core.visit_request(rounds=True)
+        assert len(set(request.reports)) == 8
+        seen |= set(request.reports)
+    assert len(seen) == 10
+
+
+def test_strings_without_a_name_cost_little(monkeypatch):
+    """Of a million strings, no more are read than a device could have records of."""
+    read: list[str] = []
+    real = device_core.read_round
+    monkeypatch.setattr(device_core, "read_round", lambda text: read.append(text) or real(text))
+    core = device()
+    assert take(core, shown(*([""] * 100_000))) == []
+    assert len(read) <= device_core.MOST_ROUNDS + ROUNDS
 
 
 @pytest.fixture
@@ -136,7 +149,7 @@ def additions(monkeypatch):
 def test_charges_are_added_up_once_a_visit(additions, under):
     """Whether the rounds are answered or refused, of new queries or of those that are charged."""
     first = device(policy=under)
-    first.take(checked_in(*queries(1)))
+    take(first, shown(*queries(1)))
     [spend] = spends_of(first).values()
     many = {
         f"fleet/old-{number}": msgspec.structs.replace(
@@ -149,7 +162,7 @@ def test_charges_are_added_up_once_a_visit(additions, under):
     core = device(policy=under, state=state)
     again = [configuration(f"next-{number}", query=f"old-{number}", index=1) for number in range(20)]
     del additions[:]
-    core.take(checked_in(*queries(20), *again))
+    take(core, shown(*queries(20), *again))
     assert len(core.outcomes()) == 40
     assert len({outcome.status for outcome in core.outcomes()}) == 1
     assert 300 <= len(additions) <= 300 + 6 * 40
@@ -175,10 +188,10 @@ def test_sums_that_are_kept_through_a_visit_say_what_adding_up_says(history, per
 
 def test_refused_rounds_are_forgotten_whatever_their_deadline():
     core = device(policy=Policy(min_threshold=100))
-    core.take(checked_in(configuration(deadline=START + 399 * 86_400.0), configuration("far", deadline=1e300)))
+    take(core, shown(configuration(deadline=START + 399 * 86_400.0), configuration("far", deadline=1e300)))
     assert len(core.outcomes()) == 2
     core._clock.time += 31 * 86_400.0
-    core.take(checked_in())
+    take(core, shown())
     assert core.outcomes() == []
 
 

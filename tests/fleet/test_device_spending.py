@@ -14,11 +14,12 @@ from device_cases import (
     TWICE,
     StillClock,
     answered,
-    checked_in,
     configuration,
     device,
     queries,
+    shown,
     spends_of,
+    take,
 )
 
 import thresher as th
@@ -47,24 +48,24 @@ def without_costs(state: DeviceState) -> dict:
 
 def test_a_restart_computes_no_cost(tmp_path, monkeypatch):
     core = device(policy=TWICE, state=FileState(tmp_path / "device.json"))
-    core.take(checked_in(*queries(1)))
+    take(core, shown(*queries(1)))
     kept = spends_of(core)
     assert kept["fleet/query-0"].charge == price(TWICE.budget, PLAN)
     monkeypatch.setattr(Policy, "repriced", None)
     again = device(policy=TWICE, state=FileState(tmp_path / "device.json"))
     assert spends_of(again) == kept
-    assert "round-1" in again.take(checked_in(*queries(2, 1)))
+    assert "round-1" in take(again, shown(*queries(2, 1)))
     assert again.outcome("round-2").status == "refused"
 
 
 def test_a_state_of_an_earlier_version_is_charged_from_its_terms(tmp_path):
     path = tmp_path / "device.json"
     core = device(policy=Policy(), state=FileState(path))
-    core.take(checked_in(*queries(2, plan=USUAL), *queries(1, 2, contact_rate=0.9)))
+    take(core, shown(*queries(2, plan=USUAL), *queries(1, 2, contact_rate=0.9)))
     path.write_bytes(msgspec.json.encode(without_costs(core._kept)))
     read = device(policy=Policy(), state=FileState(path))
     assert [spend.cost for spend in spends_of(read).values()] == [None] * 3
-    read.take(checked_in(*queries(1, 3)))
+    take(read, shown(*queries(1, 3)))
     assert read.outcome("round-3").status == "sealed"
     assert {key: spends_of(read)[key] for key in spends_of(core)} == spends_of(core)
     assert spends_of(device(policy=Policy(), state=FileState(path))) == spends_of(read)
@@ -75,17 +76,17 @@ def test_what_an_earlier_version_charged_fills_the_period():
     state = MemoryState()
     state.save(DeviceState(token="thresher-device-1", spends={"fleet/query-9": old, "fleet/query-8": old}))
     core = device(policy=TWICE, state=state)
-    assert core.take(checked_in(*queries(1), configuration("goes-on", query="query-9", index=1))) == ["goes-on"]
+    assert take(core, shown(*queries(1), configuration("goes-on", query="query-9", index=1))) == ["goes-on"]
 
 
 def test_a_policy_that_changes_charges_what_is_remembered_anew():
     state = MemoryState()
-    device(policy=Policy(), state=state).take(checked_in(*queries(2)))
+    take(device(policy=Policy(), state=state), shown(*queries(2)))
     for under, answers in ((ONCE, 0), (TWICE, 0), (Policy(period_epsilon=0.35), 1), (Policy(), 3)):
         copy = MemoryState()
         copy.save(state.load())
         core = device(policy=under, state=copy)
-        new = core.take(checked_in(*queries(3, 5)))
+        new = take(core, shown(*queries(3, 5)))
         assert len([name for name in new if name not in ("round-0", "round-1")]) == answers
         for key in ("fleet/query-0", "fleet/query-1"):
             assert spends_of(core)[key].charge == price(under.budget, PLAN)
@@ -94,9 +95,9 @@ def test_a_policy_that_changes_charges_what_is_remembered_anew():
 
 def test_a_policy_that_becomes_stricter_does_not_finish_what_it_would_not_begin():
     state = MemoryState()
-    device(policy=Policy(), state=state).take(checked_in(*queries(2)))
+    take(device(policy=Policy(), state=state), shown(*queries(2)))
     core = device(policy=ONCE, state=state)
-    assert "next" not in core.take(checked_in(configuration("next", index=1)))
+    assert "next" not in take(core, shown(configuration("next", index=1)))
     assert core.outcome("next").reason == "the budget of 30 days has too little left"
 
 
@@ -104,11 +105,11 @@ def test_a_policy_that_relies_on_fewer_coins_finds_old_queries_dearer_and_never_
     half = configuration(contact_rate=0.5, sampled_by="aggregator")
     state = MemoryState()
     loose = Policy(hide_from_contact_list=False)
-    device(policy=loose, state=state).take(checked_in(half))
+    take(device(policy=loose, state=state), shown(half))
     alone = delta(sampling_rate=2 / 16, threshold=12, epsilon=1.0, rounds=3)
     for under, expected in ((Policy(max_delta=0.1), alone), (loose, alone)):
         core = device(policy=under, state=state)
-        core.take(checked_in(*queries(1, 5 if under is loose else 4)))
+        take(core, shown(*queries(1, 5 if under is loose else 4)))
         spend = spends_of(core)["fleet/query-0"]
         assert spend.delta == expected
         assert spend.charge.renyi == price(under.budget, replace(PLAN, sampling_rate=spend.cost.sampling_rate)).renyi
@@ -128,7 +129,7 @@ def test_what_no_coin_protects_any_more_leaves_no_room_until_it_is_over():
     assert spends_of(back)["fleet/query-0"].delta == delta_at(1 / 16, 12, 3, 1, 1.0, 1 / 16)
     clock.time += 30 * DAY
     core = device(policy=strict, state=state, clock=clock)
-    assert core.take(checked_in(*queries(1, 3, deadline=clock.time + 1, **ask))) == ["round-3"]
+    assert take(core, shown(*queries(1, 3, deadline=clock.time + 1, **ask))) == ["round-3"]
 
 
 # What it costs to compute
@@ -160,25 +161,25 @@ def test_a_server_can_have_few_costs_computed_in_a_visit(computed):
     nothing = Policy(period_epsilon=1e-4)
     core = device(policy=nothing)
     different = [each for number in range(20) for each in queries(1, number, plan=replace(PLAN, threshold=12 + number))]
-    assert core.take(checked_in(*different)) == []
+    assert take(core, shown(*different)) == []
     assert len(core.outcomes()) == len(computed) == effort.PLANS
-    assert core.take(checked_in(*different)) == []
+    assert take(core, shown(*different)) == []
     assert len(core.outcomes()) == len(computed) == len(set(computed)) == 2 * effort.PLANS
     del computed[:]
     core = device(policy=nothing)
-    assert core.take(checked_in(*queries(200, plan=replace(PLAN, threshold=50)))) == []
+    assert take(core, shown(*queries(200, plan=replace(PLAN, threshold=50)))) == []
     assert len(core.outcomes()) == 200
     assert len(computed) == 1
 
 
 def test_what_other_checks_refuse_has_no_cost_computed(computed):
     for limit in ({"max_epsilon": 0.5}, {"min_threshold": 50}, {"attributes": frozenset()}, {"max_delta": 1e-9}):
-        assert device(policy=Policy(**limit)).take(checked_in(*queries(5))) == []
+        assert take(device(policy=Policy(**limit)), shown(*queries(5))) == []
     assert computed == []
     core = device(policy=Policy(period_epsilon=1.0, period_delta=1e-8))
-    core.take(checked_in(*queries(1, plan=USUAL)))  # alone beyond what the filter allows: nothing fits beside it
+    take(core, shown(*queries(1, plan=USUAL)))  # alone beyond what the filter allows: nothing fits beside it
     del computed[:]
-    core.take(checked_in(*queries(5, 1)))
+    take(core, shown(*queries(5, 1)))
     assert {each.status for each in core.outcomes()[1:]} == {"refused"}
     assert computed == []
 
@@ -191,12 +192,12 @@ def test_charges_of_an_earlier_version_are_computed_over_several_visits(computed
     }
     state = MemoryState()
     state.save(DeviceState(token="thresher-device-1", spends=old))
-    assert device(state=state).take(checked_in()) == []
+    assert take(device(state=state), shown()) == []
     assert computed == []  # nobody asks
-    assert device(state=state).take(checked_in(*queries(1))) == []  # undecided, not refused
+    assert take(device(state=state), shown(*queries(1))) == []  # undecided, not refused
     assert device(state=state).outcomes() == []
     assert len(computed) == effort.PLANS
-    assert device(state=state).take(checked_in(*queries(1))) == ["round-0"]
+    assert take(device(state=state), shown(*queries(1))) == ["round-0"]
     assert len(computed) == effort.PLANS + 2  # the new query's plan is one of the old ones
 
 
@@ -219,7 +220,7 @@ def test_a_guarantee_that_no_plan_has_is_a_refusal_and_not_an_error(computed, wh
     lying = msgspec.structs.replace(honest, guarantees=msgspec.structs.replace(honest.guarantees, **{whom: stated}))
     for under in (Policy(), Policy(coins="aggregator")):
         core = device(policy=under)
-        assert core.take(checked_in(lying)) == []
+        assert take(core, shown(lying)) == []
         assert core.outcome("round-0").reason == "its configuration does not hold together"
     assert computed == []
 
@@ -231,7 +232,7 @@ def test_a_cost_that_cannot_be_computed_is_a_refusal(monkeypatch):
     monkeypatch.setattr(Budget, "price", broken)
     monkeypatch.setattr(spending, "_prices", OrderedDict())
     core = device()
-    assert core.take(checked_in(*queries(1))) == []
+    assert take(core, shown(*queries(1))) == []
     assert core.outcome("round-0").reason == "its configuration does not hold together"
 
 

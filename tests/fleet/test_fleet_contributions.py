@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from contribution_cases import CappedAfterwards, OneCoin, Repeated, ShippedFleet, counts_of
-from device_cases import checked_in, configuration, device, sealed
+from device_cases import configuration, device, sealed, shown, take
 from one_process_fleet import AGREES, FAULTS, Heads, OneProcessFleet
 from scipy import stats
 
@@ -245,7 +245,7 @@ def test_after_a_crash_the_same_pieces_are_sent(tmp_path):
     path = tmp_path / "device.json"
     asked = configuration(plan=Plan(1 / 16, 14, 1.0, 1e-8, "replace", 1, 3))
     first = device({"word": ["a", "b", "c", "d"]}, state=FileState(path))
-    first.take(checked_in(asked))
+    take(first, shown(asked))
     again = device({"word": "another"}, state=FileState(path), randomness=None)
-    assert again.take(checked_in(asked)) == ["round-0"]
+    assert take(again, shown(asked)) == ["round-0"]
     assert sealed(again) == sealed(first)

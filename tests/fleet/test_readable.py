@@ -107,10 +107,10 @@ def test_each_rule_can_be_broken(changes: dict[str, Any]) -> None:
 
 
 def test_a_contact_rate_has_twenty_bits() -> None:
-    for odd, readable in ((2**20 - 1, True), (2**20 + 1, False)):
+    for odd, is_readable in ((2**20 - 1, True), (2**20 + 1, False)):
         contact = odd << 11
         rate = contact * (ONE // 4) / ONE**2
-        assert (read(contact_rate=contact, plan=planned(sampling_rate=rate)) is not None) == readable
+        assert (read(contact_rate=contact, plan=planned(sampling_rate=rate)) is not None) == is_readable
 
 
 @pytest.mark.parametrize(
