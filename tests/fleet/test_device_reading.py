@@ -196,7 +196,6 @@ def test_an_event_loop_goes_on_while_the_apps_code_runs():
     import httpx
 
     from thresher.protocol import messages
-    from thresher.protocol.messages import Accepted, Enrolled
 
     of, went_on = configuration(**ALWAYS), threading.Event()
     asked: list[bytes] = []
@@ -207,8 +206,12 @@ def test_an_event_loop_goes_on_while_the_apps_code_runs():
 
     def serve(request: httpx.Request) -> httpx.Response:
         asked.append(request.content)
-        replies = {"/v1/devices": Enrolled(token="thresher-device-1"), "/v1/check-in": shown(of)}
-        return httpx.Response(200, json=messages.msgspec.to_builtins(replies.get(request.url.path, Accepted())))
+        if request.url.path == "/v2/devices":
+            return httpx.Response(200, json={"version": 2, "token": "thresher-device-1", "identity": None})
+        visit = messages.decode(messages.Visit, request.content)
+        taken = {report.round: "taken" for report in visit.reports}
+        body = shown(*([of] if visit.rounds else ()), **taken)
+        return httpx.Response(200, content=body, headers={"content-type": "application/json"})
 
     visitor = Device("http://fleet.test", "key", {"word": word}, transport=httpx.MockTransport(serve))
 
@@ -220,4 +223,5 @@ def test_an_event_loop_goes_on_while_the_apps_code_runs():
     loop = None
     [outcome] = asyncio.run(visit())
     assert outcome.status == "taken"
-    assert opened(messages.decode(messages.Report, asked[-1]).sealed, of) == "read"
+    [report] = messages.decode(messages.Visit, asked[-1]).reports
+    assert opened(report.sealed, of) == "read"

@@ -21,7 +21,6 @@ from thresher.protocol.messages import (
     LARGEST_VISIT,
     Enrol,
     Enrolled,
-    ReportStatus,
     Versions,
     Visit,
     Visited,
@@ -51,15 +50,6 @@ _NONCE, _PROOF = NONCE_HEADER.encode(), PROOF_HEADER.encode()
 _DEVICE = ("device",)
 _ENROLMENT = ("enrolment",)
 _LARGEST_ENROLMENT = 64 * KIB
-_STATUSES: dict[Outcome, ReportStatus] = {
-    Outcome.ACCEPTED: "taken",
-    Outcome.AGAIN: "taken",
-    Outcome.CONFLICT: "conflict",
-    Outcome.CLOSED: "closed",
-    Outcome.UNKNOWN_ROUND: "closed",
-    Outcome.NOT_CONTACTED: "rejected",
-    Outcome.WRONG_SIZE: "rejected",
-}
 
 ROUTES = (
     Route(
@@ -214,7 +204,6 @@ class DeviceFront:
         Most answers are the same bytes: those of devices with the same rounds that hand in nothing, or the same.
         """
         written: dict[tuple[tuple[str, ...], Served], Answer] = {}
-        shown: dict[tuple[str, ...], bytes] = {}
         answers: list[Answer | None] = []
         counted: Counter[Outcome] = Counter()
         for visit, served in zip(visits, self._collector.visit(visits), strict=True):
@@ -224,9 +213,7 @@ class DeviceFront:
             counted.update(served.outcomes)
             key = tuple(round for round, _ in visit.reports), served
             if key not in written:
-                if served.rounds not in shown:
-                    shown[served.rounds] = self._collector.shown(served.rounds)
-                body = _written(*key, shown[served.rounds], self._services.come_back)
+                body = self._collector.written(*key, self._services.come_back)
                 written[key] = 200, _json_headers(body), body
             answers.append(written[key])
         for outcome, number in counted.items():
@@ -248,20 +235,6 @@ class DeviceFront:
             return function(items)
 
         return GroupCommit(measured, size=size)
-
-
-def _written(names: tuple[str, ...], served: Served, shown: bytes, come_back: float) -> bytes:
-    """The `Visited` message. Names are letters, digits and . _ : - only, so they need no escaping."""
-    reports = ",".join(
-        f'{{"round":"{name}","status":"{_STATUSES[outcome]}"}}'
-        for name, outcome in zip(names, served.outcomes, strict=True)
-    )
-    return b'{"version":%d,"reports":[%b],"rounds":%b,"come_back":%b}' % (
-        DEVICE_VERSION,
-        reports.encode(),
-        shown,
-        repr(float(come_back)).encode(),
-    )
 
 
 class _Spoken(msgspec.Struct):

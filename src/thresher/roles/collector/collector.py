@@ -27,7 +27,7 @@ from thresher.protocol.messages import (
     RoundConfiguration,
 )
 from thresher.roles.collector.enrolment import EnrolledDevice, EnrolmentKey, Entry, NewDevice, Overview
-from thresher.roles.collector.reports import NewVisit, Visited
+from thresher.roles.collector.reports import NewVisit, Outcome, Visited
 from thresher.roles.collector.store import CollectorStore, Progress
 from thresher.roles.ports import BatchTaker
 from thresher.roles.tokens import new_token, token_hash
@@ -40,6 +40,17 @@ _DEVICES = 200_000
 _CONFIGURATIONS = 100
 """Configurations that are known without asking the store."""
 _AROUND = 64 << 10  # more than the answer to a visit has beside its rounds
+
+_STATUSES: dict[Outcome, bytes] = {
+    Outcome.ACCEPTED: b"taken",
+    Outcome.AGAIN: b"taken",
+    Outcome.CONFLICT: b"conflict",
+    Outcome.CLOSED: b"closed",
+    Outcome.UNKNOWN_ROUND: b"closed",
+    Outcome.NOT_CONTACTED: b"rejected",
+    Outcome.WRONG_SIZE: b"rejected",
+}
+"""What a device is told of its report: a `ReportStatus`."""
 
 
 class Collector:
@@ -164,14 +175,19 @@ class Collector:
         """
         return self._store.visit(visits, self._clock.now(), self._toss)
 
-    def shown(self, rounds: Sequence[str]) -> bytes:
-        """The configurations of some rounds as a JSON array of strings, each as it is stored.
+    def written(self, handed_in: Sequence[str], visited: Visited, come_back: float) -> bytes:
+        """The answer to a visit, as a `Visited` message; `handed_in` are the rounds of its reports.
 
-        Guarantee: the answer is not longer than a device reads. Rounds that do not fit are shown at later visits.
+        Configurations are the strings that are stored. Names are letters, digits and . _ : - only, and not escaped.
+        Guarantee: not longer than a device reads. Rounds that do not fit are shown at later visits.
         """
+        reports = [
+            b'{"round":"%b","status":"%b"}' % (round.encode(), _STATUSES[outcome])
+            for round, outcome in zip(handed_in, visited.outcomes, strict=True)
+        ]
         listed: list[bytes] = []
         left = LARGEST_ANSWER - _AROUND
-        for round in rounds:
+        for round in visited.rounds:
             configuration = self._shown(round)
             if configuration is None:
                 continue
@@ -179,7 +195,12 @@ class Collector:
             if left < 0:
                 break
             listed.append(configuration)
-        return b"[%b]" % b",".join(listed)
+        return b'{"version":%d,"reports":[%b],"rounds":[%b],"come_back":%b}' % (
+            DEVICE_VERSION,
+            b",".join(reports),
+            b",".join(listed),
+            repr(float(come_back)).encode(),
+        )
 
     def _readable(self, round: str) -> bytes | None:
         """A round's configuration as a JSON string; None if no device would answer it.
