@@ -9,13 +9,12 @@ from thresher.device.device import DeviceCore, Request
 from thresher.device.policy import Policy
 from thresher.device.spending import Spend
 from thresher.device.state import MemoryState
-from thresher.device.terms import Terms, read_terms, verified
-from thresher.errors import InvalidFormat
 from thresher.mechanism.randomness import SecureRandomness
 from thresher.privacy.plans import Plan
 from thresher.protocol import messages, rates
 from thresher.protocol.messages import DEVICE_VERSION, Enrolled, RoundConfiguration
 from thresher.protocol.plaintext import decode_payload, payload
+from thresher.protocol.readable import ReadableRound, read_round
 from thresher.protocol.sealing import PrivateKey, open_sealed
 from thresher.questions import Values
 
@@ -73,12 +72,11 @@ def spends_of(core: DeviceCore) -> dict[str, Spend]:
     return core._kept.spends
 
 
-def terms_of(configuration: RoundConfiguration) -> Terms:
-    """The terms of a round, as a device believes them; `InvalidFormat` if it does not."""
-    terms = read_terms(configuration.text)
-    if terms is None or not verified(terms):
-        raise InvalidFormat("This round's configuration does not hold together.")
-    return terms
+def round_of(configuration: RoundConfiguration) -> ReadableRound:
+    """The round as a device reads it."""
+    found = read_round(configuration.text).round
+    assert found is not None, "this round's configuration does not hold together"
+    return found
 
 
 def shown(*rounds: RoundConfiguration | str, come_back: float = 60.0, **statuses: str) -> bytes:

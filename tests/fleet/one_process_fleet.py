@@ -16,16 +16,16 @@ import msgspec
 from device_cases import StillClock
 
 from thresher.device.core import DeviceCore, Request
-from thresher.device.policy import Policy
+from thresher.device.policy import Policy, Reason
 from thresher.device.spending import Charged
 from thresher.device.state import FileState
-from thresher.device.terms import Terms
 from thresher.errors import ServerUnavailable
 from thresher.ledger import Ledger
 from thresher.mechanism import Release
 from thresher.privacy.plans import Plan
 from thresher.protocol import messages
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
+from thresher.protocol.readable import ReadableRound
 from thresher.questions import Values
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
@@ -55,10 +55,10 @@ class Heads:
 class Anything(Policy):
     """A device that agrees to all, since the plan above protects nobody."""
 
-    def refusal(self, terms: Terms, charged: Charged, now: float) -> str | None:
+    def refusal_outright(self, round: ReadableRound, now: float) -> Reason | None:
         return None
 
-    def overspending(self, terms: Terms, charged: Charged) -> str | None:
+    def refusal(self, round: ReadableRound, charged: Charged, now: float) -> Reason | None:
         return None
 
 

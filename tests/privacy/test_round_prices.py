@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -77,9 +78,9 @@ def test_prices_are_upper_bounds_and_close(bounds, threshold):
     for rate, cost in zip(found.rates, found.costs, strict=True):
         exact = share(bounds, rate, threshold) * PERIOD
         assert exact <= cost or cost == BEYOND
-        assert cost <= max(exact * Fraction(102, 100), 1) or cost == BEYOND and exact > PERIOD * Fraction(99, 100)
+        assert cost <= max(exact * Fraction(102, 100), 1) or (cost == BEYOND and exact > PERIOD * Fraction(99, 100))
     affordable = [cost for cost in found.costs if 20_000 < cost <= PERIOD]
-    assert all(2 * after <= 5 * before for before, after in zip(affordable, affordable[1:], strict=False))
+    assert all(2 * after <= 5 * before for before, after in pairwise(affordable))
 
 
 @pytest.mark.slow

@@ -226,15 +226,16 @@ class DeviceCore:
         waiting = {record.query for record in self._kept.rounds.values() if record.status == "sealed"}
         counting = self.policy.counting(self._kept.spends, waiting, now)
         new = [each for each in shown if each.name not in rounds]
-        spends, self._fresh = counting, []
+        spends, fresh = counting, []
         # What was charged before must be known first; where it is not, the next visit goes on where this one stopped.
         if new and all(self._knows(spend.terms, effort) for spend in counting.values()):
             charged = self.policy.charged(counting)
-            self._answer(new, rounds, charged, effort, held, now)
+            fresh = self._answer(new, rounds, charged, effort, held, now)
             spends = charged.spends
         # That spends wait with their answers needs no saving: each visit sees it from the answers.
         if rounds != self._kept.rounds or spends != counting or spends.keys() != self._kept.spends.keys():
             self._save(rounds=rounds, spends=spends)
+        self._fresh = fresh
 
     def _answer(
         self,
@@ -244,8 +245,9 @@ class DeviceCore:
         effort: Effort,
         held: Visit,
         now: float,
-    ) -> None:
-        """Add a record to `rounds` for each new round that is decided now, and charge what is answered."""
+    ) -> list[str]:
+        """Add a record to `rounds` for each new round that is decided now, and charge what is answered: the result."""
+        answered = []
         for each in new:
             if each.name is None or each.name in rounds:
                 continue  # listed twice
@@ -258,10 +260,11 @@ class DeviceCore:
                 sealed, query = self._seal(each.round, held), query_key(each.round)
                 rounds[each.name] = Record("sealed", each.round.deadline, now, sealed, query=query)
                 self.policy.charge(each.round, charged, now)
-                self._fresh.append(each.name)
+                answered.append(each.name)
             else:
                 # Nothing was sealed that would have to be kept until the deadline, which may be any number.
                 rounds[each.name] = Record("refused", now, now, None, reason)
+        return answered
 
     def _reason(self, round: ReadableRound | None, charged: Charged, now: float, effort: Effort) -> str | None:
         """Why a round is not answered; None if it is, and `_LATER` to decide it at another visit.

@@ -24,9 +24,9 @@ from thresher.privacy.filter import Cost, Filter
 from thresher.privacy.planner import Target
 from thresher.privacy.whole_numbers import BEYOND, ONE, PERIOD
 
-ROUNDS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 64, 100, 250, 1000)
+ROUNDS = (*range(1, 13), 14, 16, 18, 20, 24, 28, 32, 40, 48, 64, 80, 100, 128, 200, 250, 365, 500, 1000)
 """The numbers of rounds for which a table has a limit. Others are read as the next larger one."""
-THRESHOLDS = (*range(1, 21), 22, 24, 26, 28, 32, 36, 40, 48, 64, 96, 128, 256, 512, 1024)
+THRESHOLDS = (*range(1, 64), *range(64, 128, 8), *range(128, 256, 16), *range(256, 512, 32), 512, 640, 768, 896, 1024)
 """The thresholds for which a table has a row. Others are read as the next smaller one."""
 MOST_ROUNDS, LARGEST_THRESHOLD = ROUNDS[-1], 100_000
 _STEP = 1.5
