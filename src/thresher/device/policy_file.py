@@ -27,6 +27,11 @@ def read_policy(path: Path) -> Policy:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         raise InvalidSetting(_SETTING, f"{str(path)!r} is not a file with JSON that can be read") from None
+    return policy_from_dict(content)
+
+
+def policy_from_dict(content: Any) -> Policy:
+    """The policy that the content of such a file describes. Raises as `read_policy` does."""
     if not isinstance(content, dict):
         raise InvalidSetting(_SETTING, 'must be an object, as {"max_epsilon": 2}')
     if unknown := set(content) - set(_KNOWN):
