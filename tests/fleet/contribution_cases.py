@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ class ShippedFleet:
         held: Sequence[Any],
         kind: type[DeviceCore] = DeviceCore,
         *,
-        randomness: Any = None,
+        randomness: Any = os.urandom,
         batch_size: int = 5000,
     ) -> None:
         self.clock = StillClock(1_700_000_000.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from typing import Any
 
@@ -22,7 +23,7 @@ POINTS = Points("x", (0.0, 1.0, 4.0))
 DEVICES = 400
 
 
-def answer(question: Any, holds: dict[str, Any], randomness: Any = None) -> Any:
+def answer(question: Any, holds: dict[str, Any], randomness: Any = os.urandom) -> Any:
     """What a device that is always sampled says."""
     asked = configuration(question=question, **ALWAYS)
     core = device(holds, randomness=randomness)

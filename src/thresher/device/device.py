@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from thresher.addresses import checked_token
 from thresher.clock import Clock, SystemClock
-from thresher.device.core import DeviceCore, Outcome, Request, back_off
+from thresher.device.core import DeviceCore, Outcome, RandomBytes, Request, back_off
 from thresher.device.effort import Allowance
 from thresher.device.held_values import SECONDS, Attributes
 from thresher.device.http import Answer, Channel
@@ -38,7 +39,6 @@ from thresher.errors import (
     ThresherError,
     Unauthorised,
 )
-from thresher.mechanism.randomness import Randomness
 
 if TYPE_CHECKING:
     import httpx
@@ -78,7 +78,7 @@ class Device:
         policy: what the device agrees to; by default `Policy()`.
         transport: an httpx transport, in place of the network.
         clock: in place of the system's clock.
-        randomness: in place of the operating system's randomness; for tests only.
+        randomness: a function that gives so many random bytes, in place of `os.urandom`; for tests only.
         patience: seconds that a visit waits in all for a server that does not answer. The next visit sends what could
             not be sent, unchanged.
         reading_seconds: how long a function may take; one that takes longer, or raises, has no value.
@@ -102,7 +102,7 @@ class Device:
         *,
         transport: Any = None,
         clock: Clock | None = None,
-        randomness: Randomness | None = None,
+        randomness: RandomBytes = os.urandom,
         patience: float = 120.0,
         reading_seconds: float = SECONDS,
         ca_file: str | Path | None = None,
