@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import typer
-from device_cases import ALWAYS, Tosses, checked_in, configuration, device, opened, sealed
+from device_cases import ALWAYS, Tosses, configuration, device, opened, sealed, shown, take
 from scipy import stats
 from typer.testing import CliRunner
 
@@ -27,7 +27,7 @@ def answer(question: Any, holds: dict[str, Any], randomness: Any = os.urandom) -
     """What a device that is always sampled says."""
     asked = configuration(question=question, **ALWAYS)
     core = device(holds, randomness=randomness)
-    core.take(checked_in(asked))
+    take(core, shown(asked))
     return opened(sealed(core), asked)
 
 

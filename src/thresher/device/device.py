@@ -167,7 +167,7 @@ class Device:
                 self._work.rest(time.thread_time() - began, now),
                 self._traffic.rest(self._channel.read - read, now),
             )
-            stop.wait(min(max(wait, *rests), LONGEST_REST))
+            stop.wait(max(wait, min(max(rests), LONGEST_REST)))
 
     def close(self) -> None:
         """Close the connection."""
