@@ -18,15 +18,5 @@ export function base64(bytes: Uint8Array): string {
   return btoa(binary);
 }
 
-export function concat(...pieces: Uint8Array[]): Bytes {
-  const whole = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
-}
-
 export const sha256 = async (bytes: Bytes): Promise<Bytes> =>
   new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));

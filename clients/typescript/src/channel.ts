@@ -6,7 +6,7 @@
  */
 
 import { LONGEST_OF_STRANGERS, readRetryAfter } from "./back-off.js";
-import { concat } from "./bytes.js";
+import { concat } from "hpke";
 import { InvalidSetting } from "./errors.js";
 import type { Request } from "./messages.js";
 import { isObject, own } from "./objects.js";

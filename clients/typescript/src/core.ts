@@ -1,6 +1,6 @@
 /** A device without its network: the requests that it sends, and what answers mean. */
 
-import type { CipherSuite } from "hpke";
+import type { KEM } from "hpke";
 import { readAttributes, type Attributes } from "./attributes.js";
 import { base64, hex, sha256, utf8, type Bytes } from "./bytes.js";
 import { chosen, plaintexts } from "./choices.js";
@@ -12,7 +12,7 @@ import { decoy } from "./plaintext.js";
 import { queryName, refusal, type Charge, type Policy, type Reason } from "./policy.js";
 import { drawAll, randomWhole, secureRandomness, type Draws, type Randomness } from "./randomness.js";
 import { readRound, type Listed, type Round } from "./rounds.js";
-import { configurationHash, openSuite, seal, type Fallback } from "./sealing.js";
+import { configurationHash, openKem, seal, type Fallback } from "./sealing.js";
 import {
   decodeState, EMPTY, encodeState, type DeviceState, type LogEntry, type RoundRecord, type StateStore, type Status,
 } from "./state.js";
@@ -55,7 +55,7 @@ export class DeviceCore {
   readonly #settings: CoreSettings;
   readonly #clock: () => number;
   readonly #randomness: Randomness;
-  #suite: CipherSuite | undefined;
+  #kem: KEM | undefined;
   #kept: DeviceState = EMPTY;
   #text: string | null = null;
   #tried = new Set<string>();
@@ -244,8 +244,8 @@ export class DeviceCore {
     return seal(await this.#sealing(), pieces, round.publicKey, await configurationHash(round.text));
   }
 
-  async #sealing(): Promise<CipherSuite> {
-    return (this.#suite ??= await openSuite(this.#settings.fallback));
+  async #sealing(): Promise<KEM> {
+    return (this.#kem ??= await openKem(this.#settings.fallback));
   }
 
   /** The state as of now: without records and charges that are over, and without bytes of rounds that have ended. */

@@ -1,6 +1,7 @@
 /** How a server proves to be the one that enrolled a device: section 1 of docs/protocol/rounds.md, "401". */
 
-import { concat, fromHex, sha256, utf8, type Bytes } from "./bytes.js";
+import { concat } from "hpke";
+import { fromHex, sha256, utf8, type Bytes } from "./bytes.js";
 
 /** Whether an Ed25519 signature of a message is valid. */
 export type Verify = (publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array) => boolean | Promise<boolean>;

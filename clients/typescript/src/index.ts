@@ -23,7 +23,7 @@ export { candidates, chosen, distinct, plaintexts, type Choices } from "./choice
 export { decoy, encodeBucket, padded } from "./plaintext.js";
 export { readQuestion, type Bucket, type Element, type Question } from "./questions.js";
 export { drawAll, secureRandomness, type Draws, type Randomness } from "./randomness.js";
-export { configurationHash, openSuite, seal, type Fallback } from "./sealing.js";
+export { configurationHash, openKem, seal, type Fallback } from "./sealing.js";
 
 // What is sent
 export { backOff } from "./back-off.js";
