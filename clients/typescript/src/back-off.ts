@@ -27,27 +27,6 @@ export function readRetryAfter(header: string | null, now: number): number | nul
   return Number.isNaN(time) ? null : Math.max(time - now, 0);
 }
 
-/** How many seconds a visit may still wait, in all. */
-export class Patience {
-  #left: number;
-
-  constructor(seconds: number) {
-    this.#left = seconds;
-  }
-
-  /** Takes a wait out of what is left, if it fits. */
-  allows(seconds: number): boolean {
-    if (!(seconds <= this.#left)) return false;
-    this.#left -= seconds;
-    return true;
-  }
-
-  /** Takes time out that was spent waiting for no answer. */
-  spend(seconds: number): void {
-    this.#left -= seconds;
-  }
-}
-
 /** A token bucket: how much a device reads from its server, in bursts and in the long run. */
 export class Allowance {
   readonly #burst: number;

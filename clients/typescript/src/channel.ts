@@ -6,10 +6,10 @@
  */
 
 import { LONGEST_OF_STRANGERS, readRetryAfter } from "./back-off.js";
-import { concat } from "hpke";
 import { InvalidSetting } from "./errors.js";
 import type { Request } from "./messages.js";
-import { isObject, own } from "./objects.js";
+import { isObject, parseJson } from "./objects.js";
+import { joined } from "./turns.js";
 
 /** An answer. A status of null means that the server itself gave none, and `problem` says why. */
 export interface Answer {
@@ -55,20 +55,17 @@ export class Channel {
    * @throws the signal's reason if it aborts.
    */
   async ask(request: Request, signal?: AbortSignal): Promise<Answer> {
-    signal?.throwIfAborted();
-    const controller = new AbortController();
-    const stop = (): void => controller.abort(signal?.reason);
-    signal?.addEventListener("abort", stop);
+    const controller = joined(signal);
     const timer = setTimeout(() => controller.abort(), SLOWEST * 1000);
     try {
       return await this.#answer(await this.#fetch(this.url + request.path, options(request, controller.signal)));
     } catch {
       signal?.throwIfAborted();
-      return none(`The server ${this.url} cannot be reached.`);
+      return none(`${this.url} cannot be reached.`);
     } finally {
       controller.abort(); // also ends an answer that was not read to its end
       clearTimeout(timer);
-      signal?.removeEventListener("abort", stop);
+      controller.release();
     }
   }
 
@@ -78,27 +75,24 @@ export class Channel {
     const body = await this.#body(response);
     if (!isOwn(status, headers.get("content-type") ?? "", body)) {
       const later = retryAfter === null ? null : Math.min(retryAfter, LONGEST_OF_STRANGERS);
-      return none(`What answers at ${this.url} is not a Thresher server (status ${status}).`, later);
+      return none(`What answers at ${this.url} is no Thresher server (status ${status}).`, later);
     }
     return { status, body, retryAfter, proof: headers.get("thresher-proof") ?? "", problem: "" };
   }
 
-  /** The JSON of an answer; undefined where it is none. Rejects if it is too long. */
+  /** The JSON of an answer; undefined where it is none. Rejects if it is too long, or not UTF-8. */
   async #body(response: Response): Promise<unknown> {
-    const pieces: Uint8Array[] = [];
-    let length = 0;
+    const decoder = new TextDecoder("utf-8", { fatal: true });
+    let text = "";
+    let left = LONGEST_ANSWER;
     const reader = response.body?.getReader();
     for (let piece = await reader?.read(); piece?.value; piece = await reader?.read()) {
-      length += piece.value.length;
+      left -= piece.value.length;
       this.read += piece.value.length;
-      if (length > LONGEST_ANSWER) throw new RangeError();
-      pieces.push(piece.value);
+      if (left < 0) throw new RangeError();
+      text += decoder.decode(piece.value, { stream: true });
     }
-    try {
-      return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(concat(...pieces)));
-    } catch {
-      return undefined;
-    }
+    return parseJson(text + decoder.decode());
   }
 }
 
@@ -116,10 +110,10 @@ export function isOwn(status: number, contentType: string, body: unknown): boole
   const media = contentType.split(";")[0]!.trim().toLowerCase();
   if (status >= 200 && status < 300) return media === "application/json" && body !== undefined;
   if (media !== "application/problem+json" || !isObject(body)) return false;
-  const [type, title, code, detail] = ["type", "title", "code", "detail"].map((name) => own(body, name));
+  const { type, title, code, detail } = body;
   return (
-    own(body, "status") === status && typeof title === "string" && typeof detail === "string" &&
-    typeof code === "string" && type === `urn:thresher:problem:${code}`
+    body.status === status && type === `urn:thresher:problem:${code}` &&
+    [title, code, detail].every((member) => typeof member === "string")
   );
 }
 
@@ -133,8 +127,7 @@ function checkedAddress(url: string): string {
   }
   if (!(parsed && /^https?:\/\/[!-~]+$/i.test(url)) || parsed.username || parsed.password || parsed.search || parsed.hash) {
     throw new InvalidSetting(
-      "server", "must be an address that starts with https:// or http://",
-      "For example https://fleet.example or http://127.0.0.1:8080.",
+      "server", "must be an address", "For example https://fleet.example or http://127.0.0.1:8080.",
     );
   }
   return url.replace(/\/+$/, "");

@@ -4,7 +4,6 @@ import type { KEM } from "hpke";
 import { readAttributes, type Attributes } from "./attributes.js";
 import { base64, hex, sha256, utf8, type Bytes } from "./bytes.js";
 import { chosen, plaintexts } from "./choices.js";
-import { InvalidSetting } from "./errors.js";
 import { proves, type Verify } from "./identity.js";
 import { continued, logEntry } from "./log.js";
 import { decidedReports, enrolRequest, visitRequest, type Enrolled, type Request, type Visited } from "./messages.js";
@@ -16,13 +15,6 @@ import { configurationHash, openKem, seal, type Fallback } from "./sealing.js";
 import {
   decodeState, EMPTY, encodeState, type DeviceState, type LogEntry, type RoundRecord, type StateStore, type Status,
 } from "./state.js";
-
-/** Where the device stands with one round, and why if it was refused. */
-export interface Outcome {
-  readonly round: string;
-  readonly status: Status;
-  readonly reason: Reason | null;
-}
 
 /** What a core is made of. */
 export interface CoreSettings {
@@ -94,11 +86,6 @@ export class DeviceCore {
     return (await this.#settings.state.read()) === this.#text;
   }
 
-  /** Where the device stands with every round that it remembers. */
-  outcomes(): Outcome[] {
-    return [...this.#kept.records].map(([round, { status, reason = null }]) => ({ round, status, reason }));
-  }
-
   // Enrolling
 
   /**
@@ -134,16 +121,17 @@ export class DeviceCore {
   /**
    * Hands in what waits, as much as fits, and asks for rounds if `rounds` is true.
    *
+   * The device must be enrolled.
    * Edge cases: where not everything fits it is chosen at random, so that nothing waits for ever. A visit hands in each
    * report once.
    */
   visitRequest(rounds: boolean): Request {
-    if (this.#kept.token === null) throw new InvalidSetting("enrolmentKey", "is needed: the device has no token yet");
+    const token = this.#kept.token!;
     const waiting = this.#waiting();
-    let request = visitRequest(this.#kept.token, waiting, rounds);
+    let request = visitRequest(token, waiting, rounds);
     if (request.reports.length < waiting.length) {
       const order = chosen(BigInt(waiting.length), waiting.map(() => randomWhole(16, secureRandomness)));
-      request = visitRequest(this.#kept.token, order.map((place) => waiting[Number(place)]!), rounds);
+      request = visitRequest(token, order.map((place) => waiting[Number(place)]!), rounds);
     }
     for (const round of request.reports) this.#tried.add(round);
     return request;
@@ -185,7 +173,7 @@ export class DeviceCore {
         continue;
       }
       const { parts, attributes } = round.question;
-      answered.push({ round, key, draws: drawAll(round, parts.length, attributes.length, this.#randomness) });
+      answered.push({ round, key, draws: drawAll(round.terms, parts.length, attributes.length, this.#randomness) });
       charges.set(key, charged(round, charges.get(key), now));
       records.set(name, { status: "sealed", deadline: round.deadline, time: now, query: key });
     }
@@ -230,7 +218,7 @@ export class DeviceCore {
 
   /** Tosses, answers and seals. All of it is done whatever the coins and the values are. */
   async #seal(round: Round, draws: Draws, held: ReadonlyMap<string, unknown>): Promise<Bytes> {
-    const { question, bucketSize, contributions } = round;
+    const { question, bucketSize, terms: { contributions } } = round;
     let answers: (Bytes | null)[] = [];
     try {
       answers = plaintexts(question, question.attributes.map((name) => held.get(name)), bucketSize, contributions, draws);
@@ -309,9 +297,8 @@ async function queryKey(round: Round): Promise<string> {
 
 /** The charge of a query after one more of its rounds was sealed. */
 function charged(round: Round, charge: Charge | undefined, now: number): Charge {
-  const { rounds, contributions, threshold, contactRate, deviceRate, aggregatorRate } = round;
   return {
-    rounds, contributions, threshold, contactRate, deviceRate, aggregatorRate,
+    terms: round.terms,
     indexes: [...(charge?.indexes ?? []), round.index],
     time: Math.max(charge?.time ?? now, now),
   };

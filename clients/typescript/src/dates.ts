@@ -30,24 +30,18 @@ export class WallTime {
     this.text = text;
   }
 
-  /** The time that a value is, or null. Guarantee: runs no code of the app. */
+  /** The time that a value is, or null. */
   static of(value: unknown): WallTime | null {
     if (value instanceof WallTime) return value;
-    let time;
     try {
-      time = Date.prototype.getTime.call(value);
+      const time = Date.prototype.getTime.call(value);
+      // UTC's clock shows then what the local clock shows now.
+      const text = new Date(time - new Date(time).getTimezoneOffset() * 60_000).toISOString();
+      const isInRange = text.length === 24 && text >= "0001";
+      return isInRange ? new WallTime(text.replace(/(\.000)?Z/, (_, whole) => (whole ? "" : "000"))) : null;
     } catch {
-      return null; // no Date
+      return null; // no Date, or one that is not valid
     }
-    // The same numbers on UTC's clock: what the local clock shows at this instant.
-    const local = new Date(time);
-    const shown = new Date(0);
-    shown.setUTCFullYear(local.getFullYear(), local.getMonth(), local.getDate());
-    shown.setUTCHours(local.getHours(), local.getMinutes(), local.getSeconds(), local.getMilliseconds());
-    const year = shown.getUTCFullYear();
-    if (!(year >= 1 && year <= 9999)) return null;
-    const text = shown.toISOString();
-    return new WallTime(text.slice(0, 19) + (text.slice(20, 23) === "000" ? "" : `${text.slice(19, 23)}000`));
   }
 }
 

@@ -1,9 +1,9 @@
 /** A device on the network. */
 
 import type { Attributes } from "./attributes.js";
-import { Allowance, backOff, Patience } from "./back-off.js";
+import { Allowance, backOff } from "./back-off.js";
 import { Channel, type Answer, type Fetch } from "./channel.js";
-import { DeviceCore, type Outcome } from "./core.js";
+import { DeviceCore } from "./core.js";
 import { defaultPolicy } from "./default-policy.js";
 import {
   Conflict, InvalidFormat, InvalidSetting, ServerUnavailable, StoreUnavailable, Unauthorised, type ThresherError,
@@ -14,8 +14,8 @@ import { isToken, LONGEST_WAIT, readEnrolled, readVisited, type Request } from "
 import { readPolicy } from "./policy.js";
 import type { Randomness } from "./randomness.js";
 import type { Fallback } from "./sealing.js";
-import { decodeState, type LogEntry, type StateStore } from "./state.js";
-import { sleep, type Sleep } from "./turns.js";
+import { decodeState, outcomesOf, type LogEntry, type Outcome, type StateStore } from "./state.js";
+import { joined, sleep, type Sleep } from "./turns.js";
 
 /** Settings of a device. */
 export interface DeviceSettings {
@@ -54,6 +54,11 @@ export interface Stop {
   readonly signal?: AbortSignal;
 }
 
+/** How many seconds a visit may still wait, in all. */
+interface Patience {
+  left: number;
+}
+
 /** Bytes that `run` may read from its server: in one burst, and per second in the long run. */
 const TRAFFIC = [64 * 1024 * 1024, 64 * 1024] as const;
 /** Problems that `run` waits out. */
@@ -85,16 +90,13 @@ export class Device {
 
   constructor(server: string, settings: DeviceSettings) {
     const { attributes, enrolmentKey, policy, state, consent, patience = 120, readingSeconds = 5 } = settings ?? {};
-    if (typeof attributes !== "function" && (typeof attributes !== "object" || attributes === null)) {
-      throw new InvalidSetting("attributes", "must say what the device holds", 'For example { colour: "red" }.');
-    }
-    if (enrolmentKey !== undefined && !isToken(enrolmentKey)) {
-      throw new InvalidSetting("enrolmentKey", "must be letters, digits and signs without spaces", "Copy it whole.");
-    }
-    if (!(patience >= 0)) throw new InvalidSetting("patience", "must be a number of seconds, 0 or more");
-    if (!(readingSeconds > 0 && readingSeconds <= 3600)) {
-      throw new InvalidSetting("readingSeconds", "must be above 0 and at most 3600 seconds");
-    }
+    const check = (setting: string, isRight: boolean, problem: string): void => {
+      if (!isRight) throw new InvalidSetting(setting, problem);
+    };
+    check("attributes", Object(attributes) === attributes, 'must say what the device holds, as { colour: "red" }');
+    check("enrolmentKey", enrolmentKey === undefined || isToken(enrolmentKey), "must be copied whole, without spaces");
+    check("patience", patience >= 0, "must be a number of seconds");
+    check("readingSeconds", readingSeconds > 0 && readingSeconds <= 3600, "must be above 0 and at most 3600 seconds");
     const clock = settings.clock ?? (() => Date.now() / 1000);
     this.#settings = settings;
     this.#consent = consent;
@@ -155,8 +157,7 @@ export class Device {
 
   /** Where the device stands with every round that it remembers. */
   async outcomes(): Promise<Outcome[]> {
-    const { records } = await this.#read();
-    return [...records].map(([round, { status, reason = null }]) => ({ round, status, reason }));
+    return outcomesOf(await this.#read());
   }
 
   /** What the device was asked and what became of it, the latest last: for the person whose device it is. */
@@ -194,23 +195,21 @@ export class Device {
 
   /** Runs work with a state that was just read, alone; undefined where the person has switched the device off. */
   async #alone<T>(work: (stop: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T | undefined> {
-    const controller = new AbortController();
     const silence = this.#silence.signal;
-    const stop = (): void => controller.abort(signal?.aborted ? signal.reason : silence.reason);
-    for (const each of [signal, silence]) each?.addEventListener("abort", stop);
+    const controller = joined(signal, silence);
+    const stop = controller.signal;
     try {
-      if (signal?.aborted) stop();
       return await this.#store.exclusive(async () => {
-        controller.signal.throwIfAborted();
+        stop.throwIfAborted();
         const { consent } = await this.#core.load();
         if (this.#consent !== undefined && this.#consent !== consent) await this.#core.consent(this.#consent);
-        return this.#core.state.consent ? work(controller.signal) : undefined;
-      }, controller.signal);
+        return this.#core.state.consent ? work(stop) : undefined;
+      }, stop);
     } catch (error) {
       if (silence.aborted && !signal?.aborted) return undefined;
       throw error;
     } finally {
-      for (const each of [signal, silence]) each?.removeEventListener("abort", stop);
+      controller.release();
     }
   }
 
@@ -225,14 +224,14 @@ export class Device {
   async #visit(stop: AbortSignal): Promise<Outcome[]> {
     const core = this.#core;
     const patience = this.#patience();
-    const over = new Set(core.outcomes().filter(({ status }) => status !== "sealed").map(({ round }) => round));
+    const before = core.state.records;
     this.#later = 0;
     if (core.state.token === null) await this.#enrol(patience, stop);
     const [request, visited] = await this.#ask(patience, stop);
     await core.note(request, visited);
     await core.decide(visited, stop);
     while (core.isWaiting && (await this.#handIn(patience, stop)));
-    return core.outcomes().filter(({ round }) => !over.has(round));
+    return outcomesOf(core.state).filter(({ round }) => (before.get(round)?.status ?? "sealed") === "sealed");
   }
 
   /** Hands in what was sealed. False where the server does not take it now: it waits for the next visit. */
@@ -258,7 +257,7 @@ export class Device {
       if (status !== 401 || hasEnrolled || this.#settings.enrolmentKey === undefined) {
         throw new Unauthorised(
           "The server does not know this device.",
-          "Enrol it with a valid key: device.enrol({ again: true }). Keep its state, which holds what it has answered.",
+          "Enrol it with a valid key: device.enrol({ again: true }).",
         );
       }
       await this.#enrol(patience, stop);
@@ -275,7 +274,7 @@ export class Device {
     if (!enrolled) {
       throw new Unauthorised(
         "The server does not take this enrolment key.",
-        "It is wrong, has expired, was revoked or has enrolled all devices it may. An operator makes another.",
+        "It is wrong, used up, expired or revoked.",
       );
     }
     await this.#core.enrolled(enrolled);
@@ -300,13 +299,13 @@ export class Device {
       if (status !== null && status >= 300 && ![401, 403, 408, 429].includes(status) && status < 500) {
         throw new InvalidFormat(
           `The server refused a request of this device with status ${status}.`,
-          "Check the server's address, and that both sides speak the same version of the protocol.",
+          "Check its address and its version.",
         );
       }
-      if (status === null) patience.spend((performance.now() - began) / 1000);
       const wait = backOff(repetition, answer.retryAfter);
-      if (!patience.allows(wait)) {
-        const words = answer.problem || `The server ${this.#channel.url} has no answer for this device yet (status ${status}).`;
+      patience.left -= wait + (status === null ? (performance.now() - began) / 1000 : 0);
+      if (!(patience.left >= 0)) {
+        const words = answer.problem || `${this.#channel.url} has no answer yet (status ${status}).`;
         throw new ServerUnavailable(words, answer.retryAfter);
       }
       await this.#sleep(wait, stop);
@@ -321,7 +320,7 @@ export class Device {
   }
 
   #patience(): Patience {
-    return new Patience(this.#settings.patience ?? 120);
+    return { left: this.#settings.patience ?? 120 };
   }
 
   async #read(): ReturnType<DeviceCore["load"]> {

@@ -25,7 +25,7 @@ export class ThresherError extends Error {
   }
 
   override get name(): string {
-    return this.constructor.name;
+    return `ThresherError ${this.code}`; // a minified class has no name of its own
   }
 }
 
@@ -57,8 +57,7 @@ export class Unauthorised extends ThresherError {
 export class Conflict extends ThresherError {
   constructor() {
     super(
-      "conflict", "Another tab or process has changed the device's state.",
-      "Nothing was sent since. The next visit reads the state again.",
+      "conflict", "Another tab or process has changed the device's state.", "Nothing was sent since.",
     );
   }
 }
@@ -66,7 +65,7 @@ export class Conflict extends ThresherError {
 /** The state cannot be read or saved. */
 export class StoreUnavailable extends ThresherError {
   constructor(message: string, cause?: unknown) {
-    super("store-unavailable", message, "Nothing was sent. Check the space that is left, and private modes.", cause);
+    super("store-unavailable", message, "Nothing was sent. Check the space that is left.", cause);
   }
 }
 

@@ -1,7 +1,7 @@
 /** A Thresher device for browsers and Node. */
 
 export { Device, type DeviceSettings, type Stop } from "./device.js";
-export { DeviceCore, type CoreSettings, type Outcome } from "./core.js";
+export { DeviceCore, type CoreSettings } from "./core.js";
 export {
   Conflict, InvalidFormat, InvalidSetting, MissingExtra, ServerUnavailable, StoreUnavailable, ThresherError, Unauthorised,
 } from "./errors.js";
@@ -9,7 +9,7 @@ export {
 // What is kept
 export { IndexedDBState } from "./indexeddb-state.js";
 export { MemoryState } from "./memory-state.js";
-export type { DeviceState, LogEntry, RoundRecord, StateStore, Status } from "./state.js";
+export type { DeviceState, LogEntry, Outcome, RoundRecord, StateStore, Status } from "./state.js";
 
 // What is agreed to
 export { cost, decide, readPolicy, refusal, type Charge, type Policy, type Reason, type Row } from "./policy.js";

@@ -54,15 +54,8 @@ export class IndexedDBState implements StateStore {
 
   async exclusive<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const locks = globalThis.navigator?.locks as LockManager | undefined;
-    if (locks) {
-      try {
-        // The lock's own type loses that of the work's result.
-        return (await locks.request(`${DATABASE} ${this.#name}`, signal ? { signal } : {}, work)) as T;
-      } catch (error) {
-        if (!(error instanceof DOMException && error.name === "SecurityError")) throw error;
-        throw new StoreUnavailable("The browser does not let this page keep a device's state.", error);
-      }
-    }
+    // The lock's own type loses that of the work's result.
+    if (locks) return (await locks.request(`${DATABASE} ${this.#name}`, signal ? { signal } : {}, work)) as T;
     const owner = hex(randomBytes(16));
     while (!(await this.#lease(owner, LEASE))) await sleep(1, signal);
     const renewal = setInterval(() => void this.#lease(owner, LEASE).catch(() => {}), LEASE / 3);

@@ -1,6 +1,5 @@
 /** What a device tells the person whose device it is. */
 
-import { own } from "./objects.js";
 import type { Reason } from "./policy.js";
 import type { Listed } from "./rounds.js";
 import { LONGEST_LOG, type LogEntry, type Status } from "./state.js";
@@ -15,22 +14,18 @@ const MOST_NAMES = 20;
  * Guarantee: it depends on the round and the policy alone, and not on what the device holds or tossed.
  */
 export function logEntry({ name, round, raw }: Listed, reason: Reason | null, time: number): LogEntry {
-  const question = round && (own(raw, "question") as Record<string, unknown>);
-  const isLong = question && JSON.stringify(question).length > LONGEST_QUESTION;
+  const entry = { time, round: name, status: reason ? "refused" : "sealed", reason } as const;
+  if (!round) return { ...entry, asked: null };
+  const { fleet, query, index, samplingRate, deadline, terms: { threshold, rounds, contributions } } = round;
+  const question = raw.question as Record<string, unknown>;
+  const isLong = JSON.stringify(question).length > LONGEST_QUESTION;
+  const attributes = round.question.attributes.slice(0, MOST_NAMES).map((each) => each.slice(0, 100));
   return {
-    time,
-    round: name,
-    status: reason ? "refused" : "sealed",
-    reason,
-    fleet: round?.fleet ?? null,
-    query: round?.query ?? null,
-    question: isLong ? { kind: question.kind } : question,
-    attributes: round?.question.attributes.slice(0, MOST_NAMES).map((each) => each.slice(0, 100)) ?? [],
-    threshold: round?.threshold ?? null,
-    samplingRate: round?.samplingRate ?? null,
-    rounds: round?.rounds ?? null,
-    contributions: round?.contributions ?? null,
-    deadline: round?.deadline ?? null,
+    ...entry,
+    asked: {
+      fleet, query, index, question: isLong ? { kind: question.kind } : question, attributes, threshold, samplingRate,
+      rounds, contributions, deadline,
+    },
   };
 }
 

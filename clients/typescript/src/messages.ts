@@ -1,7 +1,7 @@
 /** Requests and answers: section 1 of docs/protocol/rounds.md. */
 
 import { hex } from "./bytes.js";
-import { isArrayOf, isNumber, isObject, own } from "./objects.js";
+import { isArrayOf, isNumber, isObject } from "./objects.js";
 import { randomBytes } from "./randomness.js";
 import type { Status } from "./state.js";
 
@@ -63,16 +63,16 @@ export function visitRequest(token: string, reports: Iterable<readonly [string, 
 
 /** The answer to enrolling, or null if it has not the form of one. */
 export function readEnrolled(raw: unknown): Enrolled | null {
-  if (!isObject(raw) || own(raw, "version") !== VERSION) return null;
-  const [token, identity = null] = [own(raw, "token"), own(raw, "identity")];
+  if (!isObject(raw) || raw.version !== VERSION) return null;
+  const { token, identity = null } = raw;
   const isIdentity = identity === null || (typeof identity === "string" && /^[0-9a-f]{64}$/.test(identity));
   return isToken(token) && isIdentity ? { token, identity: identity as string | null } : null;
 }
 
 /** The answer to a visit, or null if it has not the form of one. */
 export function readVisited(raw: unknown): Visited | null {
-  if (!isObject(raw) || own(raw, "version") !== VERSION) return null;
-  const [reports, rounds, comeBack] = [own(raw, "reports"), own(raw, "rounds"), own(raw, "come_back")];
+  if (!isObject(raw) || raw.version !== VERSION) return null;
+  const { reports, rounds, come_back: comeBack } = raw;
   const isText = (each: unknown): each is string => typeof each === "string";
   if (!(Array.isArray(reports) && isArrayOf(rounds, isText) && isNumber(comeBack))) return null;
   return { reports, rounds, comeBack: Math.min(Math.max(comeBack, 1), LONGEST_WAIT) };
@@ -85,9 +85,8 @@ export function decidedReports(request: Request, answer: Visited): Map<string, S
   const statuses = new Map<string, Status>();
   request.reports.forEach((round, i) => {
     const report = answer.reports[i];
-    if (!isObject(report) || own(report, "round") !== round) return;
-    const status = own(report, "status");
-    if (FINAL.includes(status as string)) statuses.set(round, status as Status);
+    if (!isObject(report) || report.round !== round) return;
+    if (FINAL.includes(report.status as string)) statuses.set(round, report.status as Status);
   });
   return statuses;
 }

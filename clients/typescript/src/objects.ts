@@ -1,12 +1,23 @@
-/** Reads parsed JSON of a server: own properties only, so that names such as `__proto__` mean nothing. */
+/** JSON of a server, and what its members are. */
 
 export type Fields = Readonly<Record<string, unknown>>;
 
 export const isObject = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** An own property, or undefined. */
-export const own = (object: Fields, name: string): unknown => (Object.hasOwn(object, name) ? object[name] : undefined);
+/**
+ * Parses JSON into objects without a prototype: a member is there only if it was sent, names such as `__proto__` mean
+ * nothing, and a page that changes `Object.prototype` changes nothing.
+ *
+ * @returns undefined where the text is no JSON, or nested too deep for this engine.
+ */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text, (_, value) => (isObject(value) ? Object.assign(Object.create(null), value) : value));
+  } catch {
+    return undefined;
+  }
+}
 
 /** Whether a value is an object with exactly these members; `names` are separated by blanks. */
 export function hasExactly(value: unknown, names: string): value is Fields {

@@ -1,7 +1,7 @@
 /** What a device agrees to: docs/protocol/policy.md. All arithmetic is that of whole numbers. */
 
 import { InvalidSetting } from "./errors.js";
-import { isArrayOf, isNumber, isObject, isText, isWhole, own, type Fields } from "./objects.js";
+import { isArrayOf, isNumber, isObject, isText, isWhole } from "./objects.js";
 import { ONE, readRound, type Round, type Terms } from "./rounds.js";
 
 /** One row of a policy's table. */
@@ -31,18 +31,13 @@ export type Reason =
   | "terms" | "answered" | "budget";
 
 /** What a query was charged for, and which of its rounds were answered. */
-export interface Charge extends Terms {
+export interface Charge {
+  readonly terms: Terms;
   readonly indexes: readonly number[];
   /** Seconds since 1970. */
   readonly time: number;
 }
 
-const MEMBERS = new Set(
-  (
-    "version max_epsilon max_delta period_epsilon period_delta period_days min_threshold max_contributions " +
-    "hide_from_contact_list coins attributes filters pinned_key table"
-  ).split(" "),
-);
 const ROOM = 1_000_000_000;
 const TOO_MUCH = ROOM + 1;
 const LATEST = 34_560_000;
@@ -68,19 +63,25 @@ function isTable(raw: unknown): raw is Policy["table"] {
 
 const isNames = (raw: unknown): boolean => raw === null || isArrayOf(raw, isText);
 
-/** Each member and what it must be. */
-const CHECKS: readonly (readonly [name: string, is: (raw: unknown) => boolean, words: string])[] = [
-  ["version", (raw) => raw === 1, "1"],
-  ["period_days", (raw) => isNumber(raw) && raw > 0, "a number above 0"],
-  ["min_threshold", (raw) => isWhole(raw, 1), "a whole number from 1 on"],
-  ["max_contributions", (raw) => isWhole(raw, 1), "a whole number from 1 on"],
-  ["hide_from_contact_list", (raw) => typeof raw === "boolean", "true or false"],
-  ["coins", (raw) => raw === "any" || raw === "aggregator", '"any" or "aggregator"'],
-  ["attributes", isNames, "a list of names, or null"],
-  ["filters", isNames, "a list of names, or null"],
-  ["pinned_key", (raw) => raw === null || (typeof raw === "string" && /^[0-9a-f]{64}$/i.test(raw)), "64 hexadecimal digits, or null"],
-  ["table", isTable, "a table as thresher policy compile writes it"],
-];
+const isStated = (): boolean => true; // it is in the table, and not read
+
+/** All members, and what each must be. */
+const CHECKS: Readonly<Record<string, (raw: unknown) => boolean>> = {
+  version: (raw) => raw === 1,
+  max_epsilon: isStated,
+  max_delta: isStated,
+  period_epsilon: isStated,
+  period_delta: isStated,
+  period_days: (raw) => isNumber(raw) && raw > 0,
+  min_threshold: (raw) => isWhole(raw, 1),
+  max_contributions: (raw) => isWhole(raw, 1),
+  hide_from_contact_list: (raw) => typeof raw === "boolean",
+  coins: (raw) => raw === "any" || raw === "aggregator",
+  attributes: isNames,
+  filters: isNames,
+  pinned_key: (raw) => raw === null || (typeof raw === "string" && /^[0-9a-f]{64}$/i.test(raw)),
+  table: isTable,
+};
 
 /**
  * Checks a policy that was read from a file.
@@ -89,14 +90,15 @@ const CHECKS: readonly (readonly [name: string, is: (raw: unknown) => boolean, w
  *   misspelled one would not protect anybody.
  */
 export function readPolicy(raw: unknown): Policy {
-  const hint = "Make the file with: thresher policy compile.";
-  if (!isObject(raw)) throw new InvalidSetting("policy", "must be an object", hint);
-  const unknown = Object.keys(raw).find((name) => !MEMBERS.has(name));
-  if (unknown !== undefined) throw new InvalidSetting("policy", `has an unknown member ${JSON.stringify(unknown)}`, hint);
-  for (const [name, is, words] of CHECKS) {
-    if (!is(own(raw, name))) throw new InvalidSetting(`policy.${name}`, `must be ${words}`, hint);
+  const fields = isObject(raw) ? raw : {};
+  for (const name of Object.keys({ ...CHECKS, ...fields })) {
+    if (!(Object.hasOwn(CHECKS, name) && CHECKS[name]!(fields[name]))) {
+      throw new InvalidSetting(
+        `policy.${name}`, "is missing, unknown or wrong", "Make the policy with: thresher policy compile.",
+      );
+    }
   }
-  return raw as Fields as unknown as Policy;
+  return fields as unknown as Policy;
 }
 
 /** The rate of the coins that the device relies on, in units of 2^-32, rounded up. */
@@ -125,9 +127,7 @@ export function cost(policy: Policy, terms: Terms): number {
 }
 
 const isSame = (a: Terms, b: Terms): boolean =>
-  (["rounds", "contributions", "threshold", "contactRate", "deviceRate", "aggregatorRate"] as const).every(
-    (name) => a[name] === b[name],
-  );
+  (Object.keys(b) as (keyof Terms)[]).every((name) => a[name] === b[name]);
 
 /**
  * Why a readable round is not answered, or null if it is.
@@ -142,20 +142,21 @@ export function refusal(
   policy: Policy, round: Round, charge: Charge | undefined, others: readonly Charge[], now: number,
 ): Reason | null {
   const { attributes, filters, pinned_key } = policy;
+  const { terms } = round;
   const { parts, conditions } = round.question;
   const isIn = (names: readonly string[] | null) => (each: { column: string }) => !names || names.includes(each.column);
   if (round.deadline - now > LATEST) return "deadline";
   if (pinned_key && pinned_key.toLowerCase() !== round.publicKey) return "key";
   if (!parts.every(isIn(attributes))) return "attribute";
   if (!conditions.every(isIn(filters ?? attributes))) return "filter";
-  if (policy.coins === "aggregator" && round.aggregatorRate === ONE) return "coins";
-  if (round.threshold < policy.min_threshold) return "threshold";
-  if (round.contributions > policy.max_contributions) return "contributions";
-  if (protectingRate(policy, round) > limit(policy, round)) return "limit";
-  if (charge && !isSame(charge, round)) return "terms";
+  if (policy.coins === "aggregator" && terms.aggregatorRate === ONE) return "coins";
+  if (terms.threshold < policy.min_threshold) return "threshold";
+  if (terms.contributions > policy.max_contributions) return "contributions";
+  if (protectingRate(policy, terms) > limit(policy, terms)) return "limit";
+  if (charge && !isSame(charge.terms, terms)) return "terms";
   if (charge?.indexes.includes(round.index)) return "answered";
-  const spent = others.reduce((sum, other) => sum + cost(policy, other), 0);
-  return others.length > 0 && spent + cost(policy, round) > ROOM ? "budget" : null;
+  const spent = others.reduce((sum, other) => sum + cost(policy, other.terms), 0);
+  return others.length > 0 && spent + cost(policy, terms) > ROOM ? "budget" : null;
 }
 
 /** The name under which a query is charged. */

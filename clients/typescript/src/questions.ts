@@ -3,7 +3,7 @@
 import { readConditions, type Condition } from "./conditions.js";
 import { dayOf, firstDay, type Every } from "./dates.js";
 import { asDouble, countUpTo } from "./numbers.js";
-import { hasExactly, isArrayOf, isNumber, isObject, isText, isWhole, own, type Fields } from "./objects.js";
+import { hasExactly, isArrayOf, isNumber, isObject, isText, isWhole, type Fields } from "./objects.js";
 import { normalText, valueText } from "./text.js";
 
 /** One element of a bucket. */
@@ -115,7 +115,7 @@ function readPrefixes({ length, known, parents, texts = [] }: Fields): Mapping |
 
 /** The parts of a question without a filter, or null. */
 function readParts(raw: unknown): Part[] | null {
-  const kind = isObject(raw) ? own(raw, "kind") : null;
+  const kind = isObject(raw) ? raw.kind : null;
   if (kind === "values" && hasExactly(raw, "kind columns")) {
     const { columns } = raw;
     if (!(isArrayOf(columns, isName) && columns.length > 0)) return null;
@@ -124,7 +124,7 @@ function readParts(raw: unknown): Part[] | null {
   if (kind === "joint" && hasExactly(raw, "kind parts") && Array.isArray(raw.parts) && raw.parts.length > 1) {
     const parts = [];
     for (const each of raw.parts as unknown[]) {
-      const simple = isObject(each) && ["values", "bins", "dates", "cells", "points"].includes(own(each, "kind") as string);
+      const simple = isObject(each) && ["values", "bins", "dates", "cells", "points"].includes(each.kind as string);
       const read = simple ? readParts(each) : null;
       if (read?.length !== 1) return null;
       parts.push(read[0]!);

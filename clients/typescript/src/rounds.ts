@@ -1,6 +1,6 @@
 /** Reads the configuration of a round: section 3 of docs/protocol/rounds.md. */
 
-import { hasExactly, isNumber, isObject, isText, isWhole, own, type Fields } from "./objects.js";
+import { hasExactly, isNumber, isObject, isText, isWhole, parseJson, type Fields } from "./objects.js";
 import { isSmallOrder } from "./public-keys.js";
 import { readQuestion, type Question } from "./questions.js";
 
@@ -16,7 +16,8 @@ export interface Terms {
 }
 
 /** A readable round. */
-export interface Round extends Terms {
+export interface Round {
+  readonly terms: Terms;
   /** The configuration as it came. */
   readonly text: string;
   readonly name: string;
@@ -64,10 +65,9 @@ function oddPart(whole: number): number {
   return whole;
 }
 
-function readTerms(plan: unknown, raw: Fields): (Terms & { samplingRate: number }) | null {
-  if (!isObject(plan)) return null;
-  const [rounds, threshold, samplingRate] = [own(plan, "rounds"), own(plan, "threshold"), own(plan, "sampling_rate")];
-  const contributions = Object.hasOwn(plan, "contributions") ? plan.contributions : 1;
+function readTerms(plan: unknown, raw: Fields): [Terms, samplingRate: number] | [] {
+  if (!isObject(plan)) return [];
+  const { rounds, threshold, contributions = 1, sampling_rate: samplingRate } = plan;
   const { contact_rate: contactRate, device_rate: deviceRate, aggregator_rate: aggregatorRate } = raw;
   if (
     isWhole(threshold, 1, MOST_THRESHOLD) && isWhole(rounds, 1, MOST_ROUNDS) && isWhole(contributions, 1, MOST_ROUNDS) &&
@@ -75,15 +75,16 @@ function readTerms(plan: unknown, raw: Fields): (Terms & { samplingRate: number 
     (deviceRate === ONE || aggregatorRate === ONE) && oddPart(contactRate) < 2 ** 20 &&
     (contributions === 1 || contactRate === ONE) && isProduct(samplingRate, [contactRate, deviceRate, aggregatorRate])
   ) {
-    return { rounds, contributions, threshold, contactRate, deviceRate, aggregatorRate, samplingRate };
+    return [{ rounds, contributions, threshold, contactRate, deviceRate, aggregatorRate }, samplingRate];
   }
-  return null;
+  return [];
 }
 
 function readAll(text: string, raw: Fields): Round | null {
   if (!hasExactly(raw, MEMBERS) || raw.version !== 3) return null;
   const { fleet, query, index, round: name, bucket_size: bucketSize, deadline, key_id, public_key: publicKey } = raw;
-  const [terms, question] = [readTerms(raw.plan, raw), readQuestion(raw.question)];
+  const [terms, samplingRate = 0] = readTerms(raw.plan, raw);
+  const question = readQuestion(raw.question);
   if (
     terms && question && isName(fleet) && isName(query) && isName(name) && isName(key_id) &&
     isWhole(index, 0, terms.rounds - 1) && isWhole(bucketSize, 48, 4096) &&
@@ -91,7 +92,7 @@ function readAll(text: string, raw: Fields): Round | null {
     typeof publicKey === "string" && /^[0-9a-f]{64}$/.test(publicKey) && !isSmallOrder(publicKey) &&
     !(question.randomised && terms.contributions > 1)
   ) {
-    return { ...terms, text, name, fleet, query, index, question, bucketSize, deadline, publicKey };
+    return { terms, text, name, fleet, query, index, question, samplingRate, bucketSize, deadline, publicKey };
   }
   return null;
 }
@@ -104,12 +105,6 @@ function readAll(text: string, raw: Fields): Round | null {
  */
 export function readRound(text: string): Listed | null {
   if (!isText(text)) return null;
-  let raw: unknown;
-  try {
-    raw = JSON.parse(text);
-  } catch {
-    return null; // too deep for this engine's parser, too
-  }
-  const name = isObject(raw) ? own(raw, "round") : null;
-  return isName(name) ? { name, round: readAll(text, raw as Fields), raw: raw as Fields } : null;
+  const raw = parseJson(text);
+  return isObject(raw) && isName(raw.round) ? { name: raw.round, round: readAll(text, raw), raw } : null;
 }

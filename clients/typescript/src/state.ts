@@ -1,7 +1,6 @@
 /** What a device keeps: section 5 of docs/protocol/rounds.md, and the log for the person whose device it is. */
 
 import { InvalidFormat } from "./errors.js";
-import { isNumber, isObject, own, type Fields } from "./objects.js";
 import type { Charge, Reason } from "./policy.js";
 
 /**
@@ -37,19 +36,34 @@ export interface LogEntry {
   /** `refused` was not answered. Any other status: the device took part. Whether it answered or sat out is not kept. */
   readonly status: Status;
   readonly reason: Reason | null;
-  /** These are null for a round that could not be read. */
-  readonly fleet: string | null;
-  readonly query: string | null;
-  /** The question as it was asked; where it is very long, its kind alone. */
-  readonly question: Readonly<Record<string, unknown>> | null;
-  /** The attributes that the question reads, those of its filter included. */
-  readonly attributes: readonly string[];
-  readonly threshold: number | null;
-  readonly samplingRate: number | null;
-  readonly rounds: number | null;
-  readonly contributions: number | null;
-  readonly deadline: number | null;
+  /** What the round asked; null where it could not be read. */
+  readonly asked: {
+    readonly fleet: string;
+    readonly query: string;
+    readonly index: number;
+    /** As it was asked; of a very long question, its kind alone. */
+    readonly question: Readonly<Record<string, unknown>>;
+    /** The attributes that the question reads, those of its filter included. */
+    readonly attributes: readonly string[];
+    readonly threshold: number;
+    readonly samplingRate: number;
+    readonly rounds: number;
+    readonly contributions: number;
+    /** Seconds since 1970. */
+    readonly deadline: number;
+  } | null;
 }
+
+/** Where the device stands with one round, and why if it was refused. */
+export interface Outcome {
+  readonly round: string;
+  readonly status: Status;
+  readonly reason: Reason | null;
+}
+
+/** Where a device stands with every round that it remembers. */
+export const outcomesOf = ({ records }: DeviceState): Outcome[] =>
+  [...records].map(([round, { status, reason = null }]) => ({ round, status, reason }));
 
 /** All that a device keeps. A changed state is a new value, and counts once it is saved. */
 export interface DeviceState {
@@ -93,15 +107,12 @@ export interface StateStore {
   exclusive<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T>;
 }
 
+/** The version of what is kept. */
+const VERSION = 2;
+
 /** A state as text. */
 export const encodeState = (state: DeviceState): string =>
-  JSON.stringify({ version: 2, ...state, records: [...state.records], charges: [...state.charges] });
-
-const isEntries = (raw: unknown, is: (each: Fields) => boolean): raw is [string, never][] =>
-  Array.isArray(raw) &&
-  raw.every((pair) => Array.isArray(pair) && typeof pair[0] === "string" && isObject(pair[1]) && is(pair[1]));
-
-const isTextOrNull = (raw: unknown): raw is string | null => raw === null || typeof raw === "string";
+  JSON.stringify({ version: VERSION, ...state, records: [...state.records], charges: [...state.charges] });
 
 /**
  * Reads what `encodeState` wrote; null, where nothing is kept, is an empty state.
@@ -110,25 +121,13 @@ const isTextOrNull = (raw: unknown): raw is string | null => raw === null || typ
  */
 export function decodeState(text: string | null): DeviceState {
   if (text === null) return EMPTY;
-  let raw: unknown;
   try {
-    raw = JSON.parse(text);
+    const { version, records, charges, ...rest } = JSON.parse(text);
+    if (version === VERSION) return { ...rest, records: new Map(records), charges: new Map(charges) };
   } catch {
     // falls through to the error
   }
-  if (isObject(raw) && own(raw, "version") === 2) {
-    const { token, identity, consent, due, records, charges, log } = raw;
-    if (
-      isTextOrNull(token) && isTextOrNull(identity) && typeof consent === "boolean" && isNumber(due) &&
-      isEntries(records, ({ status, deadline, time, sealed }) =>
-        isNumber(deadline) && isNumber(time) && (status === "sealed") === (typeof sealed === "string")) &&
-      isEntries(charges, ({ indexes, time }) => Array.isArray(indexes) && isNumber(time)) && Array.isArray(log)
-    ) {
-      return { token, identity, consent, due, records: new Map(records), charges: new Map(charges), log };
-    }
-  }
   throw new InvalidFormat(
-    "What is kept is not the state of this device.",
-    "Restore it, or give another state: the device then enrols as a new one.",
+    "What is kept is not the state of a device.", "Restore it, or give another state.",
   );
 }

@@ -28,6 +28,18 @@ export function unlessAborted<T>(promise: Promise<T>, signal?: AbortSignal): Pro
   });
 }
 
+/** A signal that aborts as soon as one of these does, and how to abort it, or to stop listening. */
+export function joined(...signals: (AbortSignal | undefined)[]): AbortController & { release: () => void } {
+  const controller = new AbortController();
+  const listeners = signals.map((signal) => () => controller.abort(signal!.reason));
+  signals.forEach((signal, i) => {
+    if (signal?.aborted) listeners[i]!();
+    signal?.addEventListener("abort", listeners[i]!);
+  });
+  const release = (): void => signals.forEach((signal, i) => signal?.removeEventListener("abort", listeners[i]!));
+  return Object.assign(controller, { release });
+}
+
 /** Waits so many seconds; rejects with the signal's reason if it aborts meanwhile. */
 export type Sleep = (seconds: number, signal?: AbortSignal) => Promise<void>;
 

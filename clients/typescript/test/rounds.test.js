@@ -159,7 +159,8 @@ test("sealed.json", { skip: !vectors("sealed") && "the file does not exist yet" 
 // Policies
 
 const policy = (changes) => readPolicy({ ...POLICY, ...changes });
-const charge = (changes = {}) => ({ rounds: 1, contributions: 1, threshold: 25, contactRate: ONE, deviceRate: ONE, aggregatorRate: ONE / 4, indexes: [0], time: NOW, ...changes });
+const TERMS = { rounds: 1, contributions: 1, threshold: 25, contactRate: ONE, deviceRate: ONE, aggregatorRate: ONE / 4 };
+const charge = ({ indexes = [0], ...terms } = {}) => ({ terms: { ...TERMS, ...terms }, indexes, time: NOW });
 const reason = (changes, policyChanges = {}, charges = {}) => decide(policy(policyChanges), text(changes), new Map(Object.entries(charges)), NOW);
 
 test("decisions: each reason, in order", () => {
@@ -199,7 +200,7 @@ test("decisions: each reason, in order", () => {
 
 test("a query may cost more than a period has room for only if it is alone", () => {
   const table = { rounds: [1000], rows: [{ threshold: 1, limits: [ONE], rates: [ONE / 8], costs: [1] }] };
-  assert.equal(cost(policy({ table }), charge()), 1_000_000_001);
+  assert.equal(cost(policy({ table }), TERMS), 1_000_000_001);
   assert.equal(reason({}, { table }), null);
   assert.equal(reason({}, { table }, { "default/o": charge({ aggregatorRate: 1 }) }), "budget");
   assert.equal(reason({}, { table: { rounds: [], rows: [] } }), "limit");
@@ -207,7 +208,7 @@ test("a query may cost more than a period has room for only if it is alone", () 
 
 test("the protecting rate: which coins a device relies on, rounded up", () => {
   const table = { rounds: [1], rows: [{ threshold: 1, limits: [ONE], rates: [1, 2, 3, ONE], costs: [1, 2, 3, 4] }] };
-  const terms = (contactRate, deviceRate, aggregatorRate) => charge({ contactRate, deviceRate, aggregatorRate });
+  const terms = (contactRate, deviceRate, aggregatorRate) => ({ ...TERMS, contactRate, deviceRate, aggregatorRate });
   const at = (changes, ...rates) => cost(policy({ table, ...changes }), terms(...rates));
   assert.equal(at({ hide_from_contact_list: true }, 1, ONE, 3), 3);
   assert.equal(at({ hide_from_contact_list: true }, 1, 2, ONE), 2);
@@ -219,9 +220,10 @@ test("the protecting rate: which coins a device relies on, rounded up", () => {
 
 test("policies.json", { skip: !vectors("policies") && "the file does not exist yet" }, () => {
   for (const vector of vectors("policies")) {
-    const charges = new Map(Object.entries(vector.charges ?? {}).map(([name, each]) => [name, {
-      ...each, contactRate: each.contact_rate, deviceRate: each.device_rate, aggregatorRate: each.aggregator_rate,
-    }]));
+    const charges = new Map(Object.entries(vector.charges ?? {}).map(([name, { indexes, time, ...each }]) => {
+      const { rounds, contributions, threshold, contact_rate: contactRate, device_rate: deviceRate, aggregator_rate: aggregatorRate } = each;
+      return [name, { terms: { rounds, contributions, threshold, contactRate, deviceRate, aggregatorRate }, indexes, time }];
+    }));
     assert.equal(decide(readPolicy(vector.policy), vector.configuration, charges, vector.now), vector.reason, JSON.stringify(vector).slice(0, 300));
   }
 });

@@ -246,7 +246,7 @@ test("settings that are wrong are named, and wrong policies too", () => {
   fails({ enrolmentKey: "a b" }, "enrolmentKey");
   fails({ patience: NaN }, "patience");
   fails({ readingSeconds: 0 }, "readingSeconds");
-  fails({ policy: { ...POLICY, atributes: [] } }, "policy");
+  fails({ policy: { ...POLICY, atributes: [] } }, "policy.atributes");
   fails({ policy: { ...POLICY, period_days: 0 } }, "policy.period_days");
   fails({ policy: { ...POLICY, table: { rounds: [2, 1], rows: [] } } }, "policy.table");
   const row = POLICY.table.rows[0];
@@ -265,7 +265,7 @@ test("a state that cannot be saved: nothing is sent, and the error says so", asy
 });
 
 test("a state that cannot be read is an error, never an empty one", async () => {
-  for (const kept of ["", "{}", '{"version": 1}', "[]", '{"version": 2, "token": "t", "identity": null, "consent": true, "due": 0, "records": [["a", {"status": "sealed", "deadline": 0, "time": 0}]], "charges": [], "log": []}']) {
+  for (const kept of ["", "{}", '{"version": 1}', "[]", '{"version": 2, "records": 7}']) {
     const state = new MemoryState();
     await state.replace(null, kept);
     await assert.rejects(deviceOf(new Server(), { state }).visit(), InvalidFormat);
