@@ -1,4 +1,5 @@
-// Fails if the device is larger than 15 kB, minified and compressed, without the fallback. Says the size of each part.
+// Fails if the device is larger than 15 kB, minified and compressed, without the fallback. The default policy is a module
+// of its own, loaded where no other policy is given.
 import { gzipSync } from "node:zlib";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -16,12 +17,10 @@ async function size(contents, ...external) {
 }
 
 const device = 'export { Device } from "./dist/index.js"';
+const alone = await size(device, "./default-policy.js");
 const whole = await size(device);
-const bare = await size(device, "hpke", "*/default-policy.js");
-const policy = whole - (await size(device, "*/default-policy.js"));
-console.log(`device with hpke and the default policy: ${whole} bytes of gzip, of ${LIMIT}`);
-console.log(`of these, the default policy: ${policy}; the device itself: ${bare}`);
-if (whole > LIMIT) {
+console.log(`device with hpke: ${alone} bytes of gzip, of ${LIMIT}; with the default policy in one file: ${whole}`);
+if (alone > LIMIT) {
   console.error("The device is too large.");
   process.exitCode = 1;
 }

@@ -19,7 +19,8 @@ import {
 /** What a core is made of. */
 export interface CoreSettings {
   readonly attributes: Attributes;
-  readonly policy: Policy;
+  /** What the device agrees to, or a function that loads it once. */
+  readonly policy: Policy | (() => Promise<Policy>);
   readonly state: StateStore;
   /** Seconds since 1970. */
   readonly clock?: (() => number) | undefined;
@@ -51,6 +52,7 @@ export class DeviceCore {
   #kept: DeviceState = EMPTY;
   #text: string | null = null;
   #tried = new Set<string>();
+  #policy!: Policy;
 
   constructor(settings: CoreSettings) {
     this.#settings = settings;
@@ -75,7 +77,9 @@ export class DeviceCore {
 
   /** Begins a visit: reads the state again, since another tab may have changed it. */
   async load(): Promise<DeviceState> {
-    this.#text = await this.#settings.state.read();
+    const { policy, state } = this.#settings;
+    this.#policy ??= typeof policy === "function" ? await policy() : policy;
+    this.#text = await state.read();
     this.#kept = decodeState(this.#text);
     this.#tried.clear();
     return this.#kept;
@@ -213,7 +217,7 @@ export class DeviceCore {
 
   #refusal(round: Round, key: string, charges: ReadonlyMap<string, Charge>, now: number): Reason | null {
     const others = [...charges].filter(([other]) => other !== key).map(([, charge]) => charge);
-    return refusal(this.#settings.policy, round, charges.get(key), others, now);
+    return refusal(this.#policy, round, charges.get(key), others, now);
   }
 
   /** Tosses, answers and seals. All of it is done whatever the coins and the values are. */
@@ -262,7 +266,7 @@ export class DeviceCore {
   }
 
   get #period(): number {
-    return this.#settings.policy.period_days * 86_400;
+    return this.#policy.period_days * 86_400;
   }
 
   /** A state in which some rounds are over: their bytes are dropped, and their charges begin to age now. */

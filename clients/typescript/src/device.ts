@@ -4,14 +4,13 @@ import type { Attributes } from "./attributes.js";
 import { Allowance, backOff } from "./back-off.js";
 import { Channel, type Answer, type Fetch } from "./channel.js";
 import { DeviceCore } from "./core.js";
-import { defaultPolicy } from "./default-policy.js";
 import {
   Conflict, InvalidFormat, InvalidSetting, ServerUnavailable, StoreUnavailable, Unauthorised, type ThresherError,
 } from "./errors.js";
 import type { Verify } from "./identity.js";
 import { IndexedDBState } from "./indexeddb-state.js";
 import { isToken, LONGEST_WAIT, readEnrolled, readVisited, type Request } from "./messages.js";
-import { readPolicy } from "./policy.js";
+import { readPolicy, type Policy } from "./policy.js";
 import type { Randomness } from "./randomness.js";
 import type { Fallback } from "./sealing.js";
 import { decodeState, outcomesOf, type LogEntry, type Outcome, type StateStore } from "./state.js";
@@ -103,7 +102,7 @@ export class Device {
     this.#sleep = settings.sleep ?? sleep;
     this.#channel = new Channel(server, settings.fetch ?? ((url, init) => fetch(url, init)), clock);
     this.#store = state ?? browserState(this.#channel.url);
-    const checked = readPolicy(policy ?? defaultPolicy());
+    const checked = policy === undefined ? loadDefaultPolicy : readPolicy(policy);
     this.#core = new DeviceCore({ ...settings, clock, readingSeconds, policy: checked, state: this.#store });
   }
 
@@ -326,6 +325,14 @@ export class Device {
   async #read(): ReturnType<DeviceCore["load"]> {
     return decodeState(await this.#store.read());
   }
+}
+
+/** The default policy, in a module of its own: a page that gives another does not load it. */
+async function loadDefaultPolicy(): Promise<Policy> {
+  const module = await import("./default-policy.js").catch(() => {
+    throw new ServerUnavailable("The default policy cannot be loaded.", null);
+  });
+  return readPolicy(module.defaultPolicy());
 }
 
 function browserState(name: string): StateStore {
