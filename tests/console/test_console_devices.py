@@ -16,14 +16,17 @@ def operated(server):
         headers = {"Authorization": f"Bearer {server.operator}"}
         made = api.post("/v1/operator/enrolment-keys", json={"name": "test-phones"}, headers=headers).json()
         enrolling = {"Authorization": f"Bearer {made['key']}"}
-        tokens = [api.post("/v1/devices", json={}, headers=enrolling).json()["token"] for _ in range(3)]
+        tokens = [api.post("/v2/devices", json={"versions": [2]}, headers=enrolling).json()["token"] for _ in range(3)]
         csrf = sign_in(http, server.operator)
         yield http, csrf, made["id"], tokens, api
 
 
+ASK = {"versions": [2], "reports": [], "rounds": True}
+
+
 def statuses(api: httpx.Client, tokens: list[str]) -> list[int]:
     return [
-        api.post("/v1/check-in", json={}, headers={"Authorization": f"Bearer {token}"}).status_code for token in tokens
+        api.post("/v2/visit", json=ASK, headers={"Authorization": f"Bearer {token}"}).status_code for token in tokens
     ]
 
 

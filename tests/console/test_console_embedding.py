@@ -46,7 +46,8 @@ def test_a_program_embeds_the_console_and_its_secrets_open_the_api(tmp_path):
             with httpx.Client(base_url=url, trust_env=False, timeout=30) as http:
                 ledger = http.get("/v1/ledger", headers={"Authorization": f"Bearer {token}"})
                 enrolling = [
-                    http.post("/v1/devices", json={}, headers={"Authorization": f"Bearer {key}"}) for _ in range(2)
+                    http.post("/v2/devices", json={"versions": [2]}, headers={"Authorization": f"Bearer {key}"})
+                    for _ in range(2)
                 ]
                 listed = http.get("/v1/operator/tokens", headers={"Authorization": f"Bearer {operator}"}).json()
             assert ledger.status_code == 200

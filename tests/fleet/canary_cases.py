@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet_server import RunningServer
-from server_cases import configuration_json, histogram_request
+from server_cases import configuration_of, histogram_request
 
 from thresher.roles.tokens import token_hash
 
@@ -162,12 +162,11 @@ def right_bodies(server: RunningServer) -> dict[str, Any]:
         def public_key(self) -> Any:
             return self
 
-    configuration = configuration_json(Key(), "r1")
+    configuration = configuration_of(Key(), "r1").text
     response = {"asked": 0, "contacted": 0, "completed": 0}
     return {
-        "enrol": {"version": 1},
-        "check_in": {"version": 1},
-        "report": {"sealed": "A" * 148 + "AA==", "version": 1},
+        "enrol": {"versions": [2]},
+        "visit": {"versions": [2], "reports": [{"round": "r1", "sealed": "A" * 148 + "AA=="}], "rounds": True},
         "plan_query": histogram_request(seconds=3),
         "submit_query": histogram_request(seconds=3),
         "make_enrolment_key": {"name": "a", "seconds": 5, "devices": 3},

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from device_cases import StillClock
+from device_cases import StillClock, noted
+from store_cases import Handed, accept
 
 from thresher.device.core import DeviceCore
 from thresher.device.policy import Policy
@@ -16,7 +17,7 @@ from thresher.mechanism.coins import coins
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE
 from thresher.protocol import plaintext, sealing
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.messages import RoundConfiguration, Visit, decode
 from thresher.protocol.rates import SampledBy, share
 from thresher.questions import Question, Values
 from thresher.roles.aggregator.aggregator import Aggregator
@@ -24,7 +25,7 @@ from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.round_drawing import LocalDrawing
 from thresher.roles.aggregator.store import AggregatorStore
 from thresher.roles.collector.collector import Collector
-from thresher.roles.collector.reports import NewReport, Outcome
+from thresher.roles.collector.reports import NewVisit, Outcome
 from thresher.roles.collector.store import CollectorStore
 from thresher.roles.tokens import new_token
 
@@ -84,14 +85,15 @@ class ShippedFleet:
             public_key=key.raw,
         )
 
-    def reports(self, configuration: RoundConfiguration) -> list[NewReport]:
+    def reports(self, configuration: RoundConfiguration) -> list[Handed]:
         """Open a round; the report of every device."""
         self.collector.open(configuration)
         found = []
-        offered = self.collector.check_in(self.identities)
-        for device, identity, rounds in zip(self.devices, self.identities, offered, strict=True):
-            for round in device.take(self.collector.checked_in(rounds, 1.0)):
-                found.append(NewReport(round, identity, device._record(round).sealed))
+        visits = self.collector.visit([NewVisit(identity) for identity in self.identities])
+        for device, identity, visited in zip(self.devices, self.identities, visits, strict=True):
+            device.visited(device.visit_request(rounds=True), self.collector.written((), visited, 1.0))
+            request = device.visit_request(rounds=False)
+            found += [Handed(each.round, identity, each.sealed) for each in decode(Visit, request.body).reports]
         return found
 
     def close(self, configuration: RoundConfiguration) -> Release:
@@ -110,9 +112,9 @@ class ShippedFleet:
         configuration = self.configuration(plan, sampled_by, question)
         reports = self.reports(configuration)
         assert len(reports) == len(self.devices)
-        assert set(self.collector.accept(reports)) == {Outcome.ACCEPTED}
+        assert set(accept(self.collector, reports)) == {Outcome.ACCEPTED}
         for device in self.devices:
-            device.report_answered(configuration.round, 200)
+            noted(device, configuration.round, "taken")
         return self.close(configuration)
 
 
@@ -126,13 +128,13 @@ class _Faulty(DeviceCore):
     def _sent(self, held: list[str], contributions: int, rate: float) -> list[str]:
         raise NotImplementedError
 
-    def _seal(self, terms, held) -> bytes:
-        configuration, size, contributions = terms.configuration, 64, terms.plan.contributions
-        sent = self._sent(self._reader.attributes["tag"], contributions, configuration.device_rate / ONE)
+    def _seal(self, round, held) -> bytes:
+        size, contributions = 64, round.contributions
+        sent = self._sent(self._reader.attributes["tag"], contributions, round.device_rate / ONE)
         assert len(sent) <= contributions
-        real = [plaintext.encode_bucket(terms.question, each, size) for each in sent]
+        real = [plaintext.encode_bucket(round.question, each, size) for each in sent]
         padded = [*real, *(plaintext.decoy(size) for _ in range(contributions - len(sent)))]
-        return b"".join(sealing.seal(each, terms.public, configuration.hash) for each in padded)
+        return b"".join(sealing.seal(each, round.public, round.hash) for each in padded)
 
 
 _random = np.random.default_rng()

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from thresher.device.device import DeviceCore
+from thresher.device.device import DeviceCore, Request
 from thresher.device.policy import Policy
 from thresher.device.spending import Spend
 from thresher.device.state import MemoryState
-from thresher.device.terms import Terms, read_terms, verified
-from thresher.errors import InvalidFormat
 from thresher.mechanism.randomness import SecureRandomness
 from thresher.privacy.plans import Plan
 from thresher.protocol import messages, rates
-from thresher.protocol.messages import CheckedIn, Enrolled, Report, RoundConfiguration
+from thresher.protocol.messages import DEVICE_VERSION, Enrolled, RoundConfiguration
 from thresher.protocol.plaintext import decode_payload, payload
+from thresher.protocol.readable import ReadableRound, read_round
 from thresher.protocol.sealing import PrivateKey, open_sealed
 from thresher.questions import Values
 
@@ -72,24 +72,45 @@ def spends_of(core: DeviceCore) -> dict[str, Spend]:
     return core._kept.spends
 
 
-def terms_of(configuration: RoundConfiguration) -> Terms:
-    """The terms of a round, as a device believes them; `InvalidFormat` if it does not."""
-    terms = read_terms(configuration)
-    if terms is None or not verified(terms):
-        raise InvalidFormat("This round's configuration does not hold together.")
-    return terms
+def round_of(configuration: RoundConfiguration) -> ReadableRound:
+    """The round as a device reads it."""
+    found = read_round(configuration.text).round
+    assert found is not None, "this round's configuration does not hold together"
+    return found
 
 
-def checked_in(*rounds: RoundConfiguration) -> CheckedIn:
-    return CheckedIn(rounds=list(rounds), come_back=60.0)
+def shown(*rounds: RoundConfiguration | str, come_back: float = 60.0, **statuses: str) -> bytes:
+    """The answer to a visit: rounds that the server lists, and what became of reports, by round."""
+    reports = [{"round": name, "status": status} for name, status in statuses.items()]
+    texts = [each if isinstance(each, str) else each.text for each in rounds]
+    return json.dumps({"version": 2, "reports": reports, "rounds": texts, "come_back": come_back}).encode()
+
+
+def take(core: DeviceCore, answer: bytes) -> list[str]:
+    """A request for rounds, with this answer; the rounds that wait to be handed in then."""
+    request = core.visit_request(rounds=True)
+    assert request is not None
+    core.visited(request, answer)
+    return waiting(core)
+
+
+def waiting(core: DeviceCore) -> list[str]:
+    """The rounds whose reports were not acknowledged yet."""
+    return [outcome.round for outcome in core.outcomes() if outcome.status == "sealed"]
+
+
+def noted(core: DeviceCore, round: str, status: str | None) -> str:
+    """The server says what became of one report, or with None does not; where the device stands then."""
+    request = Request("POST", "/v2/visit", core.token or "", b"", reports=(round,))
+    [outcome] = core.visited(request, shown(**({} if status is None else {round: status})))
+    return outcome.status
 
 
 def answered(core: DeviceCore, *rounds: RoundConfiguration) -> list[str]:
     """A visit in which the server takes every report at once; the rounds that were reported."""
-    reported = core.take(checked_in(*rounds))
+    reported = take(core, shown(*rounds))
     for name in reported:
-        core.report_request(name)
-        assert core.report_answered(name, 200) is None
+        assert noted(core, name, "taken") == "taken"
     return reported
 
 
@@ -103,12 +124,16 @@ def device(holds=None, *, state=None, policy=None, clock=None, randomness=None) 
     attributes = {"word": "hello"} if holds is None else holds
     core = DeviceCore(attributes, policy or Policy(), state or MemoryState(), randomness, clock or StillClock())
     if core.token is None:
-        core.enrolled(Enrolled(token="thresher-device-1"))
+        core.enrolled(Enrolled(version=DEVICE_VERSION, token="thresher-device-1"))
     return core
 
 
 def sealed(core: DeviceCore, round: str = "round-0") -> bytes:
-    return messages.decode(Report, core.report_request(round).body).sealed
+    """The bytes that the device hands in for a round, as they are in a request."""
+    request = core.visit_request(rounds=True)
+    assert request is not None
+    [found] = [each.sealed for each in messages.decode(messages.Visit, request.body).reports if each.round == round]
+    return found
 
 
 class Tosses:

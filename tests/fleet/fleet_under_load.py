@@ -24,6 +24,7 @@ from thresher.device.core import DeviceCore, Request
 from thresher.device.state import MemoryState
 from thresher.mechanism import Release
 from thresher.privacy.plans import Plan
+from thresher.protocol.messages import Report, Visit, encode
 from thresher.questions import Values
 from thresher.verbs import HeavyHittersQuery, HistogramQuery
 
@@ -56,6 +57,8 @@ class Promises:
     sent: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     acknowledged: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     statuses: Counter[tuple[str, int]] = field(default_factory=Counter)
+    reports: Counter[str] = field(default_factory=Counter)
+    """What became of reports."""
     releases: dict[tuple[str, int], str] = field(default_factory=dict)
     charges: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     queries: dict[str, str] = field(default_factory=dict)
@@ -120,35 +123,37 @@ class Devices(threading.Thread):
 
     def visit(self, name: str) -> None:
         device = self.devices[name]
-        try:
-            answer = self.post(device.check_in_request())
-        except GONE:
-            time.sleep(PAUSE)
+        asked = device.visit_request(rounds=True)
+        if asked is None or not self.send(name, asked):
             return
-        self.saw("check-in", answer)
-        if answer.status_code != 200:
-            return
-        for round in device.take(answer.content):
-            self.send(name, round)
+        while (request := device.visit_request(rounds=False)) is not None:
+            if not self.send(name, request):
+                return
 
-    def send(self, name: str, round: str) -> None:
+    def send(self, name: str, request: Request) -> bool:
+        """One request of a visit; whether it was answered."""
         device = self.devices[name]
-        request = device.report_request(round)
         # Some are sent twice although they were acknowledged, as by a proxy that repeats requests.
-        for _ in range(1 + (self.dice.random() < 0.1)):
+        for _ in range(1 + (bool(request.reports) and self.dice.random() < 0.1)):
             with self.promises.lock:
-                self.promises.sent[round].add(name)
+                for round in request.reports:
+                    self.promises.sent[round].add(name)
             try:
                 answer = self.post(request)
             except GONE:
-                device.report_answered(round, None)
                 time.sleep(PAUSE)
-                return
-            self.saw("report", answer)
-            if answer.status_code == 200:
+                return False
+            self.saw("visit", answer)
+            if answer.status_code != 200:
+                return False
+            for outcome in device.visited(request, answer.content):
                 with self.promises.lock:
-                    self.promises.acknowledged[round].add(name)
-            device.report_answered(round, answer.status_code)
+                    self.promises.reports[outcome.status] += 1
+                    if outcome.status == "taken":
+                        self.promises.acknowledged[outcome.round].add(name)
+                if outcome.status not in ("taken", "closed"):
+                    self.promises.broken(f"a report is {outcome.status}")
+        return True
 
     def saw(self, what: str, answer: httpx.Response) -> None:
         status = answer.status_code
@@ -156,7 +161,7 @@ class Devices(threading.Thread):
             self.promises.statuses[what, status] += 1
         if status == 503 and not int(answer.headers.get("retry-after", "0")) >= 1:
             self.promises.broken(f"{what}: 503 without Retry-After")
-        if status not in (200, 503) and not (what == "report" and status == 410):
+        if status not in (200, 503):
             self.promises.broken(f"{what}: {status} {answer.text}")
 
 
@@ -359,9 +364,12 @@ class Handful:
         return self.server.client(token, event_hooks={"response": [keep]})
 
     def check_in(self, client: httpx.Client, name: str) -> httpx.Response:
-        answer = post(client, self.devices[name].check_in_request())
+        device = self.devices[name]
+        request = device.visit_request(rounds=True)
+        assert request is not None
+        answer = post(client, request)
         if answer.status_code == 200:
-            self.devices[name].take(answer.content)
+            device.visited(request, answer.content)
         return answer
 
     def sealed(self, name: str, round: str) -> bytes:
@@ -369,9 +377,16 @@ class Handful:
         assert sealed is not None
         return sealed
 
-    def report(self, client: httpx.Client, name: str, round: str) -> int:
-        """Hand in what waits, without noting the answer: the same bytes can be handed in again."""
-        return post(client, self.devices[name].report_request(round)).status_code
+    def report(self, client: httpx.Client, name: str, round: str) -> int | str:
+        """Hand in what waits, without noting the answer: the same bytes can be handed in again.
+
+        Returns what became of it, or the status of a request that was refused.
+        """
+        device = self.devices[name]
+        report = Report(round=round, sealed=self.sealed(name, round))
+        body = encode(Visit(versions=[2], reports=[report], rounds=False))
+        answer = post(client, Request("POST", "/v2/visit", device.token or "", body))
+        return answer.json()["reports"][0]["status"] if answer.status_code == 200 else answer.status_code
 
 
 def ask(client: httpx.Client, name: str, query: dict[str, Any] | None = None, **settings: Any) -> str:

@@ -8,28 +8,31 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from device_cases import StillClock
 
-from thresher.device.core import DeviceCore
-from thresher.device.policy import Policy
+from thresher.device.core import DeviceCore, Request
+from thresher.device.policy import Policy, Reason
 from thresher.device.spending import Charged
 from thresher.device.state import FileState
-from thresher.device.terms import Terms
 from thresher.errors import ServerUnavailable
 from thresher.ledger import Ledger
 from thresher.mechanism import Release
 from thresher.privacy.plans import Plan
+from thresher.protocol import messages
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
+from thresher.protocol.readable import ReadableRound
 from thresher.questions import Values
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.round_drawing import LocalDrawing
 from thresher.roles.aggregator.store import AggregatorStore
 from thresher.roles.collector.collector import Collector
-from thresher.roles.collector.reports import NewReport, Outcome
+from thresher.roles.collector.reports import NewVisit, Outcome
 from thresher.roles.collector.store import CollectorStore
 from thresher.roles.coordinator.coordinator import Coordinator
 from thresher.roles.coordinator.store import CoordinatorStore
@@ -52,10 +55,10 @@ class Heads:
 class Anything(Policy):
     """A device that agrees to all, since the plan above protects nobody."""
 
-    def refusal(self, terms: Terms, charged: Charged, now: float) -> str | None:
+    def refusal_outright(self, round: ReadableRound, now: float) -> Reason | None:
         return None
 
-    def overspending(self, terms: Terms, charged: Charged) -> str | None:
+    def refusal(self, round: ReadableRound, charged: Charged, now: float) -> Reason | None:
         return None
 
 
@@ -184,48 +187,56 @@ class OneProcessFleet:
         self.devices[name] = DeviceCore({"name": name}, AGREES, state, Heads(), self.clock)
 
     def visit(self, name: str) -> list[str]:
-        """Check in over the wire; the rounds that wait to be sent."""
-        device = self.devices[name]
+        """Ask for rounds over the wire, and hand in what waits; the rounds that wait to be sent."""
+        request = self.devices[name].visit_request(rounds=True)
+        assert request is not None
+        return self.waiting(name) if self._ask(name, request) else []
 
-        def request() -> bytes:
+    def _ask(self, name: str, request: Request) -> bool:
+        """One request over the wire; whether the device got its answer."""
+        device = self.devices[name]
+        visit = messages.decode(messages.Visit, request.body)
+        for report in visit.reports:
+            self.sent[name, report.round].add(report.sealed)
+
+        def asked() -> bytes:
             [identity] = self.collector.identify([device.token])
             assert identity is not None
-            [rounds] = self.collector.check_in([identity])
-            return self.collector.checked_in(rounds, 1.0)
+            reports = [(report.round, report.sealed) for report in visit.reports]
+            [visited] = self.collector.visit([NewVisit(identity, reports, visit.rounds)])
+            assert visited is not None
+            return self.collector.written(request.reports, visited, 1.0)
 
         try:
-            return device.take(self.wires.carry(request))
+            answer = self.wires.carry(asked)
         except ServerUnavailable:
-            return []
+            return False
         except Killed:
             self.reboot(name)
-            return []
+            return False
+        for outcome in device.visited(request, answer):
+            if outcome.status == "taken":
+                self.acknowledged[outcome.round].add(name)
+        return True
 
     def waiting(self, name: str) -> list[str]:
         return [outcome.round for outcome in self.devices[name].outcomes() if outcome.status == "sealed"]
 
     def send(self, name: str, round: str) -> None:
-        """Hand in a report over the wire, as HTTP would: 200, 409 or 410."""
+        """Hand in one report over the wire."""
         device = self.devices[name]
-        sealed = device._record(round).sealed
-        assert sealed is not None
-        self.sent[name, round].add(sealed)
-        try:
-            outcome = self.wires.carry(lambda: self.hand_in(name, round, sealed))
-        except ServerUnavailable:
-            device.report_answered(round, None)
-            return
-        except Killed:
-            self.reboot(name)
-            return
-        status = {Outcome.ACCEPTED: 200, Outcome.AGAIN: 200, Outcome.CONFLICT: 409}.get(outcome, 410)
-        if status == 200:
-            self.acknowledged[round].add(name)
-        device.report_answered(round, status)
+        whole = device.visit_request(rounds=True)
+        assert whole is not None
+        visit = messages.decode(messages.Visit, whole.body)
+        reports = [report for report in visit.reports if report.round == round]
+        assert reports
+        body = messages.encode(msgspec.structs.replace(visit, reports=reports, rounds=False))
+        self._ask(name, replace(whole, body=body, reports=(round,), rounds=False))
 
     def hand_in(self, name: str, round: str, sealed: bytes) -> Outcome:
         [identity] = self.collector.identify([self.devices[name].token])
-        [outcome] = self.collector.accept([NewReport(round, identity, sealed)])
+        [visited] = self.collector.visit([NewVisit(identity, [(round, sealed)], rounds=False)])
+        [outcome] = visited.outcomes
         return outcome
 
     # What must hold

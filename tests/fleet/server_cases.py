@@ -1,6 +1,7 @@
 """A whole server in the test's process: its real stores, roles and routes, without a socket."""
 
 import asyncio
+import base64
 import contextlib
 import json
 from dataclasses import dataclass
@@ -16,6 +17,15 @@ from thresher.server.assembly import Settings, assembled
 from thresher.server.data_directory import ROLES, DataDirectory
 from thresher.server.services import Services
 from thresher.verbs import HistogramQuery
+
+ENROL = {"versions": [2]}
+ASK = {"versions": [2], "reports": [], "rounds": True}
+
+
+def handing_in(*reports: tuple[str, bytes]) -> dict:
+    """A visit that hands in reports, each a round's name and its sealed bytes."""
+    listed = [{"round": round, "sealed": base64.b64encode(sealed).decode()} for round, sealed in reports]
+    return {"versions": [2], "reports": listed, "rounds": False}
 
 
 @dataclass
@@ -42,7 +52,7 @@ class Inside:
         return asyncio.run(asking())
 
     def enrol(self) -> str:
-        return self.ask("POST", "/v1/devices", self.token("enrolment"), json={}).json()["token"]
+        return self.ask("POST", "/v2/devices", self.token("enrolment"), json=ENROL).json()["token"]
 
 
 @contextlib.contextmanager
@@ -79,16 +89,14 @@ def histogram_request(name: str = "first", **settings) -> dict:
     return {"name": name, "query": json.loads(json.dumps(query.to_dict())), "settings": settings}
 
 
-def configuration_json(aggregator, round: str = "r1", *, deadline: float = 4e9) -> dict:
+def configuration_of(aggregator, round: str = "r1", *, deadline: float = 4e9):
     """A round's configuration that holds together, sealed to this aggregator's key."""
-    import msgspec
-
     from thresher.protocol.messages import RoundConfiguration
     from thresher.protocol.rates import share
 
     rates, plan = share(th.plan(epsilon=1, delta=1e-8), 1.0, "device")
     key = aggregator.public_key()
-    configuration = RoundConfiguration.of(
+    return RoundConfiguration.of(
         fleet="fleet",
         query="q",
         index=0,
@@ -101,4 +109,3 @@ def configuration_json(aggregator, round: str = "r1", *, deadline: float = 4e9) 
         key_id=key.key_id,
         public_key=key.raw,
     )
-    return msgspec.to_builtins(configuration)

@@ -153,13 +153,13 @@ def run_round(servers: Servers, plan: Plan = PLAN) -> Round:
             for name in values:
                 assert few.check_in(client, name).status_code == 200
             sealed = [few.sealed(name, round) for name in values]
-            assert few.report(client, "the-one", round) == 200
+            assert few.report(client, "the-one", round) == "taken"
             # The scan can find things: the sealed report is in the collector's files, and in nobody else's.
             assert found_in(contents(servers.of("collector")), pieces(sealed[-1:]))
             assert not found_in(contents(servers.of("coordinator")), pieces(sealed[-1:]))
             look_around(servers, few, query)
             for name in values:
-                assert few.report(client, name, round) == 200
+                assert few.report(client, name, round) == "taken"
             await_query(analyst, query)
             await_looks(watching)
         assert not watching.found
@@ -234,7 +234,7 @@ def test_nobody_learns_it_on_postgresql(tmp_path: Path, postgresql_url: str, pos
             round = await_query(analyst, query, opened=True)["rounds"][0]["round"]
             for name in values:
                 few.check_in(client, name)
-                assert few.report(client, name, round) == 200
+                assert few.report(client, name, round) == "taken"
             await_query(analyst, query)
             assert released(analyst, query).buckets == [COMMON]
         tokens = {device.token for device in few.devices.values()}
@@ -308,8 +308,8 @@ def test_errors_do_not_repeat_what_was_sent(tmp_path: Path) -> None:
                 provoke("POST", path, None, content=f"csrf={marker}&token={marker}&next=/{marker}".encode())
         for raw in (
             f"GET /{marker}\x00 HTTP/9.9\r\n\r\n", f"{marker}\r\n\r\n", f"GET / HTTP/1.1\r\n{marker}\r\n\r\n",
-            f"POST /v1/check-in HTTP/1.1\r\nHost: {marker}\r\nContent-Length: {marker}\r\n\r\n",
-            f"POST /v1/check-in HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{marker}\r\n",
+            f"POST /v2/visit HTTP/1.1\r\nHost: {marker}\r\nContent-Length: {marker}\r\n\r\n",
+            f"POST /v2/visit HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{marker}\r\n",
         ):  # fmt: skip
             with socket.create_connection(("127.0.0.1", server.port), timeout=10) as wire:
                 wire.sendall(raw.encode())

@@ -20,8 +20,11 @@ from thresher.console import ask_form as asking
 from thresher.console.adapter import ServerDesk, console_pages
 from thresher.device.policy import Policy
 from thresher.device.policy_file import read_policy, with_attributes
+from thresher.device.terms import Terms, terms_of
 from thresher.errors import InvalidSetting, ThresherWarning
+from thresher.privacy.round_prices import whole_rate
 from thresher.privacy.units import DEVICE
+from thresher.privacy.whole_numbers import ONE, PERIOD
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.protocol.messages import decode
 from thresher.questions import Between, Values, Where
@@ -103,14 +106,15 @@ def test_every_door_knows_when_devices_come_back(tmp_path):
 
 def test_a_policy_that_devices_will_not_answer_under():
     five = th.plan(5, 1e-8)
-    assert "its epsilon is above 4" in codes(plan=five)["policy"]
+    assert "gives away more than epsilon 4 with delta 1e-05" in codes(plan=th.plan(5, 1e-4))["policy"]
+    assert codes(plan=five) == {}  # at epsilon 4 its delta is far below 1e-5
     assert codes(Policy(max_epsilon=5), plan=five) == {}
     assert "its threshold is below 1000" in codes(Policy(min_threshold=1000))["policy"]
-    assert "its delta is above 1e-09" in codes(Policy(max_delta=1e-9))["policy"]
+    assert "more than epsilon 1 with delta 1e-09" in codes(Policy(max_epsilon=1, max_delta=1e-9))["policy"]
     assert "coins are not the aggregator's" in codes(Policy(coins="aggregator"), sampled_by="device")["policy"]
     assert codes(Policy(coins="aggregator"), sampled_by="aggregator") == {}
-    assert "its delta is above" in codes(contact_rate=0.5, sampled_by="device")["policy"]  # hides from the contact list
-    assert "too little left" in codes(Policy(period_epsilon=0.2))["policy"]
+    assert "policy" in codes(contact_rate=0.35, sampled_by="device")  # hides from the contact list
+    assert "or than epsilon 0.01" in codes(Policy(period_epsilon=0.01))["policy"]
 
 
 @pytest.mark.parametrize("total_only", [False, True])
@@ -138,11 +142,11 @@ def test_the_caution_says_what_devices_do():
     policy = Policy(period_epsilon=0.8)
     query = HistogramQuery(Values(("country",)), PLAN)
     admitted = admit(QueryRequest(name="a", query=query.to_dict()))
-    charge = policy.charge(admitted.plan, admitted.rates, admitted.guarantees.values)
-    allowed = policy.budget.affords(charge)
+    cost = policy.cost(terms_of(admitted.plan, admitted.rates))
+    allowed = PERIOD // cost
     assert allowed > 1
     for asked in (allowed - 1, allowed):
-        found = [each.code for each in cautions(admitted, Public(MANY, policy, (charge,) * asked))]
+        found = [each.code for each in cautions(admitted, Public(MANY, policy, (cost,) * asked))]
         assert found == (["device-budget"] if asked == allowed else [])
 
 
@@ -150,13 +154,14 @@ def test_devices_are_charged_for_the_rounds_that_were_drawn_in_their_period(tmp_
     """A series reserves many rounds, and draws them over a year."""
     clock = StillClock(1_800_000_000.0)
     ledger = th.Ledger(tmp_path / "ledger.db", epsilon=10, delta=1e-3, clock=clock)
-    ledger.reserve(th.plan(1, 1e-8, rounds=10), "a histogram every week", unit=DEVICE, reference="a")
+    plan = th.plan(1, 1e-8, rounds=10)
+    ledger.reserve(plan, "a histogram every week", unit=DEVICE, reference="a")
     assert Public.of(MANY, Policy(), ledger, now=clock.time).recent == ()
     for position in range(10):
         ledger.draw("a", position)
         clock.time += 7 * 86_400
-    [charge] = Public.of(MANY, Policy(), ledger, now=clock.time).recent
-    assert charge.rounds == 4
+    [cost] = Public.of(MANY, Policy(), ledger, now=clock.time).recent
+    assert cost == Policy().cost(Terms(4, 1, plan.threshold, ONE, ONE, whole_rate(plan.sampling_rate)))
     assert ledger.drawn_since(clock.time - 8 * 86_400) == {"a": 1}
     assert Public.of(MANY, Policy(), ledger, now=clock.time + 40 * 86_400).recent == ()
 

@@ -9,7 +9,7 @@ import secrets
 from collections import Counter
 
 import pytest
-from device_cases import ALWAYS, Tosses, checked_in, configuration, device, opened, sealed
+from device_cases import ALWAYS, Tosses, configuration, device, opened, sealed, shown, take
 from scipy import stats
 
 from thresher.device import chosen_values
@@ -145,7 +145,7 @@ def test_the_same_number_of_bytes_and_bits_whatever_is_held(holds):
     tosses = Tosses()
     core = device({"word": holds}, randomness=tosses, policy=Policy())
     asked = round_of_three(**ALWAYS)
-    [name] = core.take(checked_in(asked))
+    [name] = take(core, shown(asked))
     assert len(sealed(core, name)) == 3 * piece_size(64)
     assert tosses.drawn == 1
 
@@ -159,7 +159,7 @@ def test_each_value_has_a_coin_of_its_own():
     for number in range(1_500):
         core = device({"word": ["a", "b", "c"]}, policy=policy)
         asked = configuration(f"round-{number}", plan=plan)
-        [name] = core.take(checked_in(asked))
+        [name] = take(core, shown(asked))
         found = [opened(piece, asked) for piece in pieces(sealed(core, name), piece_size(64))]
         kept[sum(each is not DECOY for each in found)] += 1
     assert asked.device_rate == ONE // 2

@@ -1,19 +1,23 @@
 """The collector on a clock that tests move, with a real store and a real aggregator's store behind it."""
 
 import hashlib
+import json
 import os
 
+import msgspec
 import pytest
 from device_cases import START, StillClock, configuration
+from store_cases import Handed, accept, check_in
 
 from thresher.errors import Conflict, NotFound, ServerUnavailable
-from thresher.protocol.messages import CheckedIn, canonical, decode
+from thresher.protocol import messages
+from thresher.protocol.messages import decode
 from thresher.protocol.sealing import OVERHEAD
 from thresher.roles.aggregator.store import AggregatorStore
 from thresher.roles.collector import collector as collector_module
 from thresher.roles.collector.collector import Collector
 from thresher.roles.collector.enrolment import Entry
-from thresher.roles.collector.reports import NewReport, Outcome
+from thresher.roles.collector.reports import Outcome, Visited
 from thresher.roles.collector.store import CollectorStore
 from thresher.roles.tokens import token_hash
 from thresher.testing import SeededRandomness
@@ -63,7 +67,7 @@ def enrolled(collector, number):
 
 
 def reports(round, devices):
-    return [NewReport(round, device, os.urandom(SIZE)) for device in devices]
+    return [Handed(round, device, os.urandom(SIZE)) for device in devices]
 
 
 def test_enrolment_gives_tokens_that_identify(collector, parts):
@@ -111,26 +115,53 @@ def test_a_round_is_shown_as_it_was_opened(collector):
         collector.open(configuration("round-1", bucket_size=128))
     assert collector.open_rounds() == ["round-1", "round-2"]
     assert collector.progress("round-1").target == 5
-    assert collector.check_in(devices) == [["round-1", "round-2"]] * 2
-    body = collector.checked_in(["round-1", "round-2"], 60)
-    assert decode(CheckedIn, body) == CheckedIn(rounds=[first, second], come_back=60.0)
-    assert decode(CheckedIn, collector.checked_in([], 1e-7)) == CheckedIn(rounds=[], come_back=1e-7)
-    assert canonical(first) in body
+    assert check_in(collector, devices) == [["round-1", "round-2"]] * 2
+    body = collector.written((), Visited((), ("round-1", "round-2")), 60)
+    texts = [first.text, second.text]
+    assert decode(messages.Visited, body) == messages.Visited(version=2, reports=[], rounds=texts, come_back=60.0)
+    assert json.loads(collector.written((), Visited((), ()), 1e-7)) == {
+        "version": 2, "reports": [], "rounds": [], "come_back": 1e-7,
+    }  # fmt: skip
     with pytest.raises(NotFound):
-        collector.checked_in(["round-9"], 60)
+        collector.written((), Visited((), ("round-9",)), 60)
+
+
+def test_what_a_device_is_told_of_its_reports(collector):
+    told = {"taken": ("ACCEPTED", "AGAIN"), "closed": ("CLOSED", "UNKNOWN_ROUND"), "conflict": ("CONFLICT",),
+            "rejected": ("NOT_CONTACTED", "WRONG_SIZE")}  # fmt: skip
+    said = {outcome: status for status, outcomes in told.items() for outcome in outcomes}
+    assert set(said) == set(Outcome.__members__)
+    names, outcomes = (
+        [f"round-{name.lower()}".replace("_", "-") for name in said],
+        tuple(map(Outcome.__getitem__, said)),
+    )
+    body = decode(messages.Visited, collector.written(names, Visited(outcomes, ()), 60))
+    assert [(each.round, each.status) for each in body.reports] == list(zip(names, said.values(), strict=True))
+
+
+def test_rounds_of_earlier_versions_are_closed_and_shown_to_nobody(collector):
+    """Devices would not answer them; what was handed in before is forwarded and released."""
+    [device] = enrolled(collector, 1)
+    collector.open(msgspec.structs.replace(configuration("round-1"), version=2))
+    collector.open(configuration("round-2"))
+    assert check_in(collector, [device]) == [["round-1", "round-2"]]
+    body = decode(messages.Visited, collector.written((), Visited((), ("round-1", "round-2")), 60))
+    assert body.rounds == [configuration("round-2").text]
+    assert collector.close("round-1").asked == 1
+    assert collector.forward("round-1") == 0
 
 
 def test_the_deadline_closes_before_anybody_does(collector, parts):
     _, _, clock = parts
     devices = enrolled(collector, 3)
     collector.open(configuration("round-1", deadline=START + 100))
-    collector.check_in(devices)
+    check_in(collector, devices)
     batch = reports("round-1", devices)
     clock.time = START + 99.9
-    assert collector.accept(batch[:1]) == [Outcome.ACCEPTED]
+    assert accept(collector, batch[:1]) == [Outcome.ACCEPTED]
     clock.time = START + 100
-    assert collector.accept(batch) == [Outcome.AGAIN, Outcome.CLOSED, Outcome.CLOSED]
-    assert collector.check_in(devices) == [[], [], []]
+    assert accept(collector, batch) == [Outcome.AGAIN, Outcome.CLOSED, Outcome.CLOSED]
+    assert check_in(collector, devices) == [[], [], []]
     closed = collector.close("round-1")
     assert (closed.state, closed.asked, closed.completed) == ("closed", 3, 1)
     with pytest.raises(NotFound):
@@ -144,15 +175,15 @@ def test_contact_coins_have_the_rate_of_the_round(parts):
     collector = Collector(store, clock, taker, SeededRandomness(1))
     devices = enrolled(collector, 400)
     collector.open(configuration("round-1", contact_rate=0.25))
-    chosen = [bool(rounds) for rounds in collector.check_in(devices)]
+    chosen = [bool(rounds) for rounds in check_in(collector, devices)]
     assert 40 < sum(chosen) < 160
-    assert chosen == [bool(rounds) for rounds in collector.check_in(devices)], "tossed once"
+    assert chosen == [bool(rounds) for rounds in check_in(collector, devices)], "tossed once"
     progress = collector.progress("round-1")
     assert (progress.asked, progress.contacted) == (400, sum(chosen))
-    outcomes = collector.accept(reports("round-1", devices))
+    outcomes = accept(collector, reports("round-1", devices))
     assert [outcome is Outcome.ACCEPTED for outcome in outcomes] == chosen
     collector.open(configuration("round-2", contact_rate=0.5))
-    assert sum("round-2" in rounds for rounds in collector.check_in(devices)) >= 160  # the test can fail
+    assert sum("round-2" in rounds for rounds in check_in(collector, devices)) >= 160  # the test can fail
 
 
 @pytest.mark.parametrize("failure", ["fail_before", "fail_after"])
@@ -161,9 +192,9 @@ def test_forwarding_resumes_with_the_same_batches(parts, failure):
     collector = Collector(store, clock, taker, batch_size=10)
     devices = enrolled(collector, 35)
     collector.open(configuration("round-1"))
-    collector.check_in(devices)
+    check_in(collector, devices)
     sent = reports("round-1", devices)
-    assert set(collector.accept(sent)) == {Outcome.ACCEPTED}
+    assert set(accept(collector, sent)) == {Outcome.ACCEPTED}
     with pytest.raises(Conflict):
         collector.forward("round-1")
     collector.close("round-1")
@@ -194,8 +225,8 @@ def test_forgetting_is_finished_at_the_next_start(collector, parts, monkeypatch)
     store, _, clock = parts
     devices = enrolled(collector, 2)
     collector.open(configuration("round-1"))
-    collector.check_in(devices)
-    collector.accept(reports("round-1", devices))
+    check_in(collector, devices)
+    accept(collector, reports("round-1", devices))
 
     def killed():
         raise KeyboardInterrupt

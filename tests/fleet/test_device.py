@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+
 import numpy as np
 import pytest
 from device_cases import (
@@ -11,21 +15,23 @@ from device_cases import (
     TWICE,
     StillClock,
     Tosses,
-    checked_in,
     configuration,
     device,
+    noted,
     opened,
     sealed,
+    shown,
+    take,
 )
 from scipy import stats
 
 from thresher.device.core import back_off
 from thresher.device.device import DeviceCore, Outcome
 from thresher.device.policy import Policy
-from thresher.errors import InvalidFormat, NotFound, Unauthorised
+from thresher.errors import InvalidFormat, Unauthorised
 from thresher.protocol import messages
-from thresher.protocol.plaintext import DECOY
-from thresher.protocol.sealing import OVERHEAD
+from thresher.protocol.plaintext import DECOY, decode_payload, payload
+from thresher.protocol.sealing import OVERHEAD, SealBroken, open_sealed
 from thresher.questions import Cells, Joint, Prefixes, Values
 from thresher.testing import SeededRandomness
 
@@ -35,7 +41,7 @@ ALPHA = 1e-9  # false alarm per check
 def answer(holds, of) -> object:
     """What a device that holds this says in a round."""
     core = device(holds)
-    assert core.take(checked_in(of)) == [of.round]
+    assert take(core, shown(of)) == [of.round]
     return opened(sealed(core, of.round), of)
 
 
@@ -45,20 +51,22 @@ def answer(holds, of) -> object:
 def test_requests_are_what_the_protocol_says():
     core = DeviceCore({"word": "hello"})
     request = core.enrol_request("thresher-enrolment-1")
-    assert (request.method, request.path, request.token) == ("POST", "/v1/devices", "thresher-enrolment-1")
+    assert (request.method, request.path, request.token) == ("POST", "/v2/devices", "thresher-enrolment-1")
+    assert json.loads(request.body) == {"versions": [2]}
     with pytest.raises(Unauthorised):
-        core.check_in_request()
-    core.enrolled(b'{"token":"thresher-device-1"}')
-    request = core.check_in_request()
-    assert (request.method, request.path, request.token) == ("POST", "/v1/check-in", "thresher-device-1")
-    assert messages.decode(messages.CheckIn, request.body) == messages.CheckIn()
-    core.take(messages.encode(checked_in(configuration())))
-    request = core.report_request("round-0")
-    assert (request.method, request.path, request.token) == (
-        "POST",
-        "/v1/rounds/round-0/report",
-        "thresher-device-1",
-    )
+        core.visit_request(rounds=True)
+    core.enrolled(b'{"version":2,"token":"thresher-device-1","identity":null,"more":"ignored"}')
+    request = core.visit_request(rounds=True)
+    assert (request.method, request.path, request.token) == ("POST", "/v2/visit", "thresher-device-1")
+    assert json.loads(request.body) == {"versions": [2], "reports": [], "rounds": True}
+    assert len(request.nonce) == 32
+    assert core.visit_request(rounds=False) is None
+    core.visited(request, shown(configuration()))
+    request = core.visit_request(rounds=False)
+    assert (request.method, request.path, request.token) == ("POST", "/v2/visit", "thresher-device-1")
+    [report] = json.loads(request.body)["reports"]
+    assert report == {"round": "round-0", "sealed": base64.b64encode(sealed(core)).decode()}
+    assert json.loads(request.body) == {"versions": [2], "reports": [report], "rounds": False}
 
 
 def test_answers_with_the_bucket_of_what_it_holds():
@@ -75,7 +83,7 @@ def test_functions_are_asked_when_a_round_is_answered():
     core = device(lambda: {"word": held[0]})
     held[0] = "second"
     of = configuration(**ALWAYS)
-    core.take(checked_in(of))
+    take(core, shown(of))
     held[0] = "third"
     assert opened(sealed(core), of) == "second"
     assert answer({"word": lambda: "called"}, of) == "called"
@@ -120,9 +128,9 @@ def test_every_report_of_a_round_has_one_length(size):
     for holds in ({"word": ""}, {"word": "hello"}, {"word": "x" * 5000}, {}, {"word": 10**30}):
         for sampling in ({}, ALWAYS):
             core = device(holds)
-            core.take(checked_in(configuration(bucket_size=size, **sampling)))
+            take(core, shown(configuration(bucket_size=size, **sampling)))
             lengths.add(len(sealed(core)))
-            bodies.add(len(core.report_request("round-0").body))
+            bodies.add(len(core.visit_request(rounds=True).body))
     assert lengths == {size + OVERHEAD}
     assert len(bodies) == 1
 
@@ -139,7 +147,7 @@ def test_of_a_list_one_element_is_chosen_anew_in_each_round():
     assert stats.chisquare(list(counts.values()), [750, 375, 375]).pvalue < ALPHA
     core = device({"word": elements})
     rounds = [configuration(f"round-{index}", index=index, **ALWAYS) for index in range(3)]
-    assert core.take(checked_in(*rounds)) == ["round-0", "round-1", "round-2"]
+    assert take(core, shown(*rounds)) == ["round-0", "round-1", "round-2"]
     assert {opened(sealed(core, each.round), each) for each in rounds} <= set(elements)
 
 
@@ -157,13 +165,13 @@ def test_the_coin_has_the_rate_of_the_round():
 def test_the_coin_is_tossed_once_however_often_the_device_is_asked():
     tosses = Tosses()
     core, of = device(randomness=tosses), configuration()
-    core.take(checked_in(of))
-    drawn, first = tosses.drawn, core.report_request("round-0")
+    take(core, shown(of))
+    drawn, first = tosses.drawn, core.visit_request(rounds=True)
     assert drawn > 0
-    for status in (None, 500, 503, 429, 502):
-        assert core.report_answered("round-0", status) > 0
-        assert core.take(checked_in(of)) == ["round-0"]
-        assert core.report_request("round-0") == first
+    for status in (None, "later", "sealed", ""):
+        assert noted(core, "round-0", status) == "sealed"
+        assert take(core, shown(of)) == ["round-0"]
+        assert core.visit_request(rounds=True).body == first.body
     assert tosses.drawn == drawn
 
 
@@ -173,7 +181,7 @@ def test_the_same_source_gives_the_same_coins():
         source = SeededRandomness(7)
         cores = [device(randomness=source) for _ in range(100)]
         for core in cores:
-            core.take(checked_in(of))
+            take(core, shown(of))
         said.append([opened(sealed(core), of) for core in cores])
     assert said[0] == said[1]
     assert {DECOY, "hello"} == set(said[0])
@@ -182,35 +190,67 @@ def test_the_same_source_gives_the_same_coins():
 # What the server answers
 
 
-@pytest.mark.parametrize(
-    ("status", "ended"),
-    [
-        (200, "taken"),
-        (201, "taken"),
-        (409, "conflict"),
-        (410, "closed"),
-        (404, "closed"),
-        (400, "rejected"),
-        (413, "rejected"),
-    ],
-)
-def test_what_ends_a_round(status, ended):
+@pytest.mark.parametrize("status", ["taken", "conflict", "closed", "rejected"])
+@pytest.mark.parametrize("asks", [False, True])
+def test_what_ends_a_round(status, asks):
+    """Whether the request that hands it in asks for rounds or not."""
     core = device()
-    core.take(checked_in(configuration()))
-    assert core.report_answered("round-0", status) is None
-    assert core.outcomes() == [Outcome("round-0", ended)]
-    with pytest.raises(NotFound):
-        core.report_request("round-0")
-    assert core.take(checked_in(configuration())) == []  # also when the server asks again
-    assert core.report_answered("round-0", 503) is None
+    take(core, shown(configuration()))
+    if asks:
+        take(core, shown(**{"round-0": status}))
+    else:
+        assert noted(core, "round-0", status) == status
+    assert core.outcomes() == [Outcome("round-0", status)]
+    assert core.visit_request(rounds=True).reports == ()
+    assert take(core, shown(configuration())) == []  # also when the server asks again
+    assert noted(core, "round-0", "taken") == status
 
 
-@pytest.mark.parametrize("status", [None, 429, 500, 502, 503, 504, 401, 302])
+@pytest.mark.parametrize("status", [None, "", "TAKEN", "later", "refused", "sealed", "200"])
 def test_what_does_not_end_a_round(status):
     core = device()
-    core.take(checked_in(configuration()))
-    assert core.report_answered("round-0", status) > 0
+    take(core, shown(configuration()))
+    assert noted(core, "round-0", status) == "sealed"
     assert core.outcome("round-0").status == "sealed"
+
+
+@pytest.mark.parametrize(
+    "reports",
+    [[None], [[]], [{}], [{"round": "round-0"}], [{"status": "taken"}], [{"round": ["round-0"], "status": "taken"}],
+     [{"round": "round-0", "status": ["taken"]}], [{"round": "another", "status": "taken"}]],
+)  # fmt: skip
+def test_elements_that_say_nothing_of_a_report_are_ignored(reports):
+    core = device()
+    take(core, shown(configuration()))
+    body = json.dumps({"version": 2, "reports": reports, "rounds": [], "come_back": 60}).encode()
+    assert take(core, body) == ["round-0"]
+
+
+def test_only_reports_that_were_handed_in_are_ended():
+    core = device()
+    first = core.visit_request(rounds=True)
+    core.visited(first, shown(configuration(), **{"round-0": "taken"}))
+    assert core.outcome("round-0").status == "sealed"
+
+
+def test_a_request_has_so_many_reports_and_bytes_at_most():
+    core = device(policy=Policy(period_epsilon=1e6, period_delta=0.5))
+    many = [configuration(f"round-{number}", query=f"query-{number}") for number in range(256)]
+    more = [configuration(f"more-{number}", query=f"more-{number}", bucket_size=4096) for number in range(100)]
+    asked = core.visit_request(rounds=True)
+    core.visited(asked, shown(*many))
+    assert len(core.visit_request(rounds=False).reports) == 256
+    assert core.visit_request(rounds=False) is None  # what was not decided waits for the next visit
+    core.visited(asked, shown(*many, *more))
+    handed_in = []
+    while (request := core.visit_request(rounds=False)) is not None:
+        assert len(request.body) <= 256 << 10
+        assert {each.round for each in messages.decode(messages.Visit, request.body).reports} == set(request.reports)
+        handed_in += request.reports
+    assert sorted(handed_in) == sorted(each.round for each in more)
+    request = core.visit_request(rounds=True)
+    assert len(request.reports) <= 256
+    assert len(request.body) <= 256 << 10
 
 
 def test_waits_grow_are_random_and_honour_retry_after():
@@ -221,50 +261,46 @@ def test_waits_grow_are_random_and_honour_retry_after():
         assert len(set(each)) > 1
     assert all(back_off(1, 17.0) >= 17.0 for _ in range(50))
     assert back_off(10_000) <= 300
-    core = device()
-    core.take(checked_in(configuration()))
-    assert core.report_answered("round-0", 503, 40.0) >= 40.0
-    for _ in range(9):
-        wait = core.report_answered("round-0", None)
-    assert wait > 100
+    assert all(back_off(1, 1e9) <= 86_400.5 for _ in range(50))
 
 
 def test_bytes_that_were_never_acknowledged_are_sent_at_the_next_visit():
     core = device()
-    core.take(checked_in(configuration()))
-    first = core.report_request("round-0")
-    assert core.take(checked_in()) == ["round-0"]  # the server has them, perhaps: its answer was lost
-    assert core.report_request("round-0") == first
+    take(core, shown(configuration()))
+    first = core.visit_request(rounds=False)
+    assert take(core, shown()) == ["round-0"]  # the server has them, perhaps: its answer was lost
+    again = core.visit_request(rounds=True)
+    assert json.loads(again.body)["reports"] == json.loads(first.body)["reports"]
 
 
 def test_after_the_deadline_the_server_knows_best():
     clock = StillClock()
     core = device(clock=clock)
-    core.take(checked_in(configuration()))
+    take(core, shown(configuration()))
     clock.time += 4000
-    assert core.take(checked_in(configuration())) == ["round-0"]  # still listed: this clock is fast
-    assert core.take(checked_in()) == []
+    assert take(core, shown(configuration())) == ["round-0"]  # still listed: this clock is fast
+    assert take(core, shown()) == []
     assert core.outcomes() == [Outcome("round-0", "closed")]
 
 
 def test_old_rounds_are_forgotten_after_a_period_but_not_before_their_deadline():
     clock = StillClock()
     core = device(clock=clock)
-    core.take(checked_in(configuration(), configuration("long", query="long", deadline=START + 90 * 86_400)))
+    take(core, shown(configuration(), configuration("long", query="long", deadline=START + 90 * 86_400)))
     for name in ("round-0", "long"):
-        core.report_answered(name, 200)
+        noted(core, name, "taken")
     clock.time += 29 * 86_400
-    core.take(checked_in())
+    take(core, shown())
     assert {outcome.round for outcome in core.outcomes()} == {"round-0", "long"}
     clock.time += 2 * 86_400
-    core.take(checked_in())
+    take(core, shown())
     assert {outcome.round for outcome in core.outcomes()} == {"long"}
 
 
 def test_when_to_come_back_is_kept_within_reason():
     core = device()
     for asked, kept in ((60.0, 60.0), (-5.0, 1.0), (1e300, 86_400.0)):
-        core.take(messages.CheckedIn(rounds=[], come_back=asked))
+        take(core, shown(come_back=asked))
         assert core.come_back == kept
 
 
@@ -274,43 +310,75 @@ def test_when_to_come_back_is_kept_within_reason():
 def test_a_refused_round_is_noted_with_its_reason_and_nothing_is_sent():
     tosses = Tosses()
     core = device(policy=Policy(min_threshold=20), randomness=tosses)
-    assert core.take(checked_in(configuration())) == []
+    assert take(core, shown(configuration())) == []
     assert core.outcomes() == [Outcome("round-0", "refused", "its threshold is below 20")]
     assert tosses.drawn == 0
-    with pytest.raises(NotFound):
-        core.report_request("round-0")
-    assert core.take(checked_in(configuration())) == []
+    assert core.visit_request(rounds=False) is None
+    assert take(core, shown(configuration())) == []
 
 
 def test_a_lying_configuration_is_refused():
     lying = messages.msgspec.structs.replace(configuration(), device_rate=1 << 32)
     core = device()
-    assert core.take(checked_in(lying, configuration("honest"))) == ["honest"]
-    assert core.outcome("round-0") == Outcome("round-0", "refused", "its configuration does not hold together")
+    assert take(core, shown(lying, configuration("honest"))) == ["honest"]
+    assert core.outcome("round-0") == Outcome("round-0", "refused", "unreadable")
+
+
+def test_a_string_without_a_name_is_skipped_and_one_with_a_name_is_refused():
+    core = device()
+    strings = ["", "{", "[]", '{"round":"no name"}', '{"round":5}', '{"round":"named"}', 5, None, {}]
+    body = json.dumps({"version": 2, "reports": [], "rounds": strings, "come_back": 60})
+    assert take(core, body.encode()) == []
+    assert core.outcomes() == [Outcome("named", "refused", "unreadable")]
+
+
+def test_a_round_is_hashed_as_it_came():
+    """Another spelling of the same configuration is another string: reports open under that one alone."""
+    of = configuration(**ALWAYS)
+    spaced = json.dumps(json.loads(of.text), indent=2)
+    core = device()
+    assert take(core, shown(spaced)) == ["round-0"]
+    info = hashlib.sha256(b"thresher round 3\0" + spaced.encode()).digest()
+    assert decode_payload(payload(open_sealed(sealed(core), KEY, info)), of.asked) == "hello"
+    with pytest.raises(SealBroken):
+        open_sealed(sealed(core), KEY, of.hash)
+
+
+def test_rounds_of_earlier_versions_are_not_answered():
+    core = device()
+    earlier = messages.msgspec.structs.replace(configuration(), version=2)
+    assert take(core, shown(earlier)) == []
+    assert core.outcomes() == [Outcome("round-0", "refused", "unreadable")]
+
+
+def test_members_that_a_device_does_not_know_are_ignored():
+    core = device()
+    body = shown(configuration()).replace(b'{"version"', b'{"more": {"a": [1]}, "version"')
+    assert take(core, body) == ["round-0"]
 
 
 def test_rounds_of_one_visit_are_charged_one_after_the_other():
     core = device(policy=TWICE)
     rounds = [configuration(f"round-{number}", query=f"query-{number}") for number in range(3)]
-    assert core.take(checked_in(*rounds)) == ["round-0", "round-1"]
+    assert take(core, shown(*rounds)) == ["round-0", "round-1"]
     assert core.outcome("round-2").status == "refused"
     twice = [configuration("again", query="query-1"), configuration("next", query="query-1", index=1)]
-    assert "next" in core.take(checked_in(*twice))
-    assert core.outcome("again").reason == "this round of its query was answered before"
+    assert "next" in take(core, shown(*twice))
+    assert core.outcome("again").reason == "answered"
 
 
 @pytest.mark.parametrize("holds", [{"word": "hello"}, {"word": "x" * 500}, {}, {"word": broken}])
 def test_whether_a_round_is_answered_does_not_depend_on_what_is_held(holds):
     core = device(holds, policy=TWICE)
     rounds = [configuration(f"round-{number}", query=f"query-{number}") for number in range(3)]
-    assert core.take(checked_in(*rounds)) == ["round-0", "round-1"]
+    assert take(core, shown(*rounds)) == ["round-0", "round-1"]
 
 
 def test_an_answer_that_is_none_is_an_error_and_changes_nothing():
     core = device()
-    for body in (b"", b"{}", b'{"rounds":[],"come_back":1,"more":2}', b"\xff"):
+    for body in (b"", b"{}", b'{"rounds":[],"come_back":1}', shown().replace(b"2", b"3", 1), b"\xff"):
         with pytest.raises(InvalidFormat):
-            core.take(body)
+            take(core, body)
     assert core.outcomes() == []
 
 
@@ -320,10 +388,10 @@ def test_an_answer_that_is_none_is_an_error_and_changes_nothing():
 @pytest.mark.slow
 def test_many_devices_share_what_is_heavy():
     assert not hasattr(device(), "__dict__")
-    body = messages.encode(checked_in(configuration()))
+    body = shown(configuration())
     cores = [device() for _ in range(500)]
     for core in cores:
-        core.take(body)
+        take(core, body)
     reports = {sealed(core) for core in cores}
     assert len(reports) == 500
     assert {len(report) for report in reports} == {64 + OVERHEAD}

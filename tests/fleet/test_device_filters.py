@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from device_cases import ALWAYS, Tosses, checked_in, configuration, device, opened, sealed
+from device_cases import ALWAYS, Tosses, configuration, device, opened, sealed, shown, take
 from one_process_fleet import EVERYTHING, OneProcessFleet
 
 from thresher.errors import InvalidSetting
@@ -27,7 +27,7 @@ CANARY = "only-one-holds-this"
 def answer(holds: Any, question: Filtered = RED_AND_LARGE) -> Any:
     of = configuration(question=question, **ALWAYS)
     core = device(holds)
-    assert core.take(checked_in(of)) == [of.round]
+    assert take(core, shown(of)) == [of.round]
     report = sealed(core, of.round)
     assert len(report) == 64 + OVERHEAD
     assert core.outcome(of.round).status == "sealed"
@@ -45,7 +45,7 @@ def test_a_device_outside_draws_as_many_random_bits() -> None:
     for colour in ("red", "blue"):
         tosses = Tosses()
         core = device({"word": "a", "colour": colour, "size": 10}, randomness=tosses)
-        core.take(checked_in(configuration(question=RED_AND_LARGE)))
+        take(core, shown(configuration(question=RED_AND_LARGE)))
         drawn.append(tosses.drawn)
     assert drawn[0] == drawn[1] > 0
 

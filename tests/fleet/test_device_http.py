@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from device_cases import StillClock, configuration, opened
+from device_cases import StillClock, configuration, opened, shown
 
 from thresher.client.fleet import Fleet
 from thresher.device import http as device_http
@@ -24,13 +24,14 @@ from thresher.device.policy import Policy
 from thresher.device.state import FileState
 from thresher.errors import InvalidFormat, InvalidSetting, ServerUnavailable, StoreUnavailable, Unauthorised
 from thresher.protocol import messages
-from thresher.protocol.messages import Accepted, CheckedIn, Enrolled, Report
+from thresher.protocol.messages import Enrolled, Visit
 from thresher.protocol.sealing import OVERHEAD
 from thresher.simulator.http_client import HttpClient
 
 pytestmark = pytest.mark.slow  # processes and browsers take their time
 
 DROP = "drop the answer"
+ENROL, ASK, REPORT = "/v2/devices", "ask for rounds", "hand in"
 Scripted = tuple[int, dict[str, str]] | str
 """A status and headers, of a problem as the server itself writes it; with a content type, of somebody else's page."""
 
@@ -40,7 +41,10 @@ def open_round(name: str = "round-0", **changes: Any):
 
 
 class Server(ThreadingHTTPServer):
-    """As much of a collector as a device can tell. `faults` are answers that come first, by path; then all is well."""
+    """As much of a collector as a device can tell.
+
+    `faults` are answers that come first, by what is asked (`ENROL`, `ASK`, `REPORT`); then all is well.
+    """
 
     daemon_threads = True
 
@@ -49,6 +53,7 @@ class Server(ThreadingHTTPServer):
         self.rounds = [open_round()]
         self.faults: dict[str, list[Scripted]] = {}
         self.requests: list[tuple[str, str, bytes]] = []
+        self.statuses: dict[str, str] = {}
         self.come_back = 60.0
         self.padding = 0
         self.answers = threading.Event()
@@ -59,8 +64,13 @@ class Server(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
 
-    def bodies(self, path: str) -> list[bytes]:
-        return [body for seen, _, body in self.requests if seen == path]
+    def bodies(self, what: str) -> list[bytes]:
+        return [body for seen, _, body in self.requests if seen == what]
+
+    def sealed(self, round: str = "round-0") -> list[bytes]:
+        """The report of a round, as often as it was handed in."""
+        visits = [messages.decode(Visit, body) for seen, _, body in self.requests if seen != ENROL]
+        return [report.sealed for visit in visits for report in visit.reports if report.round == round]
 
     def __enter__(self) -> Server:
         self._thread.start()
@@ -79,9 +89,12 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
         assert self.headers["content-type"] == "application/json"
-        self.server.requests.append((self.path, self.headers["authorization"], body))
+        visit = None if self.path == ENROL else messages.decode(Visit, body)
+        what = ENROL if visit is None else ASK if visit.rounds else REPORT
+        assert self.path == (ENROL if visit is None else "/v2/visit")
+        self.server.requests.append((what, self.headers["authorization"], body))
         assert self.server.answers.wait(60)
-        faults = self.server.faults.get(self.path, [])
+        faults = self.server.faults.get(what, [])
         if fault := faults.pop(0) if faults else None:
             if fault == DROP:
                 self.close_connection = True
@@ -93,13 +106,13 @@ class Handler(BaseHTTPRequestHandler):
                 type="urn:thresher:problem:canary", title="", status=fault[0], code="canary", detail="canary"
             )
             self.reply(fault[0], messages.encode(problem), {**fault[1], "Content-Type": "application/problem+json"})
-        elif self.path == "/v1/devices":
-            self.reply(200, messages.encode(Enrolled(token="thresher-device-1")))
-        elif self.path == "/v1/check-in":
-            listed = CheckedIn(rounds=self.server.rounds, come_back=self.server.come_back)
-            self.reply(200, messages.encode(listed) + b" " * self.server.padding)
+        elif visit is None:
+            self.reply(200, messages.encode(Enrolled(version=2, token="thresher-device-1")))
         else:
-            self.reply(200, messages.encode(Accepted()))
+            statuses = {report.round: self.server.statuses.get(report.round, "taken") for report in visit.reports}
+            listed = self.server.rounds if visit.rounds else ()
+            answer = shown(*listed, come_back=self.server.come_back, **statuses)
+            self.reply(200, answer + b" " * (self.server.padding if visit.rounds else 0))
 
     def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
@@ -126,7 +139,6 @@ class Waits(list[float]):
         self.append(seconds)
 
 
-REPORT = "/v1/rounds/round-0/report"
 PAGE = {"Content-Type": "text/html; charset=utf-8"}
 
 
@@ -136,27 +148,27 @@ def visit(server: Server, **settings: Any) -> tuple[list[Outcome], Waits]:
         return device.check_in(), waits
 
 
-def test_a_visit_enrols_checks_in_answers_and_sends(server):
+def test_a_visit_enrols_asks_answers_and_hands_in(server):
     outcomes, waits = visit(server)
     assert outcomes == [Outcome("round-0", "taken")]
     assert waits == []
-    assert [(path, token) for path, token, _ in server.requests] == [
-        ("/v1/devices", "Bearer thresher-enrolment-1"),
-        ("/v1/check-in", "Bearer thresher-device-1"),
+    assert [(what, token) for what, token, _ in server.requests] == [
+        (ENROL, "Bearer thresher-enrolment-1"),
+        (ASK, "Bearer thresher-device-1"),
         (REPORT, "Bearer thresher-device-1"),
     ]
-    sealed = messages.decode(Report, server.bodies(REPORT)[0]).sealed
+    [sealed] = server.sealed()
     assert len(sealed) == 64 + OVERHEAD
     assert opened(sealed, server.rounds[0]) == "hello"
 
 
 def test_dropped_answers_are_met_with_the_same_bytes(server):
-    server.faults = {"/v1/devices": [DROP], "/v1/check-in": [DROP, DROP], REPORT: [DROP, DROP, DROP]}
+    server.faults = {ENROL: [DROP], ASK: [DROP, DROP], REPORT: [DROP, DROP, DROP]}
     outcomes, waits = visit(server)
     assert outcomes == [Outcome("round-0", "taken")]
     assert len(waits) == 6
-    assert len(server.bodies(REPORT)) == 4
-    assert len(set(server.bodies(REPORT))) == 1
+    assert len(server.sealed()) == 4
+    assert len(set(server.sealed())) == 1
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -164,7 +176,7 @@ def test_retry_after_is_honoured(server, status):
     clock = StillClock(time.time())
     later = email.utils.formatdate(clock.time + 30, usegmt=True)  # in whole seconds
     server.faults = {
-        "/v1/check-in": [(status, {"Retry-After": "7"})],
+        ASK: [(status, {"Retry-After": "7"})],
         REPORT: [(status, {"Retry-After": "11"}), (status, {"Retry-After": later}), (500, {"Retry-After": "soon"})],
     }
     outcomes, waits = visit(server, clock=clock)
@@ -173,40 +185,53 @@ def test_retry_after_is_honoured(server, status):
     assert waits[1] >= 11
     assert 28 <= waits[2] <= 33
     assert waits[3] <= 2.0  # what is not understood is not waited for
-    assert len(set(server.bodies(REPORT))) == 1
+    assert len(set(server.sealed())) == 1
 
 
-@pytest.mark.parametrize(("status", "ended"), [(409, "conflict"), (410, "closed"), (404, "closed"), (400, "rejected")])
-def test_a_round_that_is_over_is_not_sent_again(server, status, ended):
-    server.faults = {REPORT: [DROP, (status, {})]}
+@pytest.mark.parametrize("status", ["conflict", "closed", "rejected"])
+def test_a_round_that_is_over_is_not_sent_again(server, status):
+    server.faults, server.statuses = {REPORT: [DROP]}, {"round-0": status}
     with Device(server.url, "key", {"word": "hello"}, sleep=Waits()) as device:
-        assert device.check_in() == [Outcome("round-0", ended)]
+        assert device.check_in() == [Outcome("round-0", status)]
         assert device.check_in() == []
-    assert len(server.bodies(REPORT)) == 2
+    assert len(server.sealed()) == 2
 
 
 def test_patience_ends_and_the_next_visit_sends_the_same_bytes(server, tmp_path):
     path = tmp_path / "device.json"
-    server.faults = {REPORT: [(503, {"Retry-After": "3600"}), DROP]}
+    server.faults = {REPORT: [(503, {"Retry-After": "3600"})]}
     assert visit(server, state=path, patience=60) == ([Outcome("round-0", "sealed")], [])
     server.rounds = []  # closed to new devices, or answered already for all this device knows
+    server.faults = {ASK: [DROP]}
     outcomes, waits = visit(server, state=str(path), patience=60)
     assert outcomes == [Outcome("round-0", "taken")]
     assert len(waits) == 1
-    assert len(server.bodies(REPORT)) == 3
-    assert len(set(server.bodies(REPORT))) == 1
-    assert len(server.bodies("/v1/devices")) == 1
+    assert len(server.sealed()) == 3
+    assert len(set(server.sealed())) == 1
+    assert len(server.bodies(ENROL)) == 1
 
 
-def test_a_round_that_waits_does_not_hold_up_the_others(server):
+def test_rounds_that_are_open_together_are_handed_in_together(server):
+    server.rounds = [open_round(f"round-{number}", query=f"query-{number}") for number in range(4)]
+    outcomes, _ = visit(server)
+    assert outcomes == [Outcome(f"round-{number}", "taken") for number in range(4)]
+    assert [what for what, _, _ in server.requests] == [ENROL, ASK, REPORT]
+
+
+def test_a_report_that_is_not_decided_does_not_hold_up_the_others(server):
     server.rounds = [open_round("round-0"), open_round("round-1", query="query-1")]
-    server.faults = {REPORT: [(503, {"Retry-After": "3600"})]}
-    outcomes, _ = visit(server, patience=60)
-    assert outcomes == [Outcome("round-0", "sealed"), Outcome("round-1", "taken")]
+    server.statuses = {"round-0": "later"}
+    with Device(server.url, "key", {"word": "hello"}) as device:
+        assert device.check_in() == [Outcome("round-0", "sealed"), Outcome("round-1", "taken")]
+        assert len(server.requests) == 3
+        server.statuses = {}
+        assert device.check_in() == [Outcome("round-0", "taken")]
+    assert len(server.requests) == 4
+    assert len(set(server.sealed("round-0"))) == len(server.sealed("round-1")) == 1
 
 
 def test_a_server_that_is_away_is_an_error_that_says_when_to_come_back(server):
-    server.faults = {"/v1/check-in": [(503, {"Retry-After": "900"})]}
+    server.faults = {ASK: [(503, {"Retry-After": "900"})]}
     with pytest.raises(ServerUnavailable) as caught:
         visit(server, patience=60)
     assert caught.value.retry_after == 900
@@ -216,9 +241,9 @@ def test_a_server_that_is_away_is_an_error_that_says_when_to_come_back(server):
 
 def test_a_refused_round_looks_like_silence(server):
     outcomes, _ = visit(server, policy=Policy(attributes=frozenset({"colour"})))
-    assert outcomes == [Outcome("round-0", "refused", "it asks for an attribute that is not allowed")]
-    assert [path for path, _, _ in server.requests] == ["/v1/devices", "/v1/check-in"]
-    assert server.bodies("/v1/check-in") == [messages.encode(messages.CheckIn())]
+    assert outcomes == [Outcome("round-0", "refused", "attribute")]
+    assert [what for what, _, _ in server.requests] == [ENROL, ASK]
+    assert server.sealed() == []
 
 
 def test_an_answer_and_a_decoy_are_the_same_requests(server):
@@ -229,28 +254,28 @@ def test_an_answer_and_a_decoy_are_the_same_requests(server):
     assert requests[0] == requests[1] == requests[2]
 
 
-@pytest.mark.parametrize("path", ["/v1/devices", "/v1/check-in"])
+@pytest.mark.parametrize("path", [ENROL, ASK])
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_wrong_token_is_said_once_and_not_insisted_on(server, path, status):
     server.faults = {path: [(status, {})]}
-    with pytest.raises(Unauthorised, match="enrolment key" if path == "/v1/devices" else "this device"):
+    with pytest.raises(Unauthorised, match="enrolment key" if path == ENROL else "this device"):
         visit(server)
     assert len(server.bodies(path)) == 1
 
 
-def test_a_token_that_a_report_is_refused_for_is_judged_by_the_next_check_in(server, tmp_path):
+def test_a_token_that_a_report_is_refused_for_is_judged_by_the_next_visit(server, tmp_path):
     server.faults = {REPORT: [(401, {})]}
     assert visit(server, state=tmp_path / "device.json") == ([Outcome("round-0", "sealed")], [])
     assert visit(server, state=tmp_path / "device.json")[0] == [Outcome("round-0", "taken")]
-    assert len(set(server.bodies(REPORT))) == 1
+    assert len(set(server.sealed())) == 1
 
 
 def test_redirects_are_not_followed(server):
-    server.faults = {"/v1/check-in": [(307, {"Location": "/v1/elsewhere", **PAGE})]}
+    server.faults = {ASK: [(307, {"Location": "/v1/elsewhere", **PAGE})]}
     with pytest.raises(ServerUnavailable) as caught:
         visit(server, patience=0)
     assert "canary" not in str(caught.value)
-    assert [path for path, _, _ in server.requests] == ["/v1/devices", "/v1/check-in"]
+    assert [what for what, _, _ in server.requests] == [ENROL, ASK]
 
 
 def test_an_endless_answer_is_not_read(server, monkeypatch):
@@ -270,7 +295,7 @@ def test_enrolling_happens_once(server, tmp_path):
     assert FileState(path).load().token == "thresher-device-1"
     with Device(server.url, None, {"word": "hello"}, path) as device:  # the key is not needed any more
         assert device.check_in() == [Outcome("round-0", "taken")]
-    assert len(server.bodies("/v1/devices")) == 1
+    assert len(server.bodies(ENROL)) == 1
 
 
 def test_a_device_that_can_keep_nothing_does_not_enrol(server, tmp_path):
@@ -302,8 +327,8 @@ def test_visits_of_one_device_take_turns(server, tmp_path):
         for thread in threads:
             thread.join()
     assert errors == []
-    assert len(server.bodies("/v1/devices")) == len(server.bodies(REPORT)) == 1
-    assert len(server.bodies("/v1/check-in")) == 7
+    assert len(server.bodies(ENROL)) == len(server.sealed()) == 1
+    assert len(server.bodies(ASK)) == 7
 
 
 def test_a_server_that_hangs_costs_patience(monkeypatch):
@@ -357,7 +382,7 @@ def test_settings_that_make_no_sense_are_refused(server):
 
 
 def test_the_same_visit_without_blocking(server):
-    server.faults = {"/v1/check-in": [(503, {"Retry-After": "0"})], REPORT: [DROP]}
+    server.faults = {ASK: [(503, {"Retry-After": "0"})], REPORT: [DROP]}
     waits, server.answers = Waits(), threading.Event()
     device = Device(server.url, "key", {"word": "hello"}, sleep=waits)
 
@@ -370,7 +395,7 @@ def test_the_same_visit_without_blocking(server):
 
     assert asyncio.run(meanwhile()) == [Outcome("round-0", "taken")]
     assert waits == []  # it waits in the loop, and does not sleep
-    assert len(set(server.bodies(REPORT))) == 1 < len(server.bodies(REPORT))
+    assert len(set(server.sealed())) == 1 < len(server.sealed())
 
 
 def test_many_devices_in_one_event_loop(server):
@@ -379,7 +404,7 @@ def test_many_devices_in_one_event_loop(server):
         return await asyncio.gather(*(device.check_in_async() for device in devices))
 
     assert asyncio.run(all_of_them()) == [[Outcome("round-0", "taken")]] * 20
-    assert len(set(server.bodies(REPORT))) == 20
+    assert len(set(server.sealed())) == 20
 
 
 # Running
@@ -393,17 +418,17 @@ def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def test_runs_until_stopped_and_waits_for_a_server_that_is_away(server):
-    server.faults = {"/v1/check-in": [(503, {})]}
+    server.faults = {ASK: [(503, {})]}
     server.come_back = 1.0
     stop = threading.Event()
     with Device(server.url, "key", {"word": "hello"}, patience=0) as device:
         running = threading.Thread(target=device.run, args=(stop,))
         running.start()
-        until(lambda: len(server.bodies("/v1/check-in")) >= 3)
+        until(lambda: len(server.bodies(ASK)) >= 3)
         stop.set()
         running.join(60)
         assert not running.is_alive()
-    assert len(server.bodies(REPORT)) == 1
+    assert len(server.sealed()) == 1
 
 
 def test_stopping_ends_a_wait_and_keeps_the_bytes(server, tmp_path):
@@ -413,12 +438,12 @@ def test_stopping_ends_a_wait_and_keeps_the_bytes(server, tmp_path):
     with Device(server.url, "key", {"word": "hello"}, path, patience=10_000) as device:
         running = threading.Thread(target=device.run, args=(stop,))
         running.start()
-        until(lambda: len(server.bodies(REPORT)) == 1)
+        until(lambda: len(server.sealed()) == 1)
         stop.set()
         running.join(60)
         assert not running.is_alive()
     assert visit(server, state=path)[0] == [Outcome("round-0", "taken")]
-    assert len(set(server.bodies(REPORT))) == 1
+    assert len(set(server.sealed())) == 1
 
 
 KILLED = """
@@ -436,8 +461,8 @@ def test_a_process_that_dies_after_sending_is_followed_by_one_that_sends_the_sam
     assert died.returncode == 9
     assert json.loads(path.read_text())["rounds"]["round-0"]["status"] == "sealed"
     assert visit(server, state=path)[0] == [Outcome("round-0", "taken")]
-    assert len(server.bodies(REPORT)) == 2
-    assert len(set(server.bodies(REPORT))) == 1
+    assert len(server.sealed()) == 2
+    assert len(set(server.sealed())) == 1
 
 
 def test_importing_thresher_brings_no_network():

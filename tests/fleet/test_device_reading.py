@@ -10,7 +10,7 @@ import threading
 from decimal import Decimal
 
 import pytest
-from device_cases import ALWAYS, checked_in, configuration, device, opened, sealed
+from device_cases import ALWAYS, configuration, device, opened, sealed, shown, take
 from hostile_values import EXAMPLES, made
 
 from thresher.device.device import Device
@@ -35,7 +35,7 @@ QUESTIONS = [
 def answer(holds, of, **settings):
     core = device(holds)
     core._reader.seconds = settings.get("seconds", 60.0)
-    assert core.take(checked_in(of)) == [of.round]
+    assert take(core, shown(of)) == [of.round]
     return opened(sealed(core, of.round), of)
 
 
@@ -63,7 +63,7 @@ def test_whatever_is_held_the_round_is_answered_with_a_report_of_the_same_length
     for example in EXAMPLES:
         for held in ({"word": made(example), "colour": made(example)}, {"word": lambda each=example: made(each)}):
             core = device(held)
-            assert core.take(checked_in(of)) == [of.round]
+            assert take(core, shown(of)) == [of.round]
             assert len(sealed(core)) == 64 + OVERHEAD
 
 
@@ -121,16 +121,16 @@ def test_a_function_that_does_not_return_costs_one_thread_and_no_round():
     core._reader.seconds = 0.01
     rounds = [configuration(f"round-{index}", index=index, **ALWAYS) for index in range(3)]
     for of in rounds[:2]:  # two visits: the second finds the thread still there
-        assert core.take(checked_in(of))[-1] == of.round
+        assert take(core, shown(of))[-1] == of.round
         assert opened(sealed(core, of.round), of) is DECOY
     assert len(calls) == 1
     plain = configuration("plain", query="query-1", question=Values(("colour",)), **ALWAYS)
-    core.take(checked_in(plain))
+    take(core, shown(plain))
     assert opened(sealed(core, "plain"), plain) == "red"  # what runs no code is read all the same
     free.set()
     calls[0].join(60)
     core._reader.seconds = 60.0
-    core.take(checked_in(rounds[2]))
+    take(core, shown(rounds[2]))
     assert opened(sealed(core, "round-2"), rounds[2]) == "late"
 
 
@@ -143,10 +143,10 @@ def test_each_function_is_called_once_a_visit():
 
     core = device({"word": word, "colour": lambda: calls.append("colour")})
     rounds = [configuration(f"round-{index}", index=index, **ALWAYS) for index in range(3)]
-    assert len(core.take(checked_in(*rounds))) == 3
+    assert len(take(core, shown(*rounds))) == 3
     assert calls == ["word"]
     assert {opened(sealed(core, of.round), of) for of in rounds} <= {"a", "b"}
-    core.take(checked_in(configuration("later", query="query-1", **ALWAYS)))
+    take(core, shown(configuration("later", query="query-1", **ALWAYS)))
     assert calls == ["word", "word"]
 
 
@@ -172,7 +172,7 @@ def test_an_interrupt_from_outside_stops_the_device_and_seals_nothing():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            core.take(checked_in(configuration(**ALWAYS)))
+            take(core, shown(configuration(**ALWAYS)))
     finally:
         signal.signal(signal.SIGINT, before)
     free.set()
@@ -196,7 +196,6 @@ def test_an_event_loop_goes_on_while_the_apps_code_runs():
     import httpx
 
     from thresher.protocol import messages
-    from thresher.protocol.messages import Accepted, Enrolled
 
     of, went_on = configuration(**ALWAYS), threading.Event()
     asked: list[bytes] = []
@@ -207,8 +206,12 @@ def test_an_event_loop_goes_on_while_the_apps_code_runs():
 
     def serve(request: httpx.Request) -> httpx.Response:
         asked.append(request.content)
-        replies = {"/v1/devices": Enrolled(token="thresher-device-1"), "/v1/check-in": checked_in(of)}
-        return httpx.Response(200, json=messages.msgspec.to_builtins(replies.get(request.url.path, Accepted())))
+        if request.url.path == "/v2/devices":
+            return httpx.Response(200, json={"version": 2, "token": "thresher-device-1", "identity": None})
+        visit = messages.decode(messages.Visit, request.content)
+        taken = {report.round: "taken" for report in visit.reports}
+        body = shown(*([of] if visit.rounds else ()), **taken)
+        return httpx.Response(200, content=body, headers={"content-type": "application/json"})
 
     visitor = Device("http://fleet.test", "key", {"word": word}, transport=httpx.MockTransport(serve))
 
@@ -220,4 +223,5 @@ def test_an_event_loop_goes_on_while_the_apps_code_runs():
     loop = None
     [outcome] = asyncio.run(visit())
     assert outcome.status == "taken"
-    assert opened(messages.decode(messages.Report, asked[-1]).sealed, of) == "read"
+    [report] = messages.decode(messages.Visit, asked[-1]).reports
+    assert opened(report.sealed, of) == "read"

@@ -12,8 +12,9 @@ from functools import partial
 import httpx
 import msgspec
 import pytest
-from device_cases import ALWAYS, StillClock, checked_in, configuration
-from server_cases import configuration_json, inside
+from device_cases import ALWAYS, StillClock, configuration, shown
+from server_cases import ASK as ASKING
+from server_cases import configuration_of, inside
 
 from thresher.client.connection import Connection
 from thresher.client.fleet import Fleet
@@ -22,10 +23,11 @@ from thresher.device.state import DeviceState, FileState, MemoryState
 from thresher.errors import ServerUnavailable, Unauthorised
 from thresher.protocol import identity, messages
 from thresher.protocol.identity import NONCE_HEADER, PROOF_HEADER, Identity
-from thresher.protocol.messages import Accepted, Enrolled, Problem, RoundConfiguration, encode
+from thresher.protocol.messages import Enrolled, Problem, RoundConfiguration, Visit, decode, encode
 
 SERVER = Identity(bytes(range(32)))
 OTHER = Identity(bytes(reversed(range(32))))
+ENROL, ASK, REPORT = "/v2/devices", "ask for rounds", "hand in"
 
 
 def page(status: int, **headers: str) -> httpx.Response:
@@ -72,29 +74,30 @@ class Place:
         self.seen = threading.Event()
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        path = request.url.path
-        self.paths.append(path)
-        if waiting := self.instead.get(path):
+        visit = None if request.url.path == ENROL else decode(Visit, request.content)
+        what = ENROL if visit is None else ASK if visit.rounds else REPORT
+        self.paths.append(what)
+        if waiting := self.instead.get(what):
             return waiting.pop(0)
         token = request.headers["authorization"].removeprefix("Bearer ")
-        if path == "/v1/devices":
+        if visit is None:
             made = f"thresher-device-{len(self.paths)}"
             self.known.add(made)
             public = None if self.identity is None else self.identity.public
-            return self._json(Enrolled(token=made, identity=public))
+            return self._json(encode(Enrolled(version=2, token=made, identity=public)))
         if token not in self.known:
             refused = problem(401)
             if self.identity is not None:
                 refused.headers[PROOF_HEADER] = self.identity.proof(request.headers[NONCE_HEADER], token)
             return refused
-        if path == "/v1/check-in":
+        if visit.rounds:
             self.seen.set()
-            return self._json(checked_in(*self.rounds))
-        return self._json(Accepted())
+        taken = {report.round: "taken" for report in visit.reports}
+        return self._json(shown(*(self.rounds if visit.rounds else ()), **taken))
 
     @staticmethod
-    def _json(message) -> httpx.Response:
-        return httpx.Response(200, content=encode(message), headers={"content-type": "application/json"})
+    def _json(body: bytes) -> httpx.Response:
+        return httpx.Response(200, content=body, headers={"content-type": "application/json"})
 
     def device(self, **settings) -> Device:
         given = {"enrolment_key": "key", "attributes": {"word": "x"}, "patience": 0, "clock": StillClock()}
@@ -106,11 +109,8 @@ def place():
     return Place()
 
 
-REPORT = "/v1/rounds/round-0/report"
-
-
 @pytest.mark.parametrize("name", STRANGERS)
-@pytest.mark.parametrize("path", ["/v1/devices", "/v1/check-in", REPORT])
+@pytest.mark.parametrize("path", [ENROL, ASK, REPORT])
 def test_a_stranger_ends_nothing(place, name, path):
     """Both drivers: the visit fails or leaves its report for the next one, and that one succeeds."""
     place.rounds = [configuration(**ALWAYS)]
@@ -128,7 +128,7 @@ def test_a_stranger_ends_nothing(place, name, path):
 
 @pytest.mark.parametrize("name", STRANGERS)
 def test_running_goes_on_whatever_a_stranger_says(place, name):
-    place.instead = {"/v1/devices": [STRANGERS[name]()], "/v1/check-in": [STRANGERS[name]()]}
+    place.instead = {ENROL: [STRANGERS[name]()], ASK: [STRANGERS[name]()]}
     stop, errors = threading.Event(), []
     device = place.device()
 
@@ -150,13 +150,13 @@ def test_running_goes_on_whatever_a_stranger_says(place, name):
 
 
 def test_running_ends_when_the_server_itself_refuses_the_enrolment_key(place):
-    place.instead = {"/v1/devices": [problem(401)]}
+    place.instead = {ENROL: [problem(401)]}
     with pytest.raises(Unauthorised, match="enrolment key"), place.device() as device:
         device.run()
 
 
 def test_a_stranger_does_not_say_when_to_come_back(place):
-    place.instead = {"/v1/check-in": [STRANGERS["too much"]()]}
+    place.instead = {ASK: [STRANGERS["too much"]()]}
     with pytest.raises(ServerUnavailable, match="in its place") as away, place.device() as device:
         device.check_in()
     assert away.value.retry_after <= 300
@@ -189,7 +189,7 @@ def test_a_device_that_its_server_does_not_know_any_more_enrols_again_and_keeps_
         place.known.clear()  # a backup from before its enrolment was restored
         assert device.check_in() == []
         after = state.load()
-    assert place.paths.count("/v1/devices") == 2
+    assert place.paths.count(ENROL) == 2
     assert place.paths.count(REPORT) == 1  # the round is answered once, by whatever name the server knows the device
     assert after.token != before.token
     assert (after.rounds, after.spends, after.identity) == (before.rounds, before.spends, SERVER.public)
@@ -201,7 +201,7 @@ def test_it_enrols_again_once_a_visit(place):
         place.known = type("Nobody", (set,), {"add": lambda *_: None})()
         with pytest.raises(Unauthorised):
             device.check_in()
-    assert place.paths.count("/v1/devices") == 2
+    assert place.paths.count(ENROL) == 2
 
 
 def refusals(place: Place) -> dict[str, httpx.Response]:
@@ -218,11 +218,11 @@ def refusals(place: Place) -> dict[str, httpx.Response]:
 def test_without_the_proof_of_its_own_server_it_neither_enrols_again_nor_ends(place, name):
     with place.device() as device:
         device.check_in()
-        place.instead = {"/v1/check-in": [refusals(place)[name]]}
+        place.instead = {ASK: [refusals(place)[name]]}
         with pytest.raises(ServerUnavailable, match="does not prove"):
             device.check_in()
         assert device.check_in() == []
-    assert place.paths.count("/v1/devices") == 1
+    assert place.paths.count(ENROL) == 1
 
 
 def test_without_an_enrolment_key_the_servers_own_word_is_final(place, tmp_path):
@@ -242,7 +242,7 @@ def test_a_device_of_a_server_without_an_identity_does_not_enrol_again(place):
         place.known.clear()
         with pytest.raises(Unauthorised):
             device.check_in()
-    assert place.paths.count("/v1/devices") == 1
+    assert place.paths.count(ENROL) == 1
 
 
 def test_a_state_of_the_first_version_is_read(tmp_path):
@@ -280,8 +280,7 @@ def test_devices_enrolled_after_a_backup_come_back_to_the_restored_server(tmp_pa
     """With real stores: the database from before, the same identity, and a round that was answered before."""
     with inside(tmp_path / "data") as server:
         server.enrol()
-        configured = configuration_json(server.services.aggregator, deadline=time.time() + 3600)
-        server.services.collector.open(msgspec.convert(configured, RoundConfiguration))
+        server.services.collector.open(configuration_of(server.services.aggregator, deadline=time.time() + 3600))
     shutil.copytree(tmp_path / "data", tmp_path / "backup")
     path = tmp_path / "device.json"
     with inside(tmp_path / "data") as server:
@@ -305,15 +304,15 @@ def test_devices_enrolled_after_a_backup_come_back_to_the_restored_server(tmp_pa
 def test_only_a_device_that_asks_gets_a_proof(tmp_path):
     with inside(tmp_path / "data") as server:
         token = "thresher-device-" + "x" * 43
-        asked = server.ask("POST", "/v1/check-in", token, json={}, headers={NONCE_HEADER: "0" * 32})
+        asked = server.ask("POST", "/v2/visit", token, json=ASKING, headers={NONCE_HEADER: "0" * 32})
         assert asked.status_code == 401
         [enrolled] = server.services.collector.enrol([server.token("enrolment")])
         assert identity.proves(enrolled.identity, "0" * 32, token, asked.headers[PROOF_HEADER])
         for headers in ({}, {NONCE_HEADER: "0"}, {NONCE_HEADER: "Z" * 32}):
-            answer = server.ask("POST", "/v1/check-in", token, json={}, headers=headers)
+            answer = server.ask("POST", "/v2/visit", token, json=ASKING, headers=headers)
             assert (answer.status_code, PROOF_HEADER in answer.headers) == (401, False)
         known = server.enrol()
-        answer = server.ask("POST", "/v1/check-in", known, json={}, headers={NONCE_HEADER: "0" * 32})
+        answer = server.ask("POST", "/v2/visit", known, json=ASKING, headers={NONCE_HEADER: "0" * 32})
         assert (answer.status_code, PROOF_HEADER in answer.headers) == (200, False)
 
 

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from device_cases import ONCE, START, TWICE, StillClock, answered, checked_in, configuration, device, queries, spends_of
+from device_cases import (
+    ONCE,
+    START,
+    TWICE,
+    StillClock,
+    answered,
+    configuration,
+    device,
+    noted,
+    queries,
+    shown,
+    spends_of,
+    take,
+)
 
 from thresher.device.core import DeviceCore
 from thresher.device.spending import fit
@@ -15,7 +28,7 @@ FAR = START + 399 * DAY
 
 
 def refused_for_the_budget(core: DeviceCore, name: str) -> bool:
-    return core.outcome(name).reason == "the budget of 30 days has too little left"
+    return core.outcome(name).reason == "budget"
 
 
 def test_a_server_that_hoards_answers_gets_no_more_of_them_than_one_period_covers():
@@ -24,24 +37,24 @@ def test_a_server_that_hoards_answers_gets_no_more_of_them_than_one_period_cover
     core = device(policy=ONCE, clock=clock)
     rounds = queries(13, deadline=FAR)
     for of in rounds:
-        for name in core.take(checked_in(of)):
-            assert core.report_answered(name, 503) is not None
+        for name in take(core, shown(of)):
+            assert noted(core, name, None) == "sealed"
         clock.time += 31 * DAY - 60
     clock.time = FAR - DAY
-    assert core.take(checked_in(*rounds)) == ["round-0"]
+    assert take(core, shown(*rounds)) == ["round-0"]
     assert list(spends_of(core)) == ["fleet/query-0"]
     assert all(refused_for_the_budget(core, of.round) for of in rounds[1:])
 
 
-@pytest.mark.parametrize("status", [200, 409, 410, 422])
+@pytest.mark.parametrize("status", ["taken", "conflict", "closed", "rejected"])
 def test_a_charge_ends_a_period_after_its_answer_was_taken(status):
     clock = StillClock()
     core = device(policy=ONCE, clock=clock)
-    core.take(checked_in(*queries(1, deadline=FAR)))
+    take(core, shown(*queries(1, deadline=FAR)))
     clock.time += 100 * DAY
-    assert core.take(checked_in(*queries(1, 1, deadline=FAR))) == ["round-0"]
+    assert take(core, shown(*queries(1, 1, deadline=FAR))) == ["round-0"]
     clock.time += 3600  # the visit takes its time
-    assert core.report_answered("round-0", status) is None
+    assert noted(core, "round-0", status) == status
     clock.time += 30 * DAY - 1
     assert answered(core, *queries(1, 2, deadline=FAR)) == []
     clock.time += 1
@@ -53,9 +66,9 @@ def test_a_charge_ends_a_period_after_its_answer_was_dropped(days):
     """Also where the visit that drops it is so late that the round is forgotten at once."""
     clock = StillClock()
     core = device(policy=ONCE, clock=clock)
-    core.take(checked_in(*queries(1)))
+    take(core, shown(*queries(1)))
     clock.time += days * DAY
-    assert core.take(checked_in()) == []
+    assert take(core, shown()) == []
     clock.time += 30 * DAY - 1
     assert answered(core, *queries(1, 1, deadline=FAR)) == []
     clock.time += 1
@@ -65,46 +78,46 @@ def test_a_charge_ends_a_period_after_its_answer_was_dropped(days):
 def test_one_of_two_answers_that_waits_is_enough():
     clock = StillClock()
     core = device(policy=ONCE, clock=clock)
-    core.take(checked_in(*(configuration(f"round-{index}", index=index, deadline=FAR) for index in range(2))))
-    core.report_answered("round-0", 200)
+    take(core, shown(*(configuration(f"round-{index}", index=index, deadline=FAR) for index in range(2))))
+    noted(core, "round-0", "taken")
     clock.time += 60 * DAY
-    assert core.take(checked_in(*queries(1, 5, deadline=FAR))) == ["round-1"]
+    assert take(core, shown(*queries(1, 5, deadline=FAR))) == ["round-1"]
     again = configuration("again", index=0, deadline=FAR)
-    assert core.take(checked_in(again)) == ["round-1"], "the round of the answer that was taken is remembered too"
-    assert core.outcome("again").reason == "this round of its query was answered before"
+    assert take(core, shown(again)) == ["round-1"], "the round of the answer that was taken is remembered too"
+    assert core.outcome("again").reason == "answered"
 
 
 def test_other_queries_do_not_wait_with_it():
     clock = StillClock()
     core = device(policy=TWICE, clock=clock)
-    core.take(checked_in(*queries(2, deadline=FAR)))
-    core.report_answered("round-1", 200)
+    take(core, shown(*queries(2, deadline=FAR)))
+    noted(core, "round-1", "taken")
     clock.time += 30 * DAY
-    assert core.take(checked_in(*queries(2, 2, deadline=FAR))) == ["round-0", "round-2"]
+    assert take(core, shown(*queries(2, 2, deadline=FAR))) == ["round-0", "round-2"]
     assert sorted(spends_of(core)) == ["fleet/query-0", "fleet/query-2"]
 
 
 def test_what_waits_is_known_after_a_restart_and_costs_no_saving(tmp_path):
     clock, path = StillClock(), tmp_path / "device.json"
-    device(policy=ONCE, clock=clock, state=FileState(path)).take(checked_in(*queries(1, deadline=FAR)))
+    take(device(policy=ONCE, clock=clock, state=FileState(path)), shown(*queries(1, deadline=FAR)))
     written = path.stat().st_mtime_ns, path.stat().st_ino
     for _ in range(3):
         clock.time += 31 * DAY
         core = device(policy=ONCE, clock=clock, state=FileState(path))
-        assert core.take(checked_in()) == ["round-0"]
+        assert take(core, shown()) == ["round-0"]
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == written
-    assert core.take(checked_in(*queries(1, 1, deadline=FAR))) == ["round-0"]
+    assert take(core, shown(*queries(1, 1, deadline=FAR))) == ["round-0"]
     assert refused_for_the_budget(core, "round-1")
 
 
 def test_a_clock_that_was_set_back_ends_no_charge_early():
     clock = StillClock()
     core = device(policy=ONCE, clock=clock)
-    core.take(checked_in(configuration(deadline=FAR)))
+    take(core, shown(configuration(deadline=FAR)))
     clock.time -= 40 * DAY
-    core.report_answered("round-0", 200)
-    core.take(checked_in(configuration("next", index=1, deadline=clock.time + DAY)))
-    core.report_answered("next", 200)
+    noted(core, "round-0", "taken")
+    take(core, shown(configuration("next", index=1, deadline=clock.time + DAY)))
+    noted(core, "next", "taken")
     assert spends_of(core)["fleet/query-0"].time == START
 
 
@@ -125,8 +138,8 @@ def hoarded(days: float) -> tuple[StillClock, MemoryState]:
     """A state of 0.1.0 some days after one answer was sealed that still waits, and after one that was taken."""
     clock, state = StillClock(), MemoryState()
     core = device(policy=TWICE, clock=clock, state=state)
-    core.take(checked_in(*queries(2, deadline=FAR)))
-    core.report_answered("round-1", 200)
+    take(core, shown(*queries(2, deadline=FAR)))
+    noted(core, "round-1", "taken")
     clock.time += days * DAY
     return clock, of_an_earlier_version(state)
 
@@ -134,8 +147,8 @@ def hoarded(days: float) -> tuple[StillClock, MemoryState]:
 def test_an_answer_of_an_earlier_version_may_belong_to_any_charge():
     clock, state = hoarded(29)
     core = device(policy=TWICE, clock=clock, state=state)
-    assert core.take(checked_in(*queries(1, 2, deadline=FAR))) == ["round-0"]
-    core.report_answered("round-0", 200)
+    assert take(core, shown(*queries(1, 2, deadline=FAR))) == ["round-0"]
+    noted(core, "round-0", "taken")
     clock.time += 30 * DAY - 1
     assert answered(core, *queries(1, 3, deadline=FAR)) == []
     clock.time += 1
@@ -146,10 +159,10 @@ def test_an_answer_of_an_earlier_version_is_not_sent_when_its_charge_may_be_forg
     clock, state = hoarded(30)
     core = device(policy=TWICE, clock=clock, state=state)
     waits = queries(1, deadline=FAR)
-    assert core.take(checked_in(*waits)) == []
+    assert take(core, shown(*waits)) == []
     assert core.outcome("round-0").status == "closed"
     assert state.load().rounds["round-0"].sealed is None
-    assert core.take(checked_in(*waits)) == [], "and its coin is not tossed again"
+    assert take(core, shown(*waits)) == [], "and its coin is not tossed again"
 
 
 def test_what_a_hoarder_of_an_earlier_version_has_collected_is_not_sent():
@@ -158,7 +171,7 @@ def test_what_a_hoarder_of_an_earlier_version_has_collected_is_not_sent():
     rounds = queries(13, deadline=FAR)
     for of in rounds:
         core = device(policy=ONCE, clock=clock)
-        core.take(checked_in(of))
+        take(core, shown(of))
         sealed_before |= core._kept.rounds
         spends = spends_of(core)
         clock.time += 30 * DAY
@@ -166,6 +179,6 @@ def test_what_a_hoarder_of_an_earlier_version_has_collected_is_not_sent():
     state = MemoryState()
     state.save(DeviceState(token="thresher-device-1", rounds=sealed_before, spends=spends))
     core = device(policy=ONCE, clock=clock, state=of_an_earlier_version(state))
-    assert core.take(checked_in(*rounds)) == ["round-12"]
-    assert fit(ONCE.budget, [spend.charge for spend in spends_of(core).values()])
+    assert take(core, shown(*rounds)) == ["round-12"]
+    assert fit(ONCE.cost(spend.terms) for spend in spends_of(core).values())
     assert list(spends_of(core)) == ["fleet/query-12"]

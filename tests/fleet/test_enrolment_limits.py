@@ -6,7 +6,7 @@ import json
 import httpx
 import pytest
 from fleet_server import started
-from server_cases import histogram_request, inside
+from server_cases import ASK, ENROL, handing_in, histogram_request, inside
 from typer.testing import CliRunner
 
 from thresher.cli.app import app
@@ -16,7 +16,7 @@ from thresher.server.limits import Limits
 from thresher.server.networks import Addresses
 from thresher.server.problem import Refused
 
-SEALED = "A" * 148 + "AA=="
+SEALED = bytes(112)
 
 
 def enrol_from(server, address: str) -> httpx.Response:
@@ -26,7 +26,7 @@ def enrol_from(server, address: str) -> httpx.Response:
         transport = httpx.ASGITransport(server.app, client=(address, 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
             headers = {"Authorization": f"Bearer {server.token('enrolment')}"}
-            return await client.post("/v1/devices", json={}, headers=headers)
+            return await client.post("/v2/devices", json=ENROL, headers=headers)
 
     return asyncio.run(asking())
 
@@ -41,7 +41,7 @@ def test_a_key_enrols_so_many_devices_an_hour(tmp_path):
         operator = server.token("operator")
         body = {"name": "small", "hourly": 1, "devices": 5}
         made = server.ask("POST", "/v1/operator/enrolment-keys", operator, json=body).json()
-        statuses = [server.ask("POST", "/v1/devices", made["key"], json={}).status_code for _ in range(2)]
+        statuses = [server.ask("POST", "/v2/devices", made["key"], json=ENROL).status_code for _ in range(2)]
         assert statuses == [200, 429]
         listed = server.ask("GET", "/v1/operator/enrolment-keys", operator).json()["keys"]
         assert [key["hourly"] for key in listed] == [None, 1]
@@ -89,13 +89,14 @@ def fleet(tmp_path):
         server.services.coordinator.step()
         devices = [server.enrol() for _ in range(3)]
         for device in devices:
-            assert len(server.ask("POST", "/v1/check-in", device, json={}).json()["rounds"]) == 1
+            assert len(server.ask("POST", "/v2/visit", device, json=ASK).json()["rounds"]) == 1
         [round] = server.services.coordinator.status(query["id"]).rounds
         yield server, devices, round.round
 
 
 def report(server, device, round):
-    return server.ask("POST", f"/v1/rounds/{round}/report", device, json={"sealed": SEALED}).status_code
+    answer = server.ask("POST", "/v2/visit", device, json=handing_in((round, SEALED)))
+    return answer.json()["reports"][0]["status"] if answer.status_code == 200 else answer.status_code
 
 
 def test_an_operator_revokes_a_device(fleet):
@@ -107,16 +108,16 @@ def test_an_operator_revokes_a_device(fleet):
     assert {frozenset(each) for each in listed["devices"]} == {
         frozenset({"id", "enrolled", "last_check_in", "revoked"})
     }
-    assert report(server, first, round) == 200
+    assert report(server, first, round) == "taken"
     [device] = server.services.collector.identify([first])
     assert server.ask("DELETE", f"/v1/operator/devices/{device}", operator).status_code == 204
     nonce = {NONCE_HEADER: "00" * _NONCE_BYTES}
-    refused = server.ask("POST", "/v1/check-in", first, json={}, headers=nonce)
-    unknown = server.ask("POST", "/v1/check-in", "thresher-device-" + "x" * 32, json={}, headers=nonce)
+    refused = server.ask("POST", "/v2/visit", first, json=ASK, headers=nonce)
+    unknown = server.ask("POST", "/v2/visit", "thresher-device-" + "x" * 32, json=ASK, headers=nonce)
     assert refused.status_code == unknown.status_code == 401 and refused.json() == unknown.json()
     assert PROOF_HEADER in unknown.headers and PROOF_HEADER not in refused.headers  # else it would enrol again
     assert report(server, first, round) == 401
-    assert report(server, second, round) == 200
+    assert report(server, second, round) == "taken"
     numbers = server.services.collector.close(round)
     assert (numbers.asked, numbers.contacted, numbers.completed) == (3, 3, 2)  # what was taken stays
     assert server.ask("DELETE", "/v1/operator/devices/nobody", operator).status_code == 404
@@ -132,7 +133,7 @@ def test_an_operator_revokes_all_devices_of_a_key(fleet):
     assert server.ask("DELETE", path, operator).json() == {"revoked": 0}
     assert all(each["revoked"] for each in server.ask("GET", path, operator).json()["devices"])
     assert [report(server, device, round) for device in devices] == [401] * 3
-    assert server.ask("POST", "/v1/devices", server.token("enrolment"), json={}).status_code == 401
+    assert server.ask("POST", "/v2/devices", server.token("enrolment"), json=ENROL).status_code == 401
     assert server.ask("GET", "/v1/fleet", server.token("analyst")).json()["enrolled"] == 0
     for method in ("GET", "DELETE"):
         assert server.ask(method, "/v1/operator/enrolment-keys/nobody/devices", operator).status_code == 404
@@ -142,7 +143,7 @@ def test_an_operator_revokes_all_devices_of_a_key(fleet):
 def test_the_command_lists_and_revokes(tmp_path):
     with started(tmp_path / "data", "--no-console") as server:
         with server.client(server.enrolment_key) as client:
-            tokens = [client.post("/v1/devices", json={}).json()["token"] for _ in range(3)]
+            tokens = [client.post("/v2/devices", json=ENROL).json()["token"] for _ in range(3)]
         given = ["--server", server.url, "--key-file", str(server.data_dir / "operator.token"), "--json"]
 
         def run(*arguments):
@@ -157,7 +158,7 @@ def test_the_command_lists_and_revokes(tmp_path):
         assert run("revoke-devices", key["id"]) == {"revoked": 2}
         for token in tokens:
             with server.client(token) as client:
-                assert client.post("/v1/check-in", json={}).status_code == 401
+                assert client.post("/v2/visit", json=ASK).status_code == 401
         for words in (["devices", key["id"]], ["enrolment-keys"]):
             shown = CliRunner().invoke(app, ["fleet", *words, *given[:-1]])
             assert shown.exit_code == 0 and "revoked" in shown.output

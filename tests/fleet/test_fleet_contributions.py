@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from contribution_cases import CappedAfterwards, OneCoin, Repeated, ShippedFleet, counts_of
-from device_cases import checked_in, configuration, device, sealed
+from device_cases import configuration, device, sealed, shown, take
 from one_process_fleet import AGREES, FAULTS, Heads, OneProcessFleet
 from scipy import stats
+from store_cases import Handed, accept
 
 from thresher.device.core import DeviceCore
 from thresher.device.state import FileState
@@ -24,7 +25,7 @@ from thresher.protocol.pieces import piece_size, pieces
 from thresher.protocol.plaintext import DECOY, decode_payload, payload
 from thresher.protocol.sealing import PrivateKey, open_sealed
 from thresher.questions import Prefixes
-from thresher.roles.collector.reports import NewReport, Outcome
+from thresher.roles.collector.reports import Outcome
 
 ALPHA = 1e-9  # false alarm per check
 VALUES, DEVICES, ROUNDS = 4, 25, 120
@@ -122,7 +123,7 @@ def test_pieces_of_a_device_are_not_together_in_batches(tmp_path):
     fleet = all_heads(tmp_path, [[f"{each}-{tag}" for tag in "abc"] for each in range(devices)], batch_size=64)
     configuration = fleet.configuration(EVERYTHING)
     reports = fleet.reports(configuration)
-    assert set(fleet.collector.accept(reports)) == {Outcome.ACCEPTED}
+    assert set(accept(fleet.collector, reports)) == {Outcome.ACCEPTED}
     fleet.close(configuration)
     found = owners(fleet, configuration)
     assert len(fleet.batches) == -(-devices * 3 // 64)
@@ -145,15 +146,15 @@ def test_another_number_of_pieces_is_refused(tmp_path):
     configuration = fleet.configuration(EVERYTHING)
     one, two, three, four = fleet.reports(configuration)
     wrong = [
-        NewReport(one.round, one.device, one.sealed[PIECE:]),
-        NewReport(two.round, two.device, two.sealed + two.sealed[:PIECE]),
-        NewReport(three.round, three.device, three.sealed[:-1]),
+        Handed(one.round, one.device, one.sealed[PIECE:]),
+        Handed(two.round, two.device, two.sealed + two.sealed[:PIECE]),
+        Handed(three.round, three.device, three.sealed[:-1]),
     ]
-    assert fleet.collector.accept(wrong) == [Outcome.WRONG_SIZE] * 3
-    assert fleet.collector.accept([one, one, four]) == [Outcome.ACCEPTED, Outcome.AGAIN, Outcome.ACCEPTED]
-    other = NewReport(one.round, one.device, bytes(len(one.sealed)))
-    shuffled = NewReport(four.round, four.device, b"".join(reversed(list(pieces(four.sealed, PIECE)))))
-    assert fleet.collector.accept([other, shuffled]) == [Outcome.CONFLICT] * 2
+    assert accept(fleet.collector, wrong) == [Outcome.WRONG_SIZE] * 3
+    assert accept(fleet.collector, [one, one, four]) == [Outcome.ACCEPTED, Outcome.AGAIN, Outcome.ACCEPTED]
+    other = Handed(one.round, one.device, bytes(len(one.sealed)))
+    shuffled = Handed(four.round, four.device, b"".join(reversed(list(pieces(four.sealed, PIECE)))))
+    assert accept(fleet.collector, [other, shuffled]) == [Outcome.CONFLICT] * 2
     release = fleet.close(configuration)
     assert release.response.completed == 2  # devices, not pieces
     assert counts_of(release) == {"a": 2, "b": 2}
@@ -168,10 +169,10 @@ def test_a_device_that_lies_weighs_as_much_as_its_pieces(tmp_path):
     lies = [sealing.seal(bucket, public, configuration.hash) for _ in range(3)]
     handed_in = [
         honest,
-        NewReport(liar.round, liar.device, b"".join(lies)),
-        NewReport(copier.round, copier.device, honest.sealed[:PIECE] * 2 + bytes(PIECE)),
+        Handed(liar.round, liar.device, b"".join(lies)),
+        Handed(copier.round, copier.device, honest.sealed[:PIECE] * 2 + bytes(PIECE)),
     ]
-    assert set(fleet.collector.accept(handed_in)) == {Outcome.ACCEPTED}
+    assert set(accept(fleet.collector, handed_in)) == {Outcome.ACCEPTED}
     release = fleet.close(configuration)
     assert counts_of(release) == {"a": 1, "b": 3}
     release.verify()  # a count may be above `completed`: no device can make a release that does not verify
@@ -245,7 +246,7 @@ def test_after_a_crash_the_same_pieces_are_sent(tmp_path):
     path = tmp_path / "device.json"
     asked = configuration(plan=Plan(1 / 16, 14, 1.0, 1e-8, "replace", 1, 3))
     first = device({"word": ["a", "b", "c", "d"]}, state=FileState(path))
-    first.take(checked_in(asked))
+    take(first, shown(asked))
     again = device({"word": "another"}, state=FileState(path), randomness=None)
-    assert again.take(checked_in(asked)) == ["round-0"]
+    assert take(again, shown(asked)) == ["round-0"]
     assert sealed(again) == sealed(first)

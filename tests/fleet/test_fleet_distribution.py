@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from device_cases import StillClock
+from device_cases import StillClock, noted, sealed, take
 from scipy import stats
+from store_cases import Handed, accept
 
 from thresher.device.core import DeviceCore
 from thresher.device.policy import Policy
@@ -25,7 +26,7 @@ from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.round_drawing import LocalDrawing
 from thresher.roles.aggregator.store import AggregatorStore
 from thresher.roles.collector.collector import Collector
-from thresher.roles.collector.reports import NewReport, Outcome
+from thresher.roles.collector.reports import NewVisit, Outcome
 from thresher.roles.collector.store import CollectorStore
 from thresher.roles.tokens import new_token
 
@@ -79,11 +80,12 @@ def through_a_fleet(
         )
         collector.open(configuration)
         reports = []
-        for device, identity, rounds in zip(devices, identities, collector.check_in(identities), strict=True):
-            for round in device.take(collector.checked_in(rounds, 1.0)):
-                reports.append(NewReport(round, identity, device._record(round).sealed))
-                device.report_answered(round, 200)
-        assert set(collector.accept(reports)) <= {Outcome.ACCEPTED}
+        visits = collector.visit([NewVisit(identity) for identity in identities])
+        for device, identity, visited in zip(devices, identities, visits, strict=True):
+            for round in take(device, collector.written((), visited, 1.0)):
+                reports.append(Handed(round, identity, sealed(device, round)))
+                noted(device, round, "taken")
+        assert set(accept(collector, reports)) <= {Outcome.ACCEPTED}
         closed = collector.close(configuration.round)
         assert closed.completed == closed.contacted  # also those that a filter leaves out
         response = Response(closed.asked, closed.contacted, closed.completed, rates)

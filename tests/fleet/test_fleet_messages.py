@@ -22,30 +22,34 @@ from thresher.privacy.rates import ONE, Rates, contact_list_guarantee, injected_
 from thresher.protocol import messages
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.protocol.messages import (
-    Accepted,
-    CheckedIn,
-    CheckIn,
     Enrol,
     Enrolled,
     Report,
+    ReportTaken,
     RoundConfiguration,
+    Visit,
+    Visited,
     canonical,
     decode,
     encode,
 )
 from thresher.protocol.rates import share
+from thresher.protocol.readable import LARGEST_REPORT, read_round
 from thresher.protocol.recomputation import check_configuration
 from thresher.questions import Bins, Joint, Prefixes, Values
 
 CONFIGURATION = configuration()
 MESSAGES = [
     CONFIGURATION,
-    Enrol(),
-    Enrolled(token="thresher-device-abc"),
-    CheckIn(),
-    CheckedIn(rounds=[CONFIGURATION], come_back=60.0),
-    Report(sealed=b"\x00\xff" * 56),
-    Accepted(),
+    Enrol(versions=[2]),
+    Visit(versions=[2, 3], reports=[Report(round="r", sealed=b"\x00\xff" * 56)], rounds=True),
+    Visited(
+        version=2,
+        reports=[ReportTaken(round="r", status="taken")],
+        rounds=[CONFIGURATION.text],
+        come_back=60.0,
+    ),
+    Report(round="r", sealed=b"\x00\xff" * 56),
     QueryRequest(name="mine", query={"verb": "histogram"}, settings=RoundSettings(contact_rate=0.5)),
 ]
 
@@ -79,7 +83,7 @@ def test_every_field_of_a_configuration_is_needed_and_typed(field):
 @pytest.mark.parametrize(
     ("field", "values"),
     [
-        ("version", [0, 3, "1", True]),
+        ("version", [0, 4, "1", True]),
         ("index", [-1, 100_001]),
         ("contact_rate", [0, ONE + 1, 0.5]),
         ("bucket_size", [47, 4097]),
@@ -95,12 +99,12 @@ def test_values_out_of_range_are_refused(field, values):
             decode(RoundConfiguration, json.dumps({**content, field: value}))
 
 
-@pytest.mark.parametrize("size", [0, messages.LARGEST_REPORT + 1])
+@pytest.mark.parametrize("size", [0, LARGEST_REPORT + 1])
 def test_reports_of_no_or_too_many_bytes_are_refused(size):
     with pytest.raises(InvalidFormat):
-        decode(Report, json.dumps({"sealed": base64.b64encode(bytes(size)).decode()}))
+        decode(Report, json.dumps({"round": "r", "sealed": base64.b64encode(bytes(size)).decode()}))
     with pytest.raises(InvalidSetting, match="sealed"):
-        Report(sealed=bytes(size))
+        Report(round="r", sealed=bytes(size))
 
 
 @pytest.mark.parametrize(
@@ -113,8 +117,11 @@ def test_reports_of_no_or_too_many_bytes_are_refused(size):
         (RoundSettings, {"sampled_by": "nobody"}, "sampled_by"),
         (QueryRequest, {"name": "a b", "query": {}}, "name"),
         (QueryRequest, {"name": "a", "query": []}, "query"),
-        (CheckedIn, {"rounds": [], "come_back": math.inf}, "come_back"),
-        (CheckedIn, {"rounds": [1], "come_back": 1.0}, "rounds"),
+        (Visited, {"version": 2, "reports": [], "rounds": [], "come_back": math.inf}, "come_back"),
+        (Visited, {"version": 2, "reports": [], "rounds": [1], "come_back": 1.0}, "rounds"),
+        (Visit, {"versions": [], "reports": [], "rounds": True}, "versions"),
+        (Visit, {"versions": [2], "reports": [Report(round="r", sealed=b"x")] * 257, "rounds": True}, "reports"),
+        (Visit, {"versions": [2], "reports": [], "rounds": 1}, "rounds"),
         (messages.GuaranteeStated, {"epsilon": math.nan, "delta": 0.0, "adjacency": "replace", "rounds": 1}, "epsilon"),
     ],
 )
@@ -149,7 +156,7 @@ def test_an_error_names_the_field_and_never_its_content():
     with pytest.raises(InvalidFormat, match=r"guarantees\.analyst\.epsilon") as caught:
         decode(RoundConfiguration, json.dumps(content))
     assert "canary" not in str(caught.value)
-    content = {"token": "canary-7f3a" * 40}
+    content = {"version": 2, "token": "canary-7f3a" * 40}
     with pytest.raises(InvalidFormat, match="token") as caught:
         decode(Enrolled, json.dumps(content))
     assert "canary" not in str(caught.value)
@@ -165,9 +172,12 @@ GOLDEN = (
     '"index":0,"key_id":"key-1","plan":{"adjacency":"replace","delta":1e-08,"epsilon":1.0,"format":"thresher-plan",'
     '"rounds":3,"sampling_rate":0.0625,"threshold":12,"version":1},'
     '"public_key":"8f40c5adb68f25624ae5b214ea767a6ec94d829d3d7b5e1ad1ba6f3e2138285f","query":"query-0",'
-    '"question":{"columns":["naïve"],"kind":"values"},"round":"round-0","version":2}'
+    '"question":{"columns":["naïve"],"kind":"values"},"round":"round-0","version":3}'
 )
-GOLDEN_HASH = "bd08b67b834c4e9e854254f57f2ae73a70b586c85f0eec01307b4529a4cedd29"
+GOLDEN_HASH = "3f6667d8b442a53d442eb3c6353c87c02e66825b0f8dfcc3b0335d06b7e85601"
+
+GOLDEN_2 = GOLDEN.replace('"version":3}', '"version":2}')
+GOLDEN_HASH_2 = "bd08b67b834c4e9e854254f57f2ae73a70b586c85f0eec01307b4529a4cedd29"
 
 GOLDEN_1 = (
     '{"aggregator_rate":4294967296,"bucket_size":64,"contact_rate":4294967296,"deadline":1003600.0,'
@@ -184,7 +194,7 @@ GOLDEN_HASH_1 = "ded34bd3241c2daed01422bfe6c11d51d8778402b7d79ed49f049336e720681
 def test_the_hash_of_a_configuration_never_moves():
     """Provenance: written by hand and hashed with the command sha256sum:
 
-        (printf 'thresher round 2\\0'; printf '%s' "$GOLDEN") | sha256sum
+        (printf 'thresher round 3\\0'; printf '%s' "$GOLDEN") | sha256sum
 
     If this fails, devices and servers of two versions do not understand each other: raise the protocol's version
     instead of changing the number.
@@ -192,13 +202,22 @@ def test_the_hash_of_a_configuration_never_moves():
     ours = configuration(question=Values(("naïve",)), sampled_by="aggregator")
     assert canonical(ours).decode() == GOLDEN
     assert ours.hash.hex() == GOLDEN_HASH
-    assert decode(RoundConfiguration, GOLDEN).hash.hex() == GOLDEN_HASH
+    assert RoundConfiguration.read(GOLDEN).hash.hex() == GOLDEN_HASH
+    shown = read_round(GOLDEN).round
+    assert shown is not None and shown.hash.hex() == GOLDEN_HASH
+
+
+def test_a_round_that_version_two_opened_can_be_finished_and_not_answered():
+    before = RoundConfiguration.read(GOLDEN_2)
+    assert before.hash.hex() == GOLDEN_HASH_2
+    check_configuration(before)
+    assert read_round(GOLDEN_2).round is None
 
 
 def test_a_round_that_version_one_opened_can_be_finished_and_not_answered():
     """Its reports are sealed to a hash that has not moved. Devices want to know what holds against injected reports."""
-    before = decode(RoundConfiguration, GOLDEN_1)
-    assert canonical(before).decode() == GOLDEN_1
+    before = RoundConfiguration.read(GOLDEN_1)
+    assert before.text == GOLDEN_1
     assert before.hash.hex() == GOLDEN_HASH_1
     check_configuration(before)
     with pytest.raises(InvalidFormat):
@@ -211,10 +230,34 @@ def test_a_round_that_version_one_opened_can_be_finished_and_not_answered():
             check_configuration(half)
 
 
-def test_the_hash_does_not_depend_on_how_the_message_was_written():
-    shuffled = dict(reversed(list(msgspec.to_builtins(CONFIGURATION).items())))
-    again = decode(RoundConfiguration, json.dumps(shuffled, indent=3))
-    assert again.hash == CONFIGURATION.hash
+def other_spellings(text):
+    """Strings that many readers of JSON take for the same configuration, or that some do."""
+    content = json.loads(text)
+    yield json.dumps(content)
+    yield json.dumps(content, indent=3)
+    yield json.dumps(dict(reversed(list(content.items()))), separators=(",", ":"), ensure_ascii=False)
+    yield text + " "
+    yield text.replace('"index":0', '"index":-0')
+    yield text.replace('"index":0', '"index":1,"index":0')
+    yield text.replace('"threshold":12', '"threshold":5,"threshold":12')
+    yield text.replace('"deadline":1003600.0', '"deadline":1003600')
+    yield text.replace("0.0625", "6.25e-2")
+    yield text.replace('"fleet":"fleet"', '"fleet":"\\u0066leet"')
+    yield text.replace("naïve", "na\\u00efve")
+    yield "\ufeff" + text
+
+
+def test_a_server_reads_only_what_it_would_write():
+    """A device hashes the string that it got: nobody may be able to read it as something else."""
+    assert RoundConfiguration.read(GOLDEN).text == GOLDEN
+    others = list(other_spellings(GOLDEN))
+    assert len({*others, GOLDEN}) == 13
+    for text in others:
+        with pytest.raises(InvalidFormat):
+            RoundConfiguration.read(text)
+    for text in ("", "\ud800", GOLDEN.replace("naïve", "\ud800"), GOLDEN.encode("utf-16")):
+        with pytest.raises(InvalidFormat):
+            RoundConfiguration.read(text)
 
 
 def leaves(content, path=()):
@@ -241,7 +284,18 @@ def other_values(value):
 
 
 BUILTINS = msgspec.to_builtins(configuration(contact_rate=0.5, index=2))
-UNCHECKED = {"fleet", "query", "index", "round", "question", "bucket_size", "deadline", "key_id", "public_key"}
+UNCHECKED = {
+    "version",
+    "fleet",
+    "query",
+    "index",
+    "round",
+    "question",
+    "bucket_size",
+    "deadline",
+    "key_id",
+    "public_key",
+}
 """What nothing else in the configuration follows from."""
 
 

@@ -11,22 +11,23 @@ import msgspec
 import numpy as np
 import pytest
 from coordinator_cases import Roles
-from device_cases import StillClock, checked_in, configuration
+from device_cases import StillClock, configuration, device, shown, take
 from server_cases import histogram_request, inside
 
 from thresher.console.pages import watch
 from thresher.console.shared_state import Console
 from thresher.device import core as device_core
-from thresher.device.core import DeviceCore
 from thresher.device.device import Device
 from thresher.errors import Conflict, InvalidFormat, InvalidSetting, NotFound, ServerUnavailable, Unauthorised
 from thresher.ledger import Ledger
 from thresher.protocol.analyst_messages import QueryRequest
-from thresher.protocol.messages import LARGEST_ANSWER, Accepted, CheckedIn, Enrolled, Problem, decode, encode
+from thresher.protocol.messages import LARGEST_ANSWER, Enrolled, Problem, Visit, Visited, decode, encode
 from thresher.protocol.plaintext import encode_bucket, fleet_bucket
+from thresher.protocol.readable import read_round
 from thresher.protocol.recomputation import check_configuration
 from thresher.questions import Below, Bins, Cells, Joint, Prefixes, Values, from_dict
 from thresher.roles.collector.collector import Collector
+from thresher.roles.collector.reports import NewVisit
 from thresher.roles.collector.store import CollectorStore
 from thresher.roles.coordinator.coordinator import Coordinator
 from thresher.roles.coordinator.store import CoordinatorStore
@@ -74,8 +75,8 @@ def test_a_question_whose_buckets_cannot_be_read_back_is_refused_by_everybody(qu
     asked = msgspec.structs.replace(configuration(**ALWAYS), question=question)
     with pytest.raises(InvalidFormat):
         check_configuration(asked)
-    core = DeviceCore({"word": "x"}, clock=StillClock())
-    assert core.take(checked_in(asked)) == []
+    core = device({"word": "x"})
+    assert take(core, shown(asked)) == []
     assert core.outcome(asked.round).status == "refused"
 
 
@@ -87,13 +88,13 @@ def test_whole_numbers_of_any_type_still_make_cells_and_prefixes():
 def test_a_server_that_names_ever_more_rounds_does_not_fill_a_device(monkeypatch):
     monkeypatch.setattr(device_core, "MOST_ROUNDS", 3)
     clock = StillClock()
-    core = DeviceCore({"word": "x"}, clock=clock)
+    core = device({"word": "x"}, clock=clock)
     rounds = [configuration(f"round-{number}", index=number, query=f"query-{number}") for number in range(3)]
-    assert core.take(checked_in(*rounds[:2])) == ["round-0", "round-1"]
-    core.take(checked_in(*(configuration(f"more-{number}", index=2) for number in range(5))))
+    assert take(core, shown(*rounds[:2])) == ["round-0", "round-1"]
+    take(core, shown(*(configuration(f"more-{number}", index=2) for number in range(5))))
     assert len(core.outcomes()) == 3
     clock.time += core.policy.period + 3600
-    assert core.take(checked_in(rounds[2])) == ["round-2"], "what is forgotten makes room"
+    assert take(core, shown(rounds[2])) == ["round-2"], "what is forgotten makes room"
 
 
 def test_a_device_that_the_server_forgot_enrols_again_and_keeps_what_it_sealed():
@@ -102,17 +103,20 @@ def test_a_device_that_the_server_forgot_enrols_again_and_keeps_what_it_sealed()
 
     def said(message, status: int = 200) -> httpx.Response:
         kind = "application/problem+json" if message is refused else "application/json"
-        return httpx.Response(status, content=encode(message), headers={"content-type": kind})
+        return httpx.Response(
+            status, content=encode(refused) if message is refused else message, headers={"content-type": kind}
+        )
 
     def answer(request: httpx.Request) -> httpx.Response:
-        if request.url.path == "/v1/devices":
-            return said(Enrolled(token=tokens.pop(0)), 201)
+        if request.url.path == "/v2/devices":
+            return said(encode(Enrolled(version=2, token=tokens.pop(0))), 201)
         if request.headers["authorization"] == "Bearer first" and reports:
             return said(refused, 401)
-        if request.url.path == "/v1/check-in":
-            return said(checked_in(*rounds))
-        reports.append(request.content)
-        return said(refused, 401) if len(reports) == 1 else said(Accepted())
+        visit = decode(Visit, request.content)
+        if not visit.reports:
+            return said(shown(*rounds))
+        reports.extend(visit.reports)
+        return said(refused, 401) if len(reports) == 1 else said(shown(*rounds, **{"round-0": "taken"}))
 
     network = httpx.MockTransport(answer)
     with Device("http://server", "key", {"word": "x"}, transport=network, clock=StillClock()) as device:
@@ -136,7 +140,7 @@ def test_a_server_cannot_send_a_device_away_for_more_than_a_day():
 
 
 @pytest.mark.slow
-def test_a_check_in_is_never_longer_than_a_device_reads(tmp_path):
+def test_an_answer_is_never_longer_than_a_device_reads(tmp_path):
     store = CollectorStore.open(tmp_path)
     collector = Collector(store, StillClock(), aggregator=None)
     collector.add_enrolment_key("the key", "all")
@@ -145,9 +149,10 @@ def test_a_check_in_is_never_longer_than_a_device_reads(tmp_path):
     large = Bins("word", tuple(number + 0.123456789 for number in range(200_000)))  # 3.3 MB each
     for number in range(6):
         collector.open(configuration(f"round-{number}", question=large, query=f"query-{number}"))
-    [rounds] = collector.check_in([device])
-    body = collector.checked_in(rounds, 60)
-    listed = [one.round for one in decode(CheckedIn, body).rounds]
+    [visited] = collector.visit([NewVisit(device)])
+    rounds = list(visited.rounds)
+    body = collector.written((), visited, 60)
+    listed = [read_round(text).name for text in decode(Visited, body).rounds]
     assert len(body) <= LARGEST_ANSWER < len(body) * len(rounds) / len(listed)
     assert listed == rounds[: len(listed)]
     store.close()

@@ -22,7 +22,7 @@ from one_process_fleet import FAULTS, OneProcessFleet
 
 from thresher.device.state import FileState
 from thresher.roles.collector.collector import Collector
-from thresher.roles.collector.reports import NewReport, Outcome
+from thresher.roles.collector.reports import NewVisit, Outcome, Visited
 
 REAL_SAVE = FileState.save
 NAMES = [f"device-{number}" for number in range(7)]
@@ -293,12 +293,14 @@ def test_longer_walks(seed: int) -> None:
 
 def test_a_collector_that_acknowledges_before_it_stores_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: of some 50 reports that this walk acknowledges, each is lost with probability 1/2."""
-    real = Collector.accept
+    real = Collector.visit
 
-    def careless(self: Collector, reports: Sequence[NewReport]) -> list[Outcome]:
-        return [Outcome.ACCEPTED] if reports[0].sealed[0] % 2 == 0 else real(self, reports)
+    def careless(self: Collector, visits: Sequence[NewVisit]) -> list[Visited | None]:
+        [visit] = visits
+        lost = bool(visit.reports) and visit.reports[0][1][0] % 2 == 0
+        return [Visited((Outcome.ACCEPTED,) * len(visit.reports), ())] if lost else real(self, visits)
 
-    monkeypatch.setattr(Collector, "accept", careless)
+    monkeypatch.setattr(Collector, "visit", careless)
     with pytest.raises(AssertionError):
         walk(1, steps=150)
 

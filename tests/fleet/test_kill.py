@@ -167,9 +167,9 @@ def test_a_server_that_acknowledges_and_does_not_store_is_found(
     One of the queries waits for 26 reports that are stored: that none was dropped before has probability 2^-26.
     """
     careless = (
-        "from thresher.roles.collector.collector import Collector, Outcome; real = Collector.accept; "
-        "Collector.accept = lambda self, given: [Outcome.ACCEPTED if each.sealed[0] % 2 == 0 "
-        "else real(self, [each])[0] for each in given]; "
+        "from thresher.roles.collector.collector import Collector, Outcome, Visited; real = Collector.visit; "
+        "Collector.visit = lambda self, given: [Visited((Outcome.ACCEPTED,) * len(each.reports), ()) "
+        "if each.reports and each.reports[0][1][0] % 2 == 0 else real(self, [each])[0] for each in given]; "
     )
     monkeypatch.setattr(fleet_server, "_BOOT", careless + fleet_server._BOOT)
     with started(tmp_path / "data", *SERVE) as server:

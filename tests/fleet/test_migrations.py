@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from store_cases import Handed, accept, check_in
 
 from thresher.errors import InvalidFormat, StoreUnavailable
-from thresher.roles.collector.reports import NewReport, Outcome
+from thresher.roles.collector.reports import Outcome
 from thresher.roles.collector.store import CollectorStore
 from thresher.roles.coordinator.store import CoordinatorStore
 from thresher.roles.database.database import open_database
@@ -57,15 +58,15 @@ def test_version_1_opens_with_all_that_is_in_it(store_url):
     assert number == 2 and first.enrolled is None and not first.revoked and key.hourly is None
     progress = store.progress("r1")
     assert (progress.state, progress.asked, progress.contacted, progress.completed) == ("open", 2, 1, 1)
-    assert store.check_in(["d1", "d2"], NOW, lambda _, n: [True] * n) == [[], []]
-    again = NewReport("r1", "d1", b"sealed report")
-    assert store.accept([again, NewReport("r1", "d2", b"sealed report")], NOW) == [
+    assert check_in(store, ["d1", "d2"], NOW, lambda _, n: [True] * n) == [[], []]
+    again = Handed("r1", "d1", b"sealed report")
+    assert accept(store, [again, Handed("r1", "d2", b"sealed report")], NOW) == [
         Outcome.AGAIN,
         Outcome.NOT_CONTACTED,
     ]
-    store.check_in(["d3"], NOW, lambda _, n: [True] * n)
-    assert store.accept([NewReport("r1", "d3", b"another sealed")], NOW) == [Outcome.WRONG_SIZE]
-    assert store.accept([NewReport("r1", "d3", b"second report")], NOW) == [Outcome.ACCEPTED]
+    check_in(store, ["d3"], NOW, lambda _, n: [True] * n)
+    assert accept(store, [Handed("r1", "d3", b"another sealed")], NOW) == [Outcome.WRONG_SIZE]
+    assert accept(store, [Handed("r1", "d3", b"second report")], NOW) == [Outcome.ACCEPTED]
     assert store.revoke_device("d1", NOW)
     store.close_round("r1", NOW)
     assert sorted(report for batch in store.batches("r1", 10) for report in batch) == [

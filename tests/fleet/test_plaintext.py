@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thresher.errors import InvalidFormat, InvalidSetting
-from thresher.protocol.messages import SMALLEST_BUCKET
 from thresher.protocol.plaintext import (
     DECOY,
     _json,
@@ -28,6 +27,7 @@ from thresher.protocol.plaintext import (
     payload,
     to_columns,
 )
+from thresher.protocol.readable import SMALLEST_BUCKET
 from thresher.protocol.sealing import PrivateKey, seal
 from thresher.questions import END, Below, Bins, Cells, Dates, Joint, Prefixes, Values, from_dict
 from thresher.roles.aggregator.report_opening import Opening, open_reports

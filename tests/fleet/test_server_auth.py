@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from server_cases import inside
+from server_cases import ENROL, inside
 
 from thresher.roles.tokens import new_token, token_hash
 from thresher.server.app import ROUTES
@@ -64,7 +64,7 @@ def test_a_missing_or_wrong_token_opens_nothing(server, tokens, route):
         headers = [] if token is None else [(b"Authorization", b"Bearer " + token.encode())]
         # An enrolment key is looked up together with the enrolment, so that request must be whole.
         answer = server.ask(
-            route.method, path_of(route), headers=headers, content=b"{}" if route.name == "enrol" else b""
+            route.method, path_of(route), headers=headers, content=b'{"versions":[2]}' if route.name == "enrol" else b""
         )
         assert answer.status_code == 401, (token, answer.text)
         assert answer.headers["www-authenticate"] == "Bearer"
@@ -101,7 +101,7 @@ def put_away(server, kind: str, *, expired: bool) -> str:
 )
 def test_an_expired_or_revoked_token_opens_nothing(server, route, expired):
     for kind in {"enrolment", "analyst", "operator"} & set(route.opens):
-        body = {} if kind == "enrolment" else None
+        body = ENROL if kind == "enrolment" else None
         answer = server.ask(route.method, path_of(route), put_away(server, kind, expired=expired), json=body)
         assert answer.status_code == 401, (kind, answer.text)
 
@@ -158,7 +158,7 @@ def test_a_role_alone_serves_only_its_own_routes(tmp_path):
         assert alone.ask("GET", "/v1/operator/keys", operator).status_code == 200
         for path in ("/v1/ledger", "/v1/operator/tokens", "/v1/operator/enrolment-keys", "/v1/peer/collector/overview"):
             assert alone.ask("GET", path, operator).status_code == 404
-        assert alone.ask("POST", "/v1/devices", new_token("enrolment"), json={}).status_code == 404
+        assert alone.ask("POST", "/v2/devices", new_token("enrolment"), json=ENROL).status_code == 404
 
 
 def test_operators_make_list_and_revoke_tokens(server, tokens):
@@ -181,8 +181,8 @@ def test_operators_make_list_and_revoke_enrolment_keys(server, tokens):
     made = server.ask("POST", "/v1/operator/enrolment-keys", operator, json={"name": "shop", "devices": 1})
     assert made.status_code == 201
     key, id = made.json()["key"], made.json()["id"]
-    assert server.ask("POST", "/v1/devices", key, json={}).status_code == 200
-    assert server.ask("POST", "/v1/devices", key, json={}).status_code == 401  # it was for one device
+    assert server.ask("POST", "/v2/devices", key, json=ENROL).status_code == 200
+    assert server.ask("POST", "/v2/devices", key, json=ENROL).status_code == 401  # it was for one device
     shown = server.ask("GET", "/v1/operator/enrolment-keys", operator)
     entry = next(entry for entry in shown.json()["keys"] if entry["id"] == id)
     assert (entry["name"], entry["devices"], entry["enrolled"], entry["revoked"]) == ("shop", 1, 1, False)

@@ -1,10 +1,11 @@
 """Health, readiness and metrics: they tell the operator the truth, and nobody anything about a device."""
 
+import json
 import re
 import threading
 
 import pytest
-from server_cases import histogram_request, inside
+from server_cases import ASK, handing_in, histogram_request, inside
 
 from thresher.errors import StoreUnavailable
 from thresher.server.coordinator_loop import CoordinatorLoop
@@ -78,14 +79,14 @@ def test_a_collector_is_ready_without_the_aggregator_a_coordinator_is_not(server
 
 def test_a_store_that_is_down_is_a_503_and_acknowledges_nothing(server, monkeypatch):
     device = server.enrol()
-    monkeypatch.setattr(server.services.collector, "accept", broken)
+    monkeypatch.setattr(server.services.collector, "visit", broken)
     monkeypatch.setattr(server.services.coordinator, "ledger_view", broken)
     for answer in (
-        server.ask("POST", "/v1/rounds/r/report", device, json={"sealed": "AAAA"}),
+        server.ask("POST", "/v2/visit", device, json=handing_in(("r", b"AAA"))),
         server.ask("GET", "/v1/ledger", server.token("analyst")),
     ):
         assert answer.status_code == 503 and answer.headers["retry-after"] == "1"
-        assert "accepted" not in answer.text and "secret" not in answer.text
+        assert "taken" not in answer.text and "secret" not in answer.text
 
 
 @pytest.mark.slow
@@ -96,11 +97,13 @@ def test_metrics_are_prometheus_text_without_data(tmp_path):
         server.services.coordinator.step()
         round = server.services.coordinator.status(query["id"]).rounds[0].round
         device = server.enrol()
-        checked_in = server.ask("POST", "/v1/check-in", device, json={}).json()
-        assert [entry["round"] for entry in checked_in["rounds"]] == [round]
-        sealed = "A" * 148 + "AA=="
-        for body in (sealed, sealed, "B" * 148 + "AA==", "AAAA"):
-            server.ask("POST", f"/v1/rounds/{round}/report", device, json={"sealed": body})
+        visited = server.ask("POST", "/v2/visit", device, json=ASK).json()
+        assert [json.loads(text)["round"] for text in visited["rounds"]] == [round]
+        statuses = []
+        for sealed in (bytes(112), bytes(112), b"x" * 112, b"short"):
+            answer = server.ask("POST", "/v2/visit", device, json=handing_in((round, sealed)))
+            statuses += [report["status"] for report in answer.json()["reports"]]
+        assert statuses == ["taken", "taken", "conflict", "rejected"]
         server.ask("GET", "/canary-path")
         server.ask("CANARY", "/v1/queries")
         answer = server.ask("GET", "/metrics")
@@ -109,12 +112,11 @@ def test_metrics_are_prometheus_text_without_data(tmp_path):
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     samples = [line for line in text.splitlines() if not line.startswith("#")]
     assert samples and all(LINE.fullmatch(line) for line in samples)
-    assert 'thresher_requests_total{method="POST",route="/v1/rounds/{round}/report",status="200"} 2' in samples
-    assert 'thresher_requests_total{method="POST",route="/v1/rounds/{round}/report",status="409"} 1' in samples
+    assert 'thresher_requests_total{method="POST",route="/v2/visit",status="200"} 5' in samples
     for outcome in ("accepted", "again", "conflict", "wrong-size"):
         assert f'thresher_reports_total{{outcome="{outcome}"}} 1' in samples
     assert "thresher_open_rounds 1" in samples
-    assert 'thresher_group_commit_items_sum{kind="report"} 4' in samples
+    assert 'thresher_group_commit_items_sum{kind="visit"} 5' in samples
     for name in ("thresher_malformed_reports", "thresher_duplicate_reports"):
         assert name not in text
         assert f"{name} 0" in operators.text.splitlines()

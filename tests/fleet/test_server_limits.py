@@ -12,7 +12,7 @@ import time
 import httpx
 import pytest
 from fleet_server import started
-from server_cases import configuration_json, histogram_request, inside
+from server_cases import ASK, ENROL, configuration_of, histogram_request, inside
 
 from thresher.console.adapter import console_pages
 from thresher.errors import InvalidSetting
@@ -102,10 +102,10 @@ def test_every_route_that_takes_a_body_has_a_limit(server, route):
     assert server.ask(route.method, path, token, headers=too_long, content=b"").status_code == 413
 
 
-def test_device_routes_take_64_kib_at_most():
+def test_device_routes_take_so_many_bytes_at_most():
     for route in ROUTES:
         if set(route.opens) & {"device", "enrolment"}:
-            assert route.largest_body == 64 * 1024
+            assert route.largest_body == {"enrol": 64, "visit": 256}[route.name] * 1024
 
 
 class Seconds:
@@ -170,10 +170,10 @@ def test_each_token_has_a_rate_of_its_own(tmp_path):
     slow = {kind: Rate(0.001, 2) for kind in ("device", "enrolment", "analyst", "operator", "peer")}
     with inside(tmp_path / "data", limits=Limits(rates=slow)) as server:
         devices = [server.enrol(), server.enrol()]
-        assert server.ask("POST", "/v1/devices", server.token("enrolment"), json={}).status_code == 429
-        for path, tokens in (("/v1/check-in", devices), ("/v1/ledger", [server.token("analyst")])):
-            method = "POST" if path == "/v1/check-in" else "GET"
-            body = {} if method == "POST" else None
+        assert server.ask("POST", "/v2/devices", server.token("enrolment"), json=ENROL).status_code == 429
+        for path, tokens in (("/v2/visit", devices), ("/v1/ledger", [server.token("analyst")])):
+            method = "POST" if path == "/v2/visit" else "GET"
+            body = ASK if method == "POST" else None
             for token in tokens:
                 statuses = [server.ask(method, path, token, json=body).status_code for _ in range(3)]
                 assert statuses == [200, 200, 429]
@@ -194,7 +194,7 @@ def test_the_number_of_open_rounds_is_limited(tmp_path):
         key = server.token("coordinator-to-collector")
 
         def opened(name):
-            configuration = configuration_json(server.services.aggregator, name)
+            configuration = configuration_of(server.services.aggregator, name).text
             return server.ask("POST", "/v1/peer/collector/rounds", key, json={"configuration": configuration})
 
         assert [opened(name).status_code for name in ("r1", "r2", "r3")] == [204, 204, 429]
@@ -251,10 +251,10 @@ def test_a_stream_whose_reader_has_gone_is_given_back_at_once(tmp_path, monkeypa
 @pytest.mark.slow
 def test_a_real_server_refuses_an_endless_chunked_body_and_goes_on(tmp_path):
     with started(tmp_path / "data", "--no-console") as server, server.client() as client:
-        token = client.post("/v1/devices", json={}, headers={"Authorization": f"Bearer {server.enrolment_key}"})
+        token = client.post("/v2/devices", json=ENROL, headers={"Authorization": f"Bearer {server.enrolment_key}"})
         device = token.json()["token"]
         with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
-            head = f"POST /v1/check-in HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {device}\r\n"
+            head = f"POST /v2/visit HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {device}\r\n"
             raw.sendall(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n")
             raw.settimeout(0.01)
             answer = b""
@@ -272,7 +272,7 @@ def test_a_real_server_refuses_an_endless_chunked_body_and_goes_on(tmp_path):
 
 def test_a_crowded_server_says_when_to_come_back_and_shows_its_health(server, monkeypatch):
     monkeypatch.setattr(server.app, "crowded", lambda: True)
-    refused = server.ask("POST", "/v1/check-in", json={})
+    refused = server.ask("POST", "/v2/visit", json=ASK)
     assert refused.status_code == 503 and refused.headers["retry-after"] == "5"
     assert refused.json()["code"] == "too-many-connections"
     for path in ("/healthz", "/readyz", "/metrics"):

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import schemathesis
 from series_cases import series_request
-from server_cases import histogram_request, inside
+from server_cases import ASK, ENROL, handing_in, histogram_request, inside
 
 from thresher.server.app import ROUTES
 from thresher.server.openapi import document
@@ -41,11 +41,11 @@ def test_every_schema_is_a_schema():
 
 def test_messages_are_strict():
     for name in (
+        "Enrol",
+        "Visit",
         "Report",
-        "CheckIn",
         "QueryRequest",
         "SeriesRequest",
-        "RoundConfiguration",
         "NewToken",
         "ReleaseRound",
     ):
@@ -113,16 +113,17 @@ def test_the_server_serves_what_it_describes(server):
     device, stranger = server.enrol(), server.enrol()
     round = server.services.coordinator.status(id).rounds[0].round
     for path, method, at, token, body in [
-        ("/v1/devices", "POST", "/v1/devices", server.token("enrolment"), {}),
-        ("/v1/devices", "POST", "/v1/devices", server.token("enrolment"), {"version": 2}),
-        ("/v1/devices", "POST", "/v1/devices", analyst, {}),
-        ("/v1/check-in", "POST", "/v1/check-in", device, {}),
-        ("/v1/check-in", "POST", "/v1/check-in", None, {}),
-        ("/v1/rounds/{round}/report", "POST", f"/v1/rounds/{round}/report", device, {"sealed": "AAAA"}),
-        ("/v1/rounds/{round}/report", "POST", f"/v1/rounds/{round}/report", device, {"sealed": "A" * 148 + "AA=="}),
-        ("/v1/rounds/{round}/report", "POST", f"/v1/rounds/{round}/report", device, {"sealed": "B" * 148 + "AA=="}),
-        ("/v1/rounds/{round}/report", "POST", f"/v1/rounds/{round}/report", stranger, {"sealed": "A" * 148 + "AA=="}),
-        ("/v1/rounds/{round}/report", "POST", "/v1/rounds/nowhere/report", device, {"sealed": "AAAA"}),
+        ("/v2/devices", "POST", "/v2/devices", server.token("enrolment"), ENROL),
+        ("/v2/devices", "POST", "/v2/devices", server.token("enrolment"), {"versions": [3]}),
+        ("/v2/devices", "POST", "/v2/devices", server.token("enrolment"), {}),
+        ("/v2/devices", "POST", "/v2/devices", analyst, ENROL),
+        ("/v2/visit", "POST", "/v2/visit", device, ASK),
+        ("/v2/visit", "POST", "/v2/visit", None, ASK),
+        ("/v2/visit", "POST", "/v2/visit", device, {}),
+        ("/v2/visit", "POST", "/v2/visit", device, handing_in((round, b"short"), ("nowhere", bytes(112)))),
+        ("/v2/visit", "POST", "/v2/visit", device, handing_in((round, bytes(112)))),
+        ("/v2/visit", "POST", "/v2/visit", device, handing_in((round, b"x" * 112))),
+        ("/v2/visit", "POST", "/v2/visit", stranger, handing_in((round, bytes(112)))),
         ("/v1/plans", "POST", "/v1/plans", analyst, histogram_request()),
         ("/v1/plans", "POST", "/v1/plans", analyst, histogram_request() | {"query": {}}),
         ("/v1/queries", "GET", "/v1/queries", analyst, None),
@@ -159,4 +160,4 @@ def test_the_server_serves_what_it_describes(server):
 def test_a_single_role_describes_its_own_routes(tmp_path):
     with inside(tmp_path / "data", "aggregator") as alone:
         paths = alone.ask("GET", "/openapi.json").json()["paths"]
-    assert "/v1/peer/aggregator/key" in paths and "/v1/devices" not in paths and "/v1/queries" not in paths
+    assert "/v1/peer/aggregator/key" in paths and "/v2/devices" not in paths and "/v1/queries" not in paths

@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from server_cases import histogram_request, inside
+from server_cases import ASK, handing_in, histogram_request, inside
 from starlette.routing import Route as Page
 
 from thresher import errors
@@ -81,11 +81,11 @@ def test_an_unexpected_error_in_a_role_is_a_500_without_its_words(server, caplog
         raise RuntimeError(CANARY)
 
     monkeypatch.setattr(server.services.coordinator, "ledger_view", breaks)
-    monkeypatch.setattr(server.services.collector, "accept", breaks)
+    monkeypatch.setattr(server.services.collector, "visit", breaks)
     with caplog.at_level(logging.DEBUG):
         for answer in (
             server.ask("GET", "/v1/ledger", server.token("analyst")),
-            server.ask("POST", "/v1/rounds/r/report", server.enrol(), json={"sealed": "AAAA"}),
+            server.ask("POST", "/v2/visit", server.enrol(), json=handing_in(("r", b"AAA"))),
         ):
             assert answer.status_code == 500 and answer.json()["code"] == "internal"
             assert CANARY not in answer.text
@@ -105,8 +105,9 @@ def test_a_path_that_is_not_there_and_a_method_that_is_not_taken(server):
     assert missing.status_code == 404 and missing.json()["code"] == "not-found"
     for path, method, allowed in [
         ("/v1/queries", "DELETE", "GET, POST"),
-        ("/v1/check-in", "GET", "POST"),
-        ("/v1/rounds/x/report", "PUT", "POST"),
+        ("/v2/visit", "GET", "POST"),
+        ("/v2/visit", "OPTIONS", "POST"),
+        ("/v2/devices", "PUT", "POST"),
     ]:
         answer = server.ask(method, path)
         assert answer.status_code == 405 and answer.headers["allow"] == allowed
@@ -124,9 +125,11 @@ def test_what_was_sent_is_not_said_back(server):
         ("POST", "/v1/queries", analyst, {"name": "x", "query": {"verb": CANARY}}),
         ("POST", "/v1/queries", analyst, {"name": "x", "query": {}, "unknown": CANARY}),
         ("POST", "/v1/queries", analyst, histogram_request() | {"version": CANARY}),
-        ("POST", "/v1/rounds/r/report", device, {"sealed": CANARY}),
-        ("POST", "/v1/rounds/r/report", device, {"sealed": "AAAA", CANARY: 1}),
-        ("POST", f"/v1/rounds/{CANARY}/report", device, {"sealed": "AAAA"}),
+        ("POST", "/v2/visit", device, ASK | {"reports": [{"round": "r", "sealed": CANARY}]}),
+        ("POST", "/v2/visit", device, ASK | {"reports": [{"round": "r", "sealed": "AAAA", CANARY: 1}]}),
+        ("POST", "/v2/visit", device, ASK | {"reports": [{"round": CANARY + "/", "sealed": "AAAA"}]}),
+        ("POST", "/v2/visit", device, ASK | {CANARY: 1}),
+        ("POST", "/v2/visit", device, ASK | {"versions": [CANARY]}),
         ("GET", f"/v1/queries/{CANARY}", analyst, None),
         ("GET", f"/{CANARY}", analyst, None),
     ]:

@@ -321,7 +321,7 @@ def test_three_processes_answer_a_query(apart):
         assert client.get("/v1/fleet").json()["roles"] == {
             "coordinator": "ready", "collector": "ready", "aggregator": "ready",
         }  # fmt: skip
-        assert client.post("/v1/devices", json={}).status_code == 404
+        assert client.post("/v2/devices", json={"versions": [2]}).status_code == 404
     for server in apart:
         assert server.stop() == 0
         no_secret_in(server.output, server.operator)
@@ -369,17 +369,14 @@ def test_the_coordinator_waits_for_peers_that_are_away(apart):
 @pytest.mark.slow
 def test_ports_over_http_say_what_the_roles_say(apart):
     import msgspec
-    from server_cases import configuration_json
-
-    from thresher.protocol.messages import RoundConfiguration
+    from server_cases import configuration_of
 
     aggregator, collector, _ = apart
     keys = aggregator.data_dir / "aggregator"
     batches = HttpAggregator(aggregator.url, (keys / "collector.key").read_text().strip())
     releases = HttpAggregator(aggregator.url, (keys / "coordinator.key").read_text().strip())
     rounds = HttpCollector(collector.url, (collector.data_dir / "collector" / "coordinator.key").read_text().strip())
-    made = configuration_json(releases, "over-http")
-    configuration = msgspec.convert(made, RoundConfiguration)
+    configuration = configuration_of(releases, "over-http")
     with pytest.raises(NotFound):
         rounds.progress("over-http")
     for _ in range(2):

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 from guarded_server import guarding
-from server_cases import histogram_request, inside
+from server_cases import ASK, histogram_request, inside
 
 import thresher as th
 from thresher.console.adapter import console_pages
@@ -288,7 +288,7 @@ def test_plans_keep_nobody_from_health_or_devices(busy):
         for path in ("/healthz", "/readyz", "/metrics", "/openapi.json"):
             assert client.get(path).status_code == 200
         assert client.post("/v1/queries", json=histogram_request(), headers=analyst).status_code == 429
-        assert client.post("/v1/check-in", json={}, headers=device).status_code == 200
+        assert client.post("/v2/visit", json=ASK, headers=device).status_code == 200
         assert client.get("/v1/ledger", headers=analyst).status_code == 200
         gate.open_for_each([each for each in asked if not each.done()])
 

@@ -7,12 +7,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from store_cases import NOW, ONE, SIZE, everybody, nobody, open_round, round_configuration, sealed
+from store_cases import (
+    NOW,
+    ONE,
+    SIZE,
+    Handed,
+    accept,
+    check_in,
+    everybody,
+    nobody,
+    open_round,
+    round_configuration,
+    sealed,
+    visit,
+)
 
 from thresher.errors import Conflict, NotFound, StoreUnavailable
 from thresher.protocol.messages import canonical
 from thresher.roles.collector.enrolment import Entry, NewDevice
-from thresher.roles.collector.reports import NewReport
+from thresher.roles.collector.reports import NewVisit
 from thresher.roles.collector.reports import Outcome as O
 from thresher.roles.collector.store import CollectorStore
 
@@ -86,15 +99,15 @@ def test_nothing_is_taken_of_a_revoked_device_and_what_was_taken_stays(store_url
     first.add_enrolment_key("k", b"k", "key", NOW)
     first.enrol([NewDevice(b"k", f"d{i}", b"t%d" % i) for i in range(4)], NOW)
     open_round(first, "r")
-    assert first.check_in(["d0", "d1", "d2"], NOW, everybody) == [["r"]] * 3
-    assert first.accept([NewReport("r", "d0", sealed("d0"))], NOW) == [O.ACCEPTED]
+    assert check_in(first, ["d0", "d1", "d2"], NOW, everybody) == [["r"]] * 3
+    assert accept(first, [Handed("r", "d0", sealed("d0"))], NOW) == [O.ACCEPTED]
     for _ in range(2):
         assert second.revoke_device("d0", NOW) and second.revoke_device("d1", NOW)
     assert not second.revoke_device("nobody", NOW) and not second.revoke_device("odd \0 name", NOW)
     # The other process, which may remember whose a token is.
-    assert first.check_in(["d1", "d2", "d3", "d0"], NOW, everybody) == [None, ["r"], ["r"], None]
-    reports = [NewReport("r", device, sealed(device)) for device in ("d0", "d1", "d2")]
-    assert first.accept(reports, NOW) == [O.REVOKED, O.REVOKED, O.ACCEPTED]
+    assert check_in(first, ["d1", "d2", "d3", "d0"], NOW, everybody) == [None, ["r"], ["r"], None]
+    reports = [Handed("r", device, sealed(device)) for device in ("d0", "d1", "d2")]
+    assert accept(first, reports, NOW) == [None, None, O.ACCEPTED]
     closed = first.close_round("r", NOW)
     assert (closed.asked, closed.contacted, closed.completed) == (4, 4, 2)
     assert sorted(report for batch in first.batches("r", 10) for report in batch) == sorted(
@@ -111,7 +124,7 @@ def test_all_devices_of_a_key_are_revoked_with_it(collector):
     for key in ("a", "b"):
         collector.add_enrolment_key(key, key.encode(), key, NOW)
         collector.enrol([NewDevice(key.encode(), f"{key}{i}", b"%s%d" % (key.encode(), i)) for i in range(3)], NOW)
-    collector.check_in(["a0"], NOW, everybody)
+    check_in(collector, ["a0"], NOW, everybody)
     collector.revoke_device("a1", NOW)
     number, devices = collector.devices_of_key("a", 10)
     day = NOW // 86_400 * 86_400
@@ -125,7 +138,7 @@ def test_all_devices_of_a_key_are_revoked_with_it(collector):
     assert collector.revoke_devices("a", NOW) == 2  # one was revoked already
     assert collector.revoke_devices("a", NOW) == 0
     assert collector.revoke_devices("nobody", NOW) is None and collector.devices_of_key("nobody", 1) is None
-    assert collector.check_in(["a0", "a2", "b0"], NOW, everybody) == [None, None, []]
+    assert check_in(collector, ["a0", "a2", "b0"], NOW, everybody) == [None, None, []]
     assert collector.enrol([NewDevice(b"a", "again", b"again")], NOW) == [Entry.REFUSED]
     assert collector.enrol([NewDevice(b"b", "more", b"more")], NOW) == [Entry.ENTERED]
 
@@ -138,15 +151,15 @@ def test_those_who_are_waited_for(collector):
     collector.enrol([NewDevice(b"k", name, name.encode()) for name in names], NOW)
     open_round(collector)
     assert collector.waited_for("r1", NOW) == 4
-    collector.check_in(["chosen", "revoked"], NOW, everybody)
-    collector.check_in(["spared"], NOW, nobody)
+    check_in(collector, ["chosen", "revoked"], NOW, everybody)
+    check_in(collector, ["spared"], NOW, nobody)
     assert collector.waited_for("r1", NOW) == 3  # all but the one that was not chosen
     collector.revoke_device("revoked", NOW)
     assert collector.waited_for("r1", NOW) == 2
-    collector.accept([NewReport("r1", "chosen", sealed())], NOW)
+    accept(collector, [Handed("r1", "chosen", sealed())], NOW)
     assert collector.waited_for("r1", NOW) == 1
     assert collector.waited_for("r1", NOW + 2 * day) == 0  # it was not seen in that day
-    collector.check_in(["gone"], NOW, everybody)
+    check_in(collector, ["gone"], NOW, everybody)
     assert collector.waited_for("r1", NOW) == 2  # it is back, and has not completed
     collector.close_round("r1", NOW)
     assert collector.waited_for("r1", NOW) == 0
@@ -158,10 +171,10 @@ def test_overview_counts_each_device_once_an_hour_and_forgets_old_hours(collecto
     start, enrolled = NOW // 3600 * 3600, NOW - 3 * 86_400
     collector.add_enrolment_key("k", b"k", "all", enrolled)
     collector.enrol([NewDevice(b"k", f"d{i}", b"t%d" % i) for i in range(5)], enrolled)
-    collector.check_in(["d0", "d1", "d0"], start + 1, everybody)
-    collector.check_in(["d0"], start + 1800, everybody)
-    collector.check_in(["d1", "d2"], start + 3600, everybody)
-    collector.check_in(["unknown device"], start + 3600, everybody)
+    check_in(collector, ["d0", "d1", "d0"], start + 1, everybody)
+    check_in(collector, ["d0"], start + 1800, everybody)
+    check_in(collector, ["d1", "d2"], start + 3600, everybody)
+    check_in(collector, ["unknown device"], start + 3600, everybody)
     view = collector.overview(start + 3700)
     assert (view.enrolled, view.active) == (5, 3)
     assert len(view.check_ins) == 24
@@ -178,7 +191,7 @@ def test_a_device_that_enrolled_a_moment_ago_is_active_and_counts_once_in_its_ho
     collector.add_enrolment_key("k", b"k", "all", NOW)
     collector.enrol([NewDevice(b"k", f"d{i}", b"t%d" % i) for i in range(3)], NOW)
     collector.enrol([NewDevice(b"another", "refused", b"t")], NOW)
-    collector.check_in(["d0"], NOW + 1, everybody)
+    check_in(collector, ["d0"], NOW + 1, everybody)
     view = collector.overview(NOW + 2)
     assert (view.enrolled, view.active) == (3, 3)
     assert sum(number for _, number in view.check_ins) == 3
@@ -212,64 +225,100 @@ def test_contact_coins_are_tossed_once(collector):
         tosses.append((numerator, number))
         return [i < 2 for i in range(number)]
 
-    assert collector.check_in(["b", "a", "c", "a"], NOW, heads_for_two) == [["r1"], ["r1"], [], ["r1"]]
+    assert check_in(collector, ["b", "a", "c", "a"], NOW, heads_for_two) == [["r1"], ["r1"], [], ["r1"]]
     assert tosses == [(5, 3)]
-    assert collector.check_in(["c", "b", "d"], NOW, nobody) == [[], ["r1"], []]
+    assert check_in(collector, ["c", "b", "d"], NOW, nobody) == [[], ["r1"], []]
     progress = collector.progress("r1")
     assert (progress.asked, progress.contacted, progress.completed, progress.state) == (4, 2, 0, "open")
     open_round(collector, "r2")
-    assert collector.check_in(["a", "c"], NOW, everybody) == [["r1", "r2"], ["r2"]]
-    assert collector.check_in(["a"], NOW + 3600, everybody) == [[]], "after the deadline a round is not shown"
+    assert check_in(collector, ["a", "c"], NOW, everybody) == [["r1", "r2"], ["r2"]]
+    assert check_in(collector, ["a"], NOW + 3600, everybody) == [[]], "after the deadline a round is not shown"
 
 
 def test_every_outcome_of_a_report(collector):
     open_round(collector, "r1")
     open_round(collector, "r2", deadline=NOW + 10)
-    collector.check_in(["a", "b", "c"], NOW, everybody)
+    check_in(collector, ["a", "b", "c"], NOW, everybody)
     open_round(collector, "r3")
-    collector.check_in(["x"], NOW, nobody)
+    check_in(collector, ["x"], NOW, nobody)
     mixed = [
-        (NewReport("r1", "a", sealed("a")), O.ACCEPTED),
-        (NewReport("r1", "a", sealed("a")), O.AGAIN),
-        (NewReport("r1", "a", sealed("other")), O.CONFLICT),
-        (NewReport("r2", "a", sealed("a2")), O.ACCEPTED),
-        (NewReport("r1", "x", sealed("x")), O.NOT_CONTACTED),
-        (NewReport("r1", "stranger", sealed("x")), O.NOT_CONTACTED),
-        (NewReport("r9", "a", sealed("a")), O.UNKNOWN_ROUND),
-        (NewReport("odd\0name", "a", sealed("a")), O.UNKNOWN_ROUND),
-        (NewReport("\ud800", "a", sealed("a")), O.UNKNOWN_ROUND),
-        (NewReport("r1", "b", b"short"), O.WRONG_SIZE),
-        (NewReport("r1", "b", sealed("b")), O.ACCEPTED),
-        (NewReport("r1", "b", b"short"), O.WRONG_SIZE),
-        (NewReport("r3", "a", sealed("a")), O.NOT_CONTACTED),
+        (Handed("r1", "a", sealed("a")), O.ACCEPTED),
+        (Handed("r1", "a", sealed("a")), O.AGAIN),
+        (Handed("r1", "a", sealed("other")), O.CONFLICT),
+        (Handed("r2", "a", sealed("a2")), O.ACCEPTED),
+        (Handed("r1", "x", sealed("x")), O.NOT_CONTACTED),
+        (Handed("r1", "stranger", sealed("x")), O.NOT_CONTACTED),
+        (Handed("r9", "a", sealed("a")), O.UNKNOWN_ROUND),
+        (Handed("odd\0name", "a", sealed("a")), O.UNKNOWN_ROUND),
+        (Handed("\ud800", "a", sealed("a")), O.UNKNOWN_ROUND),
+        (Handed("r1", "b", b"short"), O.WRONG_SIZE),
+        (Handed("r1", "b", sealed("b")), O.ACCEPTED),
+        (Handed("r1", "b", b"short"), O.WRONG_SIZE),
+        (Handed("r3", "a", sealed("a")), O.NOT_CONTACTED),
     ]
-    assert collector.accept([report for report, _ in mixed], NOW + 1) == [outcome for _, outcome in mixed]
+    assert accept(collector, [report for report, _ in mixed], NOW + 1) == [outcome for _, outcome in mixed]
     repeated = [O.AGAIN if outcome is O.ACCEPTED else outcome for _, outcome in mixed]
-    assert collector.accept([report for report, _ in mixed], NOW + 1) == repeated
-    assert collector.accept([], NOW) == []
-    assert collector.check_in(["a", "b", "c"], NOW + 1, everybody) == [["r3"], ["r2", "r3"], ["r1", "r2", "r3"]]
+    assert accept(collector, [report for report, _ in mixed], NOW + 1) == repeated
+    assert accept(collector, [], NOW) == []
+    # In r3, the coin of `a` was tossed when it handed in: it had none, and was not chosen.
+    assert check_in(collector, ["a", "b", "c"], NOW + 1, everybody) == [[], ["r2", "r3"], ["r1", "r2", "r3"]]
     # At the deadline: what is known is acknowledged again, what is new is too late.
-    late = [NewReport("r2", "a", sealed("a2")), NewReport("r2", "a", sealed("z")), NewReport("r2", "b", sealed("b"))]
-    assert collector.accept(late, NOW + 10) == [O.AGAIN, O.CLOSED, O.CLOSED]
+    late = [Handed("r2", "a", sealed("a2")), Handed("r2", "a", sealed("z")), Handed("r2", "b", sealed("b"))]
+    assert accept(collector, late, NOW + 10) == [O.AGAIN, O.CLOSED, O.CLOSED]
     progress = collector.progress("r1")
-    assert (progress.asked, progress.contacted, progress.completed) == (4, 3, 2)
+    assert (progress.asked, progress.contacted, progress.completed) == (5, 3, 2)
+
+
+def test_a_visit_tosses_then_takes_then_lists(collector):
+    """A device that enrolled again hands in what it sealed under its other name, and is asked no more for it."""
+    open_round(collector, "r1")
+    open_round(collector, "r2")
+    both = [("r1", sealed("a")), ("r2", sealed("b"))]
+    [visited] = visit(collector, [NewVisit("a", both[:1])])
+    assert (visited.outcomes, visited.rounds) == ((O.ACCEPTED,), ("r2",))
+    [again] = visit(collector, [NewVisit("a", both)])
+    assert (again.outcomes, again.rounds) == ((O.AGAIN, O.ACCEPTED), ())
+    for round in ("r1", "r2"):
+        progress = collector.progress(round)
+        assert (progress.asked, progress.contacted, progress.completed) == (1, 1, 1)
+    assert collector.progress("r2").asked == 1
+
+
+def test_a_visit_that_asks_for_no_rounds_is_asked_in_those_alone_that_it_hands_in(collector):
+    open_round(collector, "r1")
+    open_round(collector, "r2")
+    [visited] = visit(collector, [NewVisit("a", [("r1", sealed("a"))], rounds=False)])
+    assert (visited.outcomes, visited.rounds) == ((O.ACCEPTED,), ())
+    assert [collector.progress(round).asked for round in ("r1", "r2")] == [1, 0]
+    [silent] = visit(collector, [NewVisit("b", rounds=False)])
+    assert (silent.outcomes, silent.rounds) == ((), ())
+    assert [collector.progress(round).asked for round in ("r1", "r2")] == [1, 0]
+
+
+def test_one_device_may_come_twice_in_one_commit(collector):
+    open_round(collector)
+    one, other = ("r1", sealed("a")), ("r1", sealed("b"))
+    first, second, third = visit(collector, [NewVisit("a", [one]), NewVisit("a", [one, other]), NewVisit("a")])
+    assert first.outcomes == (O.ACCEPTED,)
+    assert second.outcomes == (O.AGAIN, O.CONFLICT)
+    assert first.rounds == second.rounds == third.rounds == ()
 
 
 @pytest.mark.slow
 def test_closing_freezes_the_numbers_and_forwarding_returns_every_report_once(collector):
     open_round(collector)
     devices = [f"d{i:04d}" for i in range(2500)]
-    collector.check_in(devices, NOW, everybody)
-    reports = [NewReport("r1", device, sealed(device)) for device in devices]
-    assert set(collector.accept(reports[:-1], NOW)) == {O.ACCEPTED}
+    check_in(collector, devices, NOW, everybody)
+    reports = [Handed("r1", device, sealed(device)) for device in devices]
+    assert set(accept(collector, reports[:-1], NOW)) == {O.ACCEPTED}
     with pytest.raises(Conflict):
         collector.begin_forwarding("r1", 1000)
     closed = collector.close_round("r1", NOW + 5)
     assert (closed.state, closed.asked, closed.contacted, closed.completed) == ("closed", 2500, 2500, 2499)
     assert collector.close_round("r1", NOW + 9) == closed == collector.progress("r1")
     assert collector.open_rounds() == []
-    assert collector.accept(reports[-2:], NOW) == [O.AGAIN, O.CLOSED]
-    assert collector.check_in(["new"], NOW, everybody) == [[]]
+    assert accept(collector, reports[-2:], NOW) == [O.AGAIN, O.CLOSED]
+    assert check_in(collector, ["new"], NOW, everybody) == [[]]
     assert collector.begin_forwarding("r1", 1000) == 1000
     assert collector.begin_forwarding("r1", 7) == 1000, "a new setting must not change batches that were sent"
     batches = list(collector.batches("r1", 1000))
@@ -282,11 +331,11 @@ def test_closing_freezes_the_numbers_and_forwarding_returns_every_report_once(co
     collector.mark_forwarded("r1")
     collector.mark_forwarded("r1")
     assert list(collector.batches("r1", 1000)) == []
-    assert collector.accept(reports[:1], NOW) == [O.AGAIN]
+    assert accept(collector, reports[:1], NOW) == [O.AGAIN]
     collector.forget("r1", NOW)
     collector.forget("r1", NOW)
     collector.forget("unknown", NOW)
-    assert collector.accept(reports[:1], NOW) == [O.CLOSED]
+    assert accept(collector, reports[:1], NOW) == [O.CLOSED]
     assert collector.rounds_to_forget() == []
     assert replace(collector.progress("r1"), state="closed") == closed
     with pytest.raises(Conflict):
@@ -297,9 +346,9 @@ def test_positions_are_fresh_and_unrelated_to_arrival(collector):
     """Spearman's ρ of arrival and batch order: normal with deviation 1/√(n-1) if unrelated; false alarm 1e-9."""
     open_round(collector)
     devices = [f"d{i:04d}" for i in range(1000)]
-    collector.check_in(devices, NOW, everybody)
-    reports = [NewReport("r1", device, b"%04d" % i + bytes(SIZE - 4)) for i, device in enumerate(devices)]
-    collector.accept(reports, NOW)
+    check_in(collector, devices, NOW, everybody)
+    reports = [Handed("r1", device, b"%04d" % i + bytes(SIZE - 4)) for i, device in enumerate(devices)]
+    accept(collector, reports, NOW)
     collector.close_round("r1", NOW)
     order = [int(report[:4]) for batch in collector.batches("r1", 300) for report in batch]
 
@@ -317,12 +366,12 @@ def test_positions_are_fresh_and_unrelated_to_arrival(collector):
 
 def test_forgetting_an_open_round_closes_it_and_deletes_unread(collector):
     open_round(collector)
-    collector.check_in(["a", "b"], NOW, everybody)
-    collector.accept([NewReport("r1", "a", sealed("a"))], NOW)
+    check_in(collector, ["a", "b"], NOW, everybody)
+    accept(collector, [Handed("r1", "a", sealed("a"))], NOW)
     collector.forget("r1", NOW + 1)
     progress = collector.progress("r1")
     assert (progress.state, progress.asked, progress.completed, progress.closed) == ("forgotten", 2, 1, NOW + 1)
-    assert collector.accept([NewReport("r1", "b", sealed("b"))], NOW + 2) == [O.CLOSED]
+    assert accept(collector, [Handed("r1", "b", sealed("b"))], NOW + 2) == [O.CLOSED]
     with pytest.raises(Conflict):
         collector.begin_forwarding("r1", 10)
 
@@ -335,7 +384,7 @@ def test_closing_is_serialised_with_accepting(store_url):
         name = f"r{attempt}"
         open_round(stores[0], name)
         devices = [f"d{i}" for i in range(900)]
-        stores[0].check_in(devices, NOW, everybody)
+        check_in(stores[0], devices, NOW, everybody)
         begun = threading.Barrier(4)
 
         def take(worker, name=name, devices=devices, begun=begun):
@@ -343,8 +392,8 @@ def test_closing_is_serialised_with_accepting(store_url):
             mine = devices[worker::3]
             outcomes = []
             for start in range(0, len(mine), 10):
-                batch = [NewReport(name, device, sealed(device)) for device in mine[start : start + 10]]
-                outcomes += stores[worker].accept(batch, NOW)
+                batch = [Handed(name, device, sealed(device)) for device in mine[start : start + 10]]
+                outcomes += accept(stores[worker], batch, NOW)
             return outcomes
 
         with ThreadPoolExecutor(3) as pool:
@@ -376,10 +425,12 @@ def test_two_processes_agree_on_coins_and_take_one_report_a_device(store_url):
         for start in range(0, 400, 25):
             part = shuffled[start : start + 25]
             toss = random.Random(start + worker)
-            rounds = stores[worker].check_in(part, NOW, lambda _, n, toss=toss: [toss.random() < 0.5 for _ in range(n)])
+            rounds = check_in(
+                stores[worker], part, NOW, lambda _, n, toss=toss: [toss.random() < 0.5 for _ in range(n)]
+            )
             chosen |= dict(zip(part, map(bool, rounds), strict=True))
-            reports = [NewReport("r1", device, sealed(f"{device} {worker}")) for device in part]
-            outcomes |= dict(zip(part, stores[worker].accept(reports, NOW), strict=True))
+            reports = [Handed("r1", device, sealed(f"{device} {worker}")) for device in part]
+            outcomes |= dict(zip(part, accept(stores[worker], reports, NOW), strict=True))
         return chosen, outcomes
 
     with ThreadPoolExecutor(2) as pool:
@@ -402,15 +453,15 @@ def test_two_processes_agree_on_coins_and_take_one_report_a_device(store_url):
 def test_all_survives_reopening(store_url):
     store = CollectorStore.open(store_url)
     open_round(store)
-    store.check_in(["a", "b"], NOW, lambda _, n: [True, False])
-    store.accept([NewReport("r1", "a", sealed("a"))], NOW)
+    check_in(store, ["a", "b"], NOW, lambda _, n: [True, False])
+    accept(store, [Handed("r1", "a", sealed("a"))], NOW)
     store.close()
     with pytest.raises(StoreUnavailable):
         store.progress("r1")
     again = CollectorStore.open(store_url)
-    assert again.check_in(["a", "b"], NOW, everybody) == [[], []]
-    assert again.accept([NewReport("r1", "a", sealed("a"))], NOW) == [O.AGAIN]
-    again.accept([NewReport("r1", "b", sealed("b"))], NOW)
+    assert check_in(again, ["a", "b"], NOW, everybody) == [[], []]
+    assert accept(again, [Handed("r1", "a", sealed("a"))], NOW) == [O.AGAIN]
+    accept(again, [Handed("r1", "b", sealed("b"))], NOW)
     progress = again.progress("r1")
     assert (progress.asked, progress.contacted, progress.completed) == (2, 1, 1)
     again.close()
@@ -420,17 +471,17 @@ def test_all_survives_reopening(store_url):
 def test_a_fork_does_not_share_connections(store_url):
     store = CollectorStore.open(store_url)
     open_round(store)
-    store.check_in([f"d{i}" for i in range(200)], NOW, everybody)
+    check_in(store, [f"d{i}" for i in range(200)], NOW, everybody)
     child = os.fork()
     if child == 0:
         try:
             for i in range(100):
-                store.accept([NewReport("r1", f"d{i}", sealed(str(i)))], NOW)
+                accept(store, [Handed("r1", f"d{i}", sealed(str(i)))], NOW)
             os._exit(0)
         except BaseException:
             os._exit(1)
     for i in range(100, 200):
-        store.accept([NewReport("r1", f"d{i}", sealed(str(i)))], NOW)
+        accept(store, [Handed("r1", f"d{i}", sealed(str(i)))], NOW)
     assert os.waitpid(child, 0)[1] == 0
     # Both used one share of the numbers, since they are one store.
     assert store.progress("r1").completed == 200

@@ -8,11 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from store_cases import NOW, SIZE, everybody, nobody, open_round, sealed
+from store_cases import NOW, SIZE, Handed, accept, check_in, everybody, nobody, open_round, sealed
 
 from thresher.errors import StoreUnavailable
 from thresher.roles.aggregator.store import AggregatorStore
-from thresher.roles.collector.reports import NewReport
 from thresher.roles.collector.reports import Outcome as O
 from thresher.roles.collector.store import CollectorStore
 from thresher.roles.coordinator.store import CoordinatorStore
@@ -32,9 +31,9 @@ def test_nothing_of_a_forgotten_round_is_left_in_sqlite_files(tmp_path):
     devices = [f"{i}-device" for i in range(3000)]
     for start in range(0, 3000, 250):
         part = devices[start : start + 250]
-        store.check_in(part, NOW, everybody)
-        store.accept([NewReport("gone", device, needle + os.urandom(SIZE - 16)) for device in part], NOW)
-        store.accept([NewReport("keep", device, sealed(device)) for device in part], NOW)
+        check_in(store, part, NOW, everybody)
+        accept(store, [Handed("gone", device, needle + os.urandom(SIZE - 16)) for device in part], NOW)
+        accept(store, [Handed("keep", device, sealed(device)) for device in part], NOW)
     assert files_contain(tmp_path, needle)  # the test can fail
     assert files_contain(tmp_path, b"1234-device")
     store.close_round("gone", NOW)
@@ -68,9 +67,9 @@ def test_deleting_waits_for_readers_and_is_finished_later(tmp_path, monkeypatch)
     monkeypatch.setattr("thresher.roles.database.sqlite._WAIT", 0.2)
     store = CollectorStore.open(tmp_path)
     open_round(store)
-    store.check_in(["a"], NOW, everybody)
+    check_in(store, ["a"], NOW, everybody)
     report = os.urandom(SIZE)
-    store.accept([NewReport("r1", "a", report)], NOW)
+    accept(store, [Handed("r1", "a", report)], NOW)
     reader = CollectorStore.open(tmp_path)
     with reader._database.transaction(write=False) as transaction:
         transaction.fetch("SELECT * FROM rounds")
@@ -78,7 +77,7 @@ def test_deleting_waits_for_readers_and_is_finished_later(tmp_path, monkeypatch)
             store.forget("r1", NOW)
         assert files_contain(tmp_path, report)
         assert store.rounds_to_forget() == ["r1"]
-        assert store.accept([NewReport("r1", "a", report)], NOW) == [O.CLOSED]
+        assert accept(store, [Handed("r1", "a", report)], NOW) == [O.CLOSED]
     store.forget("r1", NOW)
     assert store.rounds_to_forget() == []
     assert files_contain(tmp_path, report) == []
@@ -102,18 +101,18 @@ def test_a_full_disk_stores_nothing_and_then_works_again(tmp_path):
     store = CollectorStore.open(tmp_path)
     open_round(store)
     devices = [f"d{i}" for i in range(2000)]
-    store.check_in(devices, NOW, everybody)
-    store.accept([NewReport("r1", devices[0], sealed("0"))], NOW)
+    check_in(store, devices, NOW, everybody)
+    accept(store, [Handed("r1", devices[0], sealed("0"))], NOW)
     with store._database.transaction() as transaction:
         [(pages,)] = transaction.fetch("PRAGMA page_count")
         transaction.fetch(f"PRAGMA max_page_count = {pages + 3}")
-    reports = [NewReport("r1", device, sealed(device)) for device in devices[1:]]
+    reports = [Handed("r1", device, sealed(device)) for device in devices[1:]]
     with pytest.raises(StoreUnavailable, match="no room left"):
-        store.accept(reports, NOW)
+        accept(store, reports, NOW)
     progress = store.progress("r1")
     assert progress.completed == 1, "all or nothing"
     # The failed connection, and its limit, are gone: as if room had been made.
-    assert set(store.accept(reports, NOW)) == {O.ACCEPTED}
+    assert set(accept(store, reports, NOW)) == {O.ACCEPTED}
     assert store.close_round("r1", NOW).completed == 2000
     assert sum(map(len, store.batches("r1", 500))) == 2000
     store.close()
@@ -141,14 +140,14 @@ def test_a_lost_connection_stores_nothing_and_then_works_again(postgresql_url):
         return [True] * number
 
     with pytest.raises(StoreUnavailable) as caught:
-        store.check_in(["a"], NOW, lose_and_toss)
+        check_in(store, ["a"], NOW, lose_and_toss)
     assert lost == [1]
     assert caught.value.__cause__ is None and caught.value.__suppress_context__
     assert store.progress("r1").asked == 0
-    assert store.check_in(["a"], NOW, nobody) == [[]]
+    assert check_in(store, ["a"], NOW, nobody) == [[]]
     # A connection that is lost while idle costs nobody anything.
     assert terminate_others(postgresql_url) >= 1
-    assert store.check_in(["b"], NOW, everybody) == [["r1"]]
+    assert check_in(store, ["b"], NOW, everybody) == [["r1"]]
     assert store.progress("r1").asked == 2
     store.close()
 
@@ -194,7 +193,7 @@ def test_an_error_in_between_undoes_the_whole_transaction(collector):
         raise RuntimeError("no coins")
 
     with pytest.raises(RuntimeError):
-        collector.check_in(["a"], NOW, broken)
+        check_in(collector, ["a"], NOW, broken)
     assert collector.progress("r1").asked == 0
     with pytest.raises(StoreUnavailable), collector._database.transaction() as transaction:
         transaction.execute("UPDATE rounds SET target = 99")
@@ -228,8 +227,8 @@ def test_opening_a_file_again_keeps_the_locks_of_those_that_have_it_open(tmp_pat
     assert other.stdout.strip() == "1"
     assert path.with_name("collector.db-wal").exists()
     for store, device in ((first, "d1"), (second, "d2")):
-        store.check_in([device], NOW, everybody)
-        assert store.accept([NewReport("r1", device, sealed(device))], NOW) == [O.ACCEPTED]
+        check_in(store, [device], NOW, everybody)
+        assert accept(store, [Handed("r1", device, sealed(device))], NOW) == [O.ACCEPTED]
         store.close()
 
 

@@ -8,7 +8,7 @@ import re
 
 import httpx
 import pytest
-from server_cases import histogram_request, inside
+from server_cases import ASK, histogram_request, inside
 
 from thresher.client.fleet import Fleet
 from thresher.console.adapter import console_pages
@@ -132,8 +132,8 @@ def test_a_round_that_cannot_be_read_ends_its_query_alone(tmp_path, arguments):
                 transaction.execute("UPDATE rounds SET configuration = ? WHERE round = ?", (changed, f"{bad}-r0"))
         check_every_door(server, {"verb": bad}, good)
         token = server.enrol()
-        chosen = server.ask("POST", "/v1/check-in", token, json={}).json()["rounds"]
-        assert [round["query"] for round in chosen] == [good]
+        chosen = server.ask("POST", "/v2/visit", token, json=ASK).json()["rounds"]
+        assert [json.loads(text)["query"] for text in chosen] == [good]
         with store._database.transaction() as transaction:
             transaction.execute("UPDATE rounds SET deadline = 0 WHERE round = ?", (f"{bad}-r0",))
         for _ in range(3):

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from thresher._version import __version__
-from thresher.cli import audit, devices, fleet, lab, ledger, planning, privacy
+from thresher.cli import audit, devices, fleet, lab, ledger, planning, policies, privacy
 from thresher.cli import look as looking
 from thresher.cli import serve as serving
 from thresher.cli.output import any_text
@@ -41,6 +41,7 @@ app.add_typer(fleet.app, name="fleet")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(lab.app, name="lab")
 app.add_typer(privacy.app, name="privacy")
+app.add_typer(policies.app, name="policy")
 
 
 def _version(show: bool) -> None:

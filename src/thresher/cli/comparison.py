@@ -40,7 +40,11 @@ def show(result: Result) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for heading in ("sent", "answered", "times", ""):
         table.add_column(heading, justify="right" if heading in ("answered", "times") else "left")
-    for (what, status), count in sorted(result.outcomes.answers.items()):
+    answers: list[tuple[tuple[str, int | str], int]] = [
+        *sorted(result.outcomes.answers.items()),
+        *sorted(result.outcomes.reports.items()),
+    ]
+    for (what, status), count in answers:
         odd = result.outcomes.unexpected.get((what, status), 0)
         table.add_row(what, str(status or "–"), f"{count:,}", Text("unexpected" if odd else "", style="bold red"))
     console.print(table)

@@ -27,6 +27,7 @@ from thresher.verbs.query import Query
 from thresher.verbs.settings import settings_of
 
 if TYPE_CHECKING:
+    from thresher.device.policy import Policy
     from thresher.simulator.population import Column, ListColumn
     from thresher.simulator.simulation import Told
 
@@ -61,6 +62,13 @@ def device(
     enrolment_key: EnrolmentKey = None,
     enrolment_key_file: EnrolmentKeyFile = None,
     once: Annotated[bool, typer.Option("--once", help="Check in once and end.")] = False,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with the policy, as `thresher policy compile` writes it. The options below change it.",
+            show_default=False,
+        ),
+    ] = None,
     max_epsilon: Annotated[float | None, typer.Option(help="Largest epsilon a query.", show_default=False)] = None,
     max_delta: Annotated[float | None, typer.Option(help="Largest delta a query.", show_default=False)] = None,
     min_threshold: Annotated[int | None, typer.Option(help="Smallest threshold.", show_default=False)] = None,
@@ -94,24 +102,24 @@ def device(
     enrolment_key = _secret("enrolment-key", enrolment_key, enrolment_key_file, ENROLMENT_KEY)
     from thresher.device.device import Device
     from thresher.device.policy import Policy
+    from thresher.device.policy_file import changed_policy
 
-    given = {
+    given: dict[str, Any] = {
         "max_epsilon": max_epsilon,
         "max_delta": max_delta,
         "min_threshold": min_threshold,
         "max_contributions": max_contributions,
         "coins": coins,
     }
-    policy = Policy(
-        **cast(Any, {name: value for name, value in given.items() if value is not None}),
-        pinned_key=None if pinned_key is None else _hexadecimal(pinned_key),
-        filters=frozenset(filters) if filters else None,
-    )
+    given |= {"pinned_key": None if pinned_key is None else _hexadecimal(pinned_key)}
+    given |= {"filters": frozenset(filters) if filters else None}
+    changes = {name: value for name, value in given.items() if value is not None}
+    agreed = changed_policy(Policy() if policy is None else Policy.from_file(policy), changes)
     logging.basicConfig(format="%(message)s")
     logging.getLogger("thresher.device").setLevel(logging.INFO)  # what is waited for
-    with Device(server, enrolment_key, _attributes(attribute, text), state, policy, ca_file=ca_file) as running:
+    with Device(server, enrolment_key, _attributes(attribute, text), state, agreed, ca_file=ca_file) as running:
         if once:
-            _show_outcomes(running.check_in(), json)
+            _show_outcomes(running.check_in(), agreed, json)
             return
         with _until_interrupted() as stop:
             running.run(stop)
@@ -314,13 +322,14 @@ def _hexadecimal(text: str) -> bytes:
         raise InvalidSetting("pinned_key", "must be hexadecimal") from None
 
 
-def _show_outcomes(outcomes: list[Any], json: bool) -> None:
+def _show_outcomes(outcomes: list[Any], policy: Policy, json: bool) -> None:
     if json:
         print_json([{"round": each.round, "status": each.status, "reason": each.reason} for each in outcomes])
         return
     for each in outcomes:
         console.print(
-            f"{each.round}: {each.status}" + (f", because {each.reason}" if each.reason else ""), markup=False
+            f"{each.round}: {each.status}" + (f", because {policy.in_words(each.reason)}" if each.reason else ""),
+            markup=False,
         )
     if not outcomes:
         console.print("No round to answer.")

@@ -125,6 +125,13 @@ def serve(
         str | None, typer.Option(help="Where people reach the console, for links in alerts.", show_default=False)
     ] = None,
     come_back: Annotated[float, typer.Option(help="Seconds between a device's visits.")] = 60.0,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Web pages of this origin may be devices, as https://app.example; * for all. Repeat for each.",
+            show_default=False,
+        ),
+    ] = None,
     console_pages: Annotated[bool, typer.Option("--console/--no-console", help="Serve the web console.")] = True,
     demo: Annotated[bool, typer.Option("--demo", help="With simulated devices that keep checking in.")] = False,
 ) -> None:
@@ -189,6 +196,7 @@ def serve(
         webhook_secret=secret("alert-secret", None, alert_secret_file, ALERT_SECRET),
         public_url=public_url,
         come_back=come_back,
+        allow_origins=tuple(allow_origin or ()),
         limits=Limits(
             enrolments_per_hour=enrolments_per_hour,
             enrolments_per_address=enrolments_per_address,

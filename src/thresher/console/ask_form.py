@@ -24,7 +24,8 @@ from thresher.privacy import plan as make_plan
 from thresher.privacy.plans import Plan
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.protocol.limits import limits
-from thresher.protocol.rates import MOST_ROUNDS, SAMPLED_BY, SampledBy
+from thresher.protocol.rates import SAMPLED_BY, SampledBy
+from thresher.protocol.readable import MOST_ROUNDS
 from thresher.roles.computing import Compute, here
 from thresher.roles.coordinator.admission import check_columns
 from thresher.verbs.asking import Target, function_of, functions, make

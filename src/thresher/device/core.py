@@ -1,4 +1,4 @@
-"""A device without its network: the requests that it sends, and what answers mean. See docs/protocol.md, section 2.
+"""A device without its network: the requests that it sends, and what answers mean. See docs/protocol/rounds.md.
 
 `Device` drives it over HTTP; the simulator drives many thousands of them in one process.
 """
@@ -9,60 +9,58 @@ import functools
 import secrets
 import threading
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from thresher.clock import Clock, SystemClock
 from thresher.device import held_values as reading
-from thresher.device.effort import REPORTS, Effort
+from thresher.device.effort import ROUNDS, Effort
 from thresher.device.held_values import Attributes, Visit
 from thresher.device.policy import Policy
-from thresher.device.spending import Charged, Spend, sent_until
+from thresher.device.spending import Charged, sent_until
 from thresher.device.state import DeviceState, MemoryState, Record, State, Status
-from thresher.device.terms import Terms, is_cheap, query_key, read_terms, verified
-from thresher.errors import NotFound, ThresherError, Unauthorised
+from thresher.device.terms import Terms, query_key
+from thresher.errors import InvalidFormat, NotFound, Unauthorised
 from thresher.mechanism.coins import coins
 from thresher.mechanism.randomness import Randomness, SecureRandomness
-from thresher.privacy.rates import ONE
+from thresher.privacy.whole_numbers import ONE
 from thresher.protocol import messages, plaintext, sealing
 from thresher.protocol.identity import new_nonce, proves
-from thresher.protocol.messages import CheckedIn, CheckIn, Enrol, Enrolled, Report, RoundConfiguration
+from thresher.protocol.messages import DEVICE_VERSION, LARGEST_VISIT, MOST_REPORTS, Enrol, Enrolled
+from thresher.protocol.readable import ReadableRound, ShownRound, read_round
 
 FIRST_WAIT = 0.5
 LARGEST_WAIT = 300.0
 MOST_ROUNDS = 10_000
 """Rounds that a device remembers at a time: more than a period has. The limit keeps a server from filling its disk."""
 _COME_BACK = (1.0, 86_400.0)
-_INCONSISTENT = "its configuration does not hold together"
+_LATER = "later"
 _DEFAULT_POLICY = Policy()
-_CHECK_IN = messages.encode(CheckIn())
-_ENDINGS: dict[int | None, Status] = {
-    200: "taken",
-    201: "taken",
-    400: "rejected",
-    404: "closed",
-    409: "conflict",
-    410: "closed",
-    413: "rejected",
-    422: "rejected",
-}
-"""What the HTTP status of a report says of its round; any other status is no final answer."""
+_ENDINGS: dict[str, Status] = {status: status for status in ("taken", "closed", "conflict", "rejected")}
+"""The statuses of a report after which the device is done with its round."""
+_AROUND = 64
+"""More than the bytes that a request has beside its reports, and a report beside its name and its sealed bytes."""
 _jitter = secrets.SystemRandom()
 _of_thread = threading.local()
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to the server; `token` goes into the Authorization header, `nonce` into one of its own."""
+    """A request to the server; `token` goes into the Authorization header, `nonce` into one of its own.
+
+    `reports` are the rounds whose reports a visit hands in, and `rounds` says whether it asks for rounds.
+    """
 
     method: str
     path: str
     token: str
     body: bytes
     nonce: str = ""
+    reports: tuple[str, ...] = ()
+    rounds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +76,13 @@ class DeviceCore:
     """One device: what it holds, its policy and its state.
 
     Guarantee: a round's coin is tossed once, and where several values count, one coin for each. The sealed bytes, which
-    hide the outcome, are saved before `report_request` returns them, and it always returns the same bytes, also after a
-    crash. Whether a round is answered, and with how many bytes, never depends on what the device holds: a device
-    without a value sends a decoy.
+    hide the outcome, are saved before a request has them, and every request has the same bytes, also after a crash.
+    Whether a round is answered, and with how many bytes, never depends on what the device holds: a device without a
+    value sends a decoy.
     Edge cases: if saving fails, nothing was sealed, and the round is decided anew at the next visit.
     """
 
-    __slots__ = ("_attempts", "_clock", "_kept", "_randomness", "_reader", "_state", "come_back", "policy")
+    __slots__ = ("_clock", "_fresh", "_kept", "_randomness", "_reader", "_state", "come_back", "policy")
 
     def __init__(
         self,
@@ -103,7 +101,7 @@ class DeviceCore:
         self._randomness = randomness
         self._clock: Clock = SystemClock() if clock is None else clock
         self._kept: DeviceState = self._state.load()
-        self._attempts: dict[str, int] | None = None
+        self._fresh: list[str] = []
 
     @property
     def token(self) -> str | None:
@@ -132,7 +130,7 @@ class DeviceCore:
         Guarantee: the state can be saved. If it could not, every attempt would leave one more device at the server.
         """
         self._save()
-        return Request("POST", "/v1/devices", enrolment_key, messages.encode(Enrol()))
+        return Request("POST", "/v2/devices", enrolment_key, messages.encode(Enrol(versions=[DEVICE_VERSION])))
 
     def enrolled(self, answer: Enrolled | bytes) -> None:
         """Save the token and the public key of the server that gave it."""
@@ -141,9 +139,41 @@ class DeviceCore:
 
     # A visit
 
-    def check_in_request(self) -> Request:
-        """Ask which rounds this device was chosen for."""
-        return Request("POST", "/v1/check-in", self._token(), _CHECK_IN, new_nonce())
+    def visit_request(self, rounds: bool) -> Request | None:
+        """The next request of a visit.
+
+        With `rounds` it begins a visit: it hands in what waits, and asks which rounds the device was chosen for. The
+        other requests hand in what was sealed since then; None where nothing is left.
+        Edge cases: a request has `MOST_REPORTS` reports and `LARGEST_VISIT` bytes at most. If more wait, they are
+        chosen at random, so that none waits for ever.
+        """
+        if rounds:
+            waiting, self._fresh = [name for name, kept in self._kept.rounds.items() if kept.status == "sealed"], []
+        else:
+            waiting = [name for name in self._fresh if self._record(name).status == "sealed"]
+            if not waiting:
+                return None
+        names = self._fitting(waiting)
+        self._fresh = [name for name in self._fresh if name not in names]
+        reports = [{"round": name, "sealed": self._kept.rounds[name].sealed} for name in names]
+        body = msgspec.json.encode({"versions": [DEVICE_VERSION], "reports": reports, "rounds": rounds})
+        return Request("POST", "/v2/visit", self._token(), body, new_nonce(), tuple(names), rounds)
+
+    def _fitting(self, waiting: list[str]) -> list[str]:
+        """Those of some rounds whose reports fit one request."""
+        sizes = {
+            name: _AROUND + len(name) + -(-len(self._kept.rounds[name].sealed or b"") // 3) * 4 for name in waiting
+        }
+        room = LARGEST_VISIT - _AROUND
+        if len(waiting) <= MOST_REPORTS and sum(sizes.values()) <= room:
+            return waiting
+        fitting = []
+        for name in _jitter.sample(waiting, min(len(waiting), MOST_REPORTS)):
+            room -= sizes[name]
+            if room < 0:
+                break
+            fitting.append(name)
+        return fitting
 
     def is_unknown(self, request: Request, proof: str) -> bool:
         """Whether the proof shows that the server that enrolled this device does not know the token of a request.
@@ -153,138 +183,129 @@ class DeviceCore:
         identity = self._kept.identity
         return identity is not None and proves(identity, request.nonce, request.token, proof)
 
-    def take(self, answer: CheckedIn | bytes) -> list[str]:
-        """Decide every new round of a check-in, save what was decided, and return the rounds that wait to be sent.
+    def visited(self, request: Request, answer: bytes) -> list[Outcome]:
+        """Note what became of the reports of a request. Decide every new round, if it asked for them. Save all of it.
 
-        They include rounds of earlier visits that were never acknowledged: sending them again is safe.
-        Edge cases: while `MOST_ROUNDS` are remembered, new rounds are skipped. Work that exceeds one visit's limits
-        (`thresher.device.effort`) waits for the next visit. If more reports wait than a visit sends, they are chosen at
-        random, so that none waits for ever.
+        Returns where the device now stands with the rounds of these reports.
+
+        Guarantee: what is noted, sealed, charged and refused is saved in one write. A report whose status is missing or
+        unknown stays, and is handed in again at the next visit.
+        Edge cases: `InvalidFormat` if the answer cannot be read, and nothing has changed then. While `MOST_ROUNDS` are
+        remembered, new rounds are skipped. Work that exceeds one visit's limits (`thresher.device.effort`) waits for
+        the next visit.
         """
         effort, held = Effort(), self._reader.visit()
-        message = _checked_in(answer) if isinstance(answer, bytes) else answer
+        message = _answered(answer)
         now = self._clock.now()
         self.come_back = min(max(message.come_back, _COME_BACK[0]), _COME_BACK[1])
-        listed = {configuration.round for configuration in message.rounds}
+        ended = {
+            name: Record(status, record.deadline, record.time)
+            for name, status in message.endings.items()
+            if name in request.reports and (record := self._record(name)).status == "sealed"
+        }
+        if request.rounds:
+            self._decide(message.shown, ended, effort, held, now)
+        elif ended:
+            queries = {self._kept.rounds[name].query for name in ended}
+            self._save(rounds=self._kept.rounds | ended, spends=sent_until(self._kept.spends, queries, now))
+        return [self.outcome(name) for name in request.reports if name in self._kept.rounds]
+
+    # Deciding
+
+    def _decide(
+        self, shown: tuple[ShownRound, ...], ended: dict[str, Record], effort: Effort, held: Visit, now: float
+    ) -> None:
+        """Decide the new rounds of those that the server lists, and save what was decided and what has ended."""
+        listed = {each.name for each in shown}
         rounds = {
             name: self._aged(name, record, listed, now)
-            for name, record in self._kept.rounds.items()
+            for name, record in (self._kept.rounds | ended).items()
             if now < max(record.deadline, record.time + self.policy.period) or name in listed
         }
+        # Answers that have ended now were waiting until now.
         waiting = {record.query for record in self._kept.rounds.values() if record.status == "sealed"}
         counting = self.policy.counting(self._kept.spends, waiting, now)
-        spends = counting.copy()
-        new = [configuration for configuration in message.rounds if configuration.round not in rounds]
-        if new and not self._reprice(spends, effort):
-            new = []  # what was charged before must be known first; the next visit goes on where this one stopped
-        charged = Charged(self.policy.budget, spends)
-        for configuration in new:
-            if configuration.round in rounds:
-                continue
-            if len(rounds) >= MOST_ROUNDS or not effort.looks():
-                break
-            decided = self._decided(configuration, charged, now, effort)
-            if isinstance(decided, Terms):
-                query, sealed = query_key(configuration), self._seal(decided, held)
-                rounds[configuration.round] = Record("sealed", configuration.deadline, now, sealed, query=query)
-                charged.record(query, self.policy.spend(decided, charged.get(query), now))
-            elif decided is not None:
-                # Nothing was sealed that would have to be kept until the deadline, which may be any number.
-                rounds[configuration.round] = Record("refused", now, now, None, decided)
-        spends = charged.spends
+        new = [each for each in shown if each.name not in rounds]
+        spends, fresh = counting, []
+        # What was charged before must be known first; where it is not, the next visit goes on where this one stopped.
+        if new and all(self._knows(spend.terms, effort) for spend in counting.values()):
+            charged = self.policy.charged(counting)
+            fresh = self._answer(new, rounds, charged, effort, held, now)
+            spends = charged.spends
         # That spends wait with their answers needs no saving: each visit sees it from the answers.
         if rounds != self._kept.rounds or spends != counting or spends.keys() != self._kept.spends.keys():
             self._save(rounds=rounds, spends=spends)
-        to_send = [name for name, record in rounds.items() if record.status == "sealed"]
-        return to_send if len(to_send) <= REPORTS else _jitter.sample(to_send, REPORTS)
+        self._fresh = fresh
 
-    def report_request(self, round: str) -> Request:
-        """Hand in the sealed bytes of a round; `NotFound` where nothing waits to be sent."""
-        record = self._record(round)
-        if record.status != "sealed" or record.sealed is None:
-            raise NotFound("Nothing of this round waits to be sent.")
-        body = messages.encode(Report(sealed=record.sealed))
-        return Request("POST", f"/v1/rounds/{round}/report", self._token(), body)
+    def _answer(
+        self,
+        new: list[ShownRound],
+        rounds: dict[str, Record],
+        charged: Charged,
+        effort: Effort,
+        held: Visit,
+        now: float,
+    ) -> list[str]:
+        """Add a record to `rounds` for each new round that is decided now, and charge what is answered: the result."""
+        answered = []
+        for each in new:
+            if each.name is None or each.name in rounds:
+                continue  # listed twice
+            if len(rounds) >= MOST_ROUNDS or not effort.looks():
+                break
+            reason = self._reason(each.round, charged, now, effort)
+            if reason == _LATER:
+                continue
+            if reason is None and each.round is not None:
+                sealed, query = self._seal(each.round, held), query_key(each.round)
+                rounds[each.name] = Record("sealed", each.round.deadline, now, sealed, query=query)
+                self.policy.charge(each.round, charged, now)
+                answered.append(each.name)
+            else:
+                # Nothing was sealed that would have to be kept until the deadline, which may be any number.
+                rounds[each.name] = Record("refused", now, now, None, reason)
+        return answered
 
-    def report_answered(self, round: str, status: int | None, retry_after: float | None = None) -> float | None:
-        """Note the HTTP status of a report, None for no answer at all.
+    def _reason(self, round: ReadableRound | None, charged: Charged, now: float, effort: Effort) -> str | None:
+        """Why a round is not answered; None if it is, and `_LATER` to decide it at another visit.
 
-        Returns None where the round is over for this device, or else the seconds to wait before the same bytes are sent
-        again: as long as the server asks, at least, and longer each time.
+        What needs no table comes first: a server must not be able to make devices compute for rounds that they would
+        not answer anyway.
         """
-        record = self._record(round)
-        if record.status != "sealed":
-            return None
-        if ended := _ENDINGS.get(status):
-            self._save(
-                rounds={**self._kept.rounds, round: Record(ended, record.deadline, record.time)},
-                spends=sent_until(self._kept.spends, {record.query}, self._clock.now()),
-            )
-            (self._attempts or {}).pop(round, None)
-            return None
-        self._attempts = self._attempts or {}
-        attempt = self._attempts[round] = self._attempts.get(round, 0) + 1
-        return back_off(attempt, retry_after)
+        if round is None:
+            return "unreadable"
+        if outright := self.policy.refusal_outright(round, now):
+            return outright
+        if not self._knows(Terms.of(round), effort):
+            return _LATER
+        return self.policy.refusal(round, charged, now)
+
+    def _knows(self, terms: Terms, effort: Effort) -> bool:
+        """Whether limit and cost of a query are known, or can be computed in this visit."""
+        return self.policy.knows(terms) or effort.recomputes(lambda: self.policy.compute(terms)) is not None
 
     # Answering
 
-    def _decided(
-        self, configuration: RoundConfiguration, charged: Charged, now: float, effort: Effort
-    ) -> Terms | str | None:
-        """The terms on which a round is answered, or why it is not; None to decide at another visit.
-
-        Cheap checks come first: a server must not be able to make devices compute for rounds that they would not
-        answer anyway.
-        """
-        terms = read_terms(configuration)
-        if terms is None:
-            return _INCONSISTENT
-        if reason := self.policy.refusal(terms, charged, now):
-            return reason
-        if is_cheap(terms) and self.policy.is_priced(terms):
-            return self._computed(terms, charged)
-        return effort.recomputes(lambda: self._computed(terms, charged))
-
-    def _computed(self, terms: Terms, charged: Charged) -> Terms | str:
-        """The same, by what has to be computed: what the query costs, and then whether what it states is true."""
-        try:
-            overspending = self.policy.overspending(terms, charged)
-        except (ThresherError, TypeError, ValueError, ArithmeticError):  # the plan has not been verified yet
-            return _INCONSISTENT
-        return overspending or (terms if verified(terms) else _INCONSISTENT)
-
-    def _reprice(self, spends: dict[str, Spend], effort: Effort) -> bool:
-        """Charge all spends as the policy does now; False where that is too much work for one visit."""
-        for query, spend in spends.items():
-            if not self.policy.is_current(spend):
-                compute = partial(self.policy.repriced, spend)
-                priced = compute() if self.policy.is_cheap(spend) else effort.recomputes(compute)
-                if priced is None:
-                    return False
-                spends[query] = priced
-        return True
-
-    def _seal(self, terms: Terms, held: Visit) -> bytes:
+    def _seal(self, round: ReadableRound, held: Visit) -> bytes:
         """Toss, answer and seal, once for each contribution. All is done whatever the coins and the values are."""
-        configuration, size = terms.configuration, terms.configuration.bucket_size
-        contributions = terms.plan.contributions
+        size, contributions = round.bucket_size, round.contributions
         randomness = self._randomness or _randomness_of_thread()
         # All random bits are drawn before any value is read, and always the same number of them.
         heads = [True] * contributions
-        if configuration.device_rate != ONE:
-            heads = coins(contributions, configuration.device_rate / ONE, randomness).tolist()
+        if round.device_rate != ONE:
+            heads = coins(contributions, round.device_rate / ONE, randomness).tolist()
         numbers = _numbers(contributions, randomness)
-        draw = _draw(randomness) if terms.question.randomised else None
-        real = held.plaintexts(terms.question, size, contributions, numbers, draw)
+        draw = _draw(randomness) if round.question.randomised else None
+        real = held.plaintexts(round.question, size, contributions, numbers, draw)
         decoys = [plaintext.decoy(size) for _ in range(contributions)]
         return b"".join(
-            sealing.seal(each if head and each is not None else decoy, terms.public, configuration.hash)
+            sealing.seal(each if head and each is not None else decoy, round.public, round.hash)
             for each, head, decoy in zip(real, heads, decoys, strict=True)
         )
 
     # Keeping
 
-    def _aged(self, name: str, record: Record, listed: set[str], now: float) -> Record:
+    def _aged(self, name: str, record: Record, listed: set[str | None], now: float) -> Record:
         """A record as of now: the sealed bytes of a round that is over are dropped.
 
         A round that the server lists is open, also if its deadline has passed on this device's clock. Bytes that 0.1.0
@@ -343,10 +364,42 @@ def _draw(randomness: Randomness) -> float:
     return int(drawn[0] >> np.uint64(11)) * 2.0**-53
 
 
+class _Answer(msgspec.Struct, frozen=True):
+    """The answer to a visit, as far as a device must be able to read it. It may have further members."""
+
+    version: Literal[2]
+    come_back: float
+    reports: list[Any] = []
+    rounds: list[Any] = []
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """The answer to a visit: what became of reports, which rounds are listed, and when to come back."""
+
+    endings: dict[str, Status]
+    shown: tuple[ShownRound, ...]
+    come_back: float
+
+
 @functools.lru_cache(maxsize=16)
-def _checked_in(answer: bytes) -> CheckedIn:
-    """A check-in's answer, decoded once for all devices of the process that get the same bytes."""
-    return messages.decode(CheckedIn, answer)
+def _answered(answer: bytes) -> _Answered:
+    """The answer to a visit, read once for all devices of the process that get the same bytes."""
+    try:
+        message = msgspec.json.decode(answer, type=_Answer)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise InvalidFormat("The server's answer to a visit cannot be read.") from None
+    endings = {
+        each["round"]: status
+        for each in message.reports
+        if isinstance(each, dict)
+        and isinstance(each.get("round"), str)
+        and isinstance(each.get("status"), str)
+        and (status := _ENDINGS.get(each["status"])) is not None
+    }
+    texts = (text for text in message.rounds if isinstance(text, str))
+    shown = tuple(each for text in islice(texts, MOST_ROUNDS + ROUNDS) if (each := read_round(text)).name is not None)
+    return _Answered(endings, shown, message.come_back)
 
 
 def _randomness_of_thread() -> SecureRandomness:

@@ -1,7 +1,7 @@
 """A device on the network: `thresher.Device`.
 
     device = Device("https://fleet.example", enrolment_key="…", attributes={"app_version": "2.1"}, state="device.json")
-    device.check_in()              # one visit: check in, answer, send
+    device.check_in()              # one visit: hand in what waits, ask, answer, hand in
     device.run(stop)               # visits until the event `stop` is set
     await device.check_in_async()
 
@@ -35,10 +35,10 @@ from thresher.errors import (
     InvalidSetting,
     ServerUnavailable,
     StoreUnavailable,
+    ThresherError,
     Unauthorised,
 )
 from thresher.mechanism.randomness import Randomness
-from thresher.protocol.messages import Accepted, decode
 
 if TYPE_CHECKING:
     import httpx
@@ -122,6 +122,8 @@ class Device:
         self._sleep = sleep
         self._work, self._traffic = Allowance(*WORK), Allowance(*TRAFFIC)
         self._visiting = threading.Lock()
+        self._put_off: ThresherError | None = None
+        """Why the last visit could not hand in what it had sealed."""
 
     # Sync
 
@@ -134,7 +136,7 @@ class Device:
         self._drive(self._enrolling(_Patience(self._patience), again), self._sleep)
 
     def check_in(self) -> list[Outcome]:
-        """One visit: enrol if need be, check in, answer what the policy allows, send.
+        """One visit: enrol if need be, hand in what waits, answer what the policy allows, hand it in.
 
         Returns where the device now stands with the rounds of this visit. `ServerUnavailable` if the server could not
         be asked; `Unauthorised` if it does not know the device.
@@ -154,10 +156,12 @@ class Device:
             began, read = time.thread_time(), self._channel.read
             try:
                 self._drive(self._visit(), stop.wait)
-                failures, wait = 0, self.core.come_back
+                failure, wait = self._put_off, self.core.come_back
             except (ServerUnavailable, StoreUnavailable, InvalidFormat) as error:
-                failures += 1
-                wait = back_off(failures, getattr(error, "retry_after", None))
+                failure, wait = error, 0.0
+            failures = 0 if failure is None else failures + 1
+            if failure is not None:
+                wait = max(wait, back_off(failures, getattr(failure, "retry_after", None)))
             now = time.monotonic()
             rests = (
                 self._work.rest(time.thread_time() - began, now),
@@ -193,33 +197,34 @@ class Device:
 
     def _visit(self) -> _Steps:
         patience = _Patience(self._patience)
+        self._put_off = None
         if self.core.token is None:
             yield from self._enrolling(patience)
-        answer = yield from self._checked_in(patience)
         before = {outcome.round for outcome in self.core.outcomes() if outcome.status != "sealed"}
-        for name in self.core.take(answer.body):
-            while True:
-                sent = yield from self._sent(self.core.report_request(name), patience)
-                if sent.status == 401:
-                    return self._news(before)  # the next check-in tells whether that is final
-                wait = self.core.report_answered(name, _status_of_report(sent), sent.retry_after)
-                if wait is None or not patience.allows(wait):
-                    break
-                yield _Pause(wait)
-        return self._news(before)
-
-    def _news(self, before: set[str]) -> list[Outcome]:
+        request, answer = yield from self._asked(patience)
+        self.core.visited(request, answer.body)
+        while (further := self.core.visit_request(rounds=False)) is not None:
+            try:
+                answer = yield from self._insist(further, patience)
+            except ServerUnavailable as error:
+                self._put_off = error  # what is sealed waits for the next visit
+                break
+            if answer.status in _REFUSED:
+                break  # the next visit tells whether that is final
+            try:
+                self.core.visited(further, answer.body)
+            except InvalidFormat as error:
+                self._put_off = error
+                break
         return [outcome for outcome in self.core.outcomes() if outcome.round not in before]
 
-    def _checked_in(self, patience: _Patience) -> Generator[Request | _Pause, Answer | None, Answer]:
-        """Check in. A device whose own server does not know it any more enrols again first, once."""
-        request = self.core.check_in_request()
-        answer = yield from self._insist(request, patience)
+    def _asked(self, patience: _Patience) -> Generator[Request | _Pause, Answer | None, tuple[Request, Answer]]:
+        """Hand in what waits, and ask for rounds. A device that its own server does not know enrols again, once."""
+        request, answer = yield from self._asked_once(patience)
         if answer.status == 401 and self._enrolment_key is not None and self.core.is_unknown(request, answer.proof):
             _log.warning("The server %s does not know this device any more; enrolling again.", self._channel.url)
             yield from self._enrolling(patience, again=True)
-            request = self.core.check_in_request()
-            answer = yield from self._insist(request, patience)
+            request, answer = yield from self._asked_once(patience)
         if answer.status in _REFUSED:
             if self.core.identity is not None and not self.core.is_unknown(request, answer.proof):
                 raise ServerUnavailable(
@@ -232,7 +237,13 @@ class Device:
                 hint="Enrol it with a valid key: Device.enrol(again=True). "
                 "Keep its state, which holds what it has answered.",
             )
-        return answer
+        return request, answer
+
+    def _asked_once(self, patience: _Patience) -> Generator[Request | _Pause, Answer | None, tuple[Request, Answer]]:
+        request = self.core.visit_request(rounds=True)
+        assert request is not None, "there is always something to ask"
+        answer = yield from self._insist(request, patience)
+        return request, answer
 
     def _enrolling(self, patience: _Patience, again: bool = False) -> _Steps:
         if self.core.token is None or again:
@@ -355,13 +366,3 @@ class _Patience:
             return False
         self.left -= wait
         return True
-
-
-def _status_of_report(answer: Answer) -> int | None:
-    """The status of the answer to a report; None unless the server itself says what became of it."""
-    if answer.status is not None and 200 <= answer.status < 300:
-        try:
-            decode(Accepted, answer.body)
-        except InvalidFormat:
-            return None
-    return answer.status

@@ -1,4 +1,4 @@
-"""What a device agrees to. It recomputes a server's claims, and does not answer what its policy does not allow.
+"""What a device agrees to. It believes nothing that a server states, and answers only what its policy allows.
 
     policy = Policy(max_epsilon=2, min_threshold=20, attributes=frozenset({"app_version"}))
 
@@ -6,34 +6,26 @@ A query is charged with all its rounds when its first round is answered; each of
 Everything that a device sends in any `period_days` is together (period_epsilon, period_delta)-differentially private,
 however the queries were chosen: their charges satisfy the filter of `thresher.privacy.filter`, as those of a ledger do.
 A charge stays until a period after the last answer to its query was sealed, and taken or dropped.
+
+What a round may cost, and what it costs, are whole numbers of a table (docs/protocol/policy.md). The table of the
+default policy is at hand. That of another one is computed cell by cell, or read from the file that
+`thresher policy compile` wrote.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
+import json
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, get_args
 
-import msgspec
-
-from thresher.device.spending import (
-    Charged,
-    FilterCost,
-    Spend,
-    delta_at,
-    fit,
-    is_priced,
-    period_budget,
-    price,
-    sent_until,
-)
-from thresher.device.terms import Terms, query_key, terms_key
+from thresher.device.price_table import Bounds, PriceTable, StoredTable
+from thresher.device.spending import Charged, Spend, sent_until
+from thresher.device.terms import Adversary, Terms, query_key
 from thresher.errors import InvalidSetting
-from thresher.privacy.budget import Budget, Charge
-from thresher.privacy.guarantee import Guarantee
-from thresher.privacy.plans import Plan
-from thresher.privacy.rates import ONE, Adversary, Guarantees, Rates
 from thresher.privacy.settings import (
     check_budget_epsilon,
     check_contributions,
@@ -41,12 +33,32 @@ from thresher.privacy.settings import (
     check_epsilon,
     check_threshold,
 )
+from thresher.privacy.whole_numbers import ONE
 from thresher.protocol import sealing
+from thresher.protocol.readable import ReadableRound
 
 Coins = Literal["any", "aggregator"]
+Reason = Literal[
+    "unreadable",
+    "deadline",
+    "key",
+    "attribute",
+    "filter",
+    "coins",
+    "threshold",
+    "contributions",
+    "limit",
+    "terms",
+    "answered",
+    "budget",
+]
+"""Why a round is not answered, in the order in which it is looked at. `Policy.in_words` says it in words."""
 _DAY = 86_400.0
 LONGEST_ROUND = 400 * _DAY
 """Seconds. A server opens rounds for a year at most; a device keeps its sealed bytes until the deadline."""
+DEFAULT_TABLE = Path(__file__).with_name("default_policy.json")
+"""The policy `Policy()` with its table, as `thresher policy compile` writes it."""
+_NUMERICS = "thresher.device.computed_prices"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +66,8 @@ class Policy:
     """The most that a device gives away. The defaults are meant to be safe to leave alone.
 
     Args:
-        max_epsilon: the largest epsilon of one query over all its rounds.
-        max_delta: the largest delta of one query over all its rounds.
+        max_epsilon: the largest epsilon of one query over all its rounds, with `max_delta`.
+        max_delta: the delta of the same promise.
         period_epsilon: what all queries answered in any `period_days` days may cost together, with `period_delta`.
         period_delta: the delta of the same promise.
         period_days: the length of the period.
@@ -71,6 +83,8 @@ class Policy:
             and not in `attributes` may be filtered by and not asked for.
         max_contributions: the most values of the device that may count in a round. A round of c contributions costs as
             much as c rounds, which the bounds above cover; this one also limits what a device seals and sends.
+        table: the limits and costs that follow from the four bounds; None for the table of the default policy where
+            the bounds are its own, and otherwise for one that is computed as it is needed.
     """
 
     max_epsilon: float = 4.0
@@ -85,14 +99,15 @@ class Policy:
     coins: Coins = "any"
     filters: frozenset[str] | None = None
     max_contributions: int = 10
+    table: PriceTable | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "period_epsilon", float(self.period_epsilon))
-        object.__setattr__(self, "period_delta", float(self.period_delta))
         check_epsilon(self.max_epsilon, setting="max_epsilon")
         check_delta(self.max_delta, setting="max_delta")
         check_budget_epsilon(self.period_epsilon, setting="period_epsilon")
         check_delta(self.period_delta, setting="period_delta")
+        for name in ("max_epsilon", "max_delta", "period_epsilon", "period_delta", "period_days"):
+            object.__setattr__(self, name, float(getattr(self, name)))
         check_threshold(self.min_threshold, setting="min_threshold")
         check_contributions(self.max_contributions, setting="max_contributions")
         if not 0 < self.period_days <= 36_500:
@@ -106,8 +121,50 @@ class Policy:
             raise InvalidSetting("pinned_key", f"must be {sealing.KEY_BYTES} bytes")
         if self.coins not in get_args(Coins):
             raise InvalidSetting("coins", "must be 'any' or 'aggregator'")
+        if self.table is not None and self.table.bounds != self.bounds:
+            raise InvalidSetting(
+                "table",
+                "was computed for another max_epsilon, max_delta, period_epsilon or period_delta",
+                hint="Compile the policy again: thresher policy compile.",
+            )
+        if self.table is None and not self._is_default and not _has_numerics():
+            raise InvalidSetting(
+                "policy",
+                "has other bounds than the default, and no table",
+                hint="Compile it where thresher is installed (thresher policy compile), and read the file: "
+                "Policy.from_file.",
+            )
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Policy:
+        """The policy in a file: settings in JSON, with their table if `thresher policy compile` wrote it."""
+        from thresher.device.policy_file import read_policy
+
+        return read_policy(Path(path))
 
     # What a query costs
+
+    @property
+    def bounds(self) -> Bounds:
+        """The numbers that limits and costs follow from."""
+        return self.max_epsilon, self.max_delta, self.period_epsilon, self.period_delta
+
+    @property
+    def _is_default(self) -> bool:
+        """Whether the table that is at hand is the table of this policy."""
+        table = _default_table()
+        return self.bounds == table.bounds and self.min_threshold >= table.rows[0].threshold
+
+    @property
+    def prices(self) -> PriceTable:
+        """The policy's table."""
+        if self.table is not None:
+            return self.table
+        if self._is_default:
+            return _default_table()
+        from thresher.device.computed_prices import computed
+
+        return computed(self.bounds)
 
     @property
     def period(self) -> float:
@@ -115,37 +172,25 @@ class Policy:
         return self.period_days * _DAY
 
     @property
-    def budget(self) -> Budget:
-        """The budget of one period. Its filter follows from the policy alone."""
-        return period_budget(self.period_epsilon, self.period_delta)
-
-    @property
-    def _against(self) -> Adversary:
+    def against(self) -> Adversary:
         """Whom the bounds hold against. Only the coins that protect against them count."""
         if self.coins == "aggregator":
             return "injected"  # knows who was contacted, too
         return "contact_list" if self.hide_from_contact_list else "analyst"
 
-    def cost(self, guarantees: Guarantees) -> tuple[float, float]:
-        """The epsilon and delta that a query with these guarantees is charged."""
-        holds: Guarantee = getattr(guarantees, self._against)
-        return holds.epsilon, holds.delta
+    def cost(self, terms: Terms) -> int:
+        """What a query on these terms costs, in billionths of what a period has room for."""
+        return self.prices.cost(terms.times, terms.threshold, terms.protecting(self.against))
 
-    def charge(self, plan: Plan, rates: Rates, guarantees: Guarantees) -> Charge:
-        """What a query is charged, as a whole and for each of its rounds.
+    def knows(self, terms: Terms) -> bool:
+        """Whether limit and cost of such a query are at hand, and need not be computed."""
+        return self.prices.knows(terms.times, terms.threshold)
 
-        Edge cases: computed once for each plan in this process. The first time usually takes a millisecond, for some
-        plans a tenth of a second.
-        """
-        return price(self.budget, self._protecting(plan, rates, guarantees))
-
-    def _protecting(self, plan: Plan, rates: Rates, guarantees: Guarantees) -> Plan | None:
-        """The plan as it looks to those whom the bounds hold against: at the rate of the coins that count; or None."""
-        return _at_rate(plan, rates.against(self._against), self.cost(guarantees)[1])
-
-    def affords(self, charges: Iterable[Charge]) -> bool:
-        """Whether one period's budget covers these queries together."""
-        return fit(self.budget, charges)
+    def compute(self, terms: Terms) -> bool:
+        """Compute limit and cost of such a query, so that they are at hand."""
+        self.prices.limit(terms.times, terms.threshold)
+        self.cost(terms)
+        return True
 
     # What is answered
 
@@ -154,87 +199,87 @@ class Policy:
         """The attributes by which a query may filter; None for all that the device holds."""
         return self.attributes if self.filters is None else self.filters
 
-    def objection(
-        self,
-        columns: Iterable[str],
-        plan: Plan,
-        rates: Rates,
-        guarantees: Guarantees,
-        filters: Iterable[str] = (),
-    ) -> str | None:
+    def objection(self, terms: Terms, columns: Iterable[str] = (), filters: Iterable[str] = ()) -> Reason | None:
         """Why no query on these terms is answered, whatever was answered before; None if one may be.
 
         `filters` are the attributes by which it filters. Servers ask the same of the policy that their operator states,
         before a query is charged.
         """
-        if limit := self._limit(columns, filters, plan, rates, guarantees):
-            return limit
-        return None if self.affords([self.charge(plan, rates, guarantees)]) else self._spent
+        if reason := self._outright(terms, columns, filters):
+            return reason
+        most = self.prices.limit(terms.times, terms.threshold)
+        return None if terms.protecting(self.against) <= most else "limit"
 
-    def _limit(
-        self, columns: Iterable[str], filters: Iterable[str], plan: Plan, rates: Rates, guarantees: Guarantees
-    ) -> str | None:
-        """Which limit for a single query these terms are beyond, or None."""
-        epsilon, delta = self.cost(guarantees)
+    def _outright(self, terms: Terms, columns: Iterable[str], filters: Iterable[str]) -> Reason | None:
+        """The same, as far as nothing has to be looked up."""
         if self.attributes is not None and not self.attributes.issuperset(columns):
-            return "it asks for an attribute that is not allowed"
+            return "attribute"
         if self.filterable is not None and not self.filterable.issuperset(filters):
-            return "it filters by an attribute that is not allowed"
-        if self.coins == "aggregator" and rates.aggregator == ONE:
-            return "its coins are not the aggregator's"
-        if not plan.threshold >= self.min_threshold:
-            return f"its threshold is below {self.min_threshold}"
-        if not plan.contributions <= self.max_contributions:
-            return f"it counts more than {self.max_contributions} values of a device"
-        if not epsilon <= self.max_epsilon:
-            return f"its epsilon is above {self.max_epsilon:g}"
-        if not delta <= self.max_delta:
-            return f"its delta is above {self.max_delta:g}"
+            return "filter"
+        if self.coins == "aggregator" and terms.aggregator == ONE:
+            return "coins"
+        if not terms.threshold >= self.min_threshold:
+            return "threshold"
+        if not terms.contributions <= self.max_contributions:
+            return "contributions"
         return None
 
-    @property
-    def _spent(self) -> str:
-        return f"the budget of {self.period_days:g} days has too little left"
+    def refusal_outright(self, round: ReadableRound, now: float) -> Reason | None:
+        """Why a round is not answered, as far as that needs no table."""
+        if not round.deadline - now <= LONGEST_ROUND:
+            return "deadline"
+        if self.pinned_key is not None and round.public.raw != self.pinned_key:
+            return "key"
+        return self._outright(Terms.of(round), round.question.columns, round.question.filters)
 
-    def refusal(self, terms: Terms, charged: Charged, now: float) -> str | None:
-        """Why this round is not answered, as far as that can be said without computing a cost; None if it may be.
+    def refusal(self, round: ReadableRound, charged: Charged, now: float) -> Reason | None:
+        """Why a round is not answered; None if it is.
 
-        Guarantee: depends on the configuration and on what was answered before, never on what the device holds. Costs
-        next to nothing: it only compares what is stated, so the caller must ask `overspending` and `verified`
-        afterwards.
+        Guarantee: depends on the configuration and on what was answered before, never on what the device holds.
         """
-        configuration = terms.configuration
-        if not configuration.deadline - now <= LONGEST_ROUND:
-            return "its deadline is more than a year away"
-        if self.pinned_key is not None and terms.public.raw != self.pinned_key:
-            return "its key is not the pinned one"
-        asked = terms.question
-        if limit := self._limit(asked.columns, asked.filters, terms.plan, terms.rates, terms.guarantees):
-            return limit
-        epsilon, delta = self.cost(terms.guarantees)
-        if known := charged.get(query_key(configuration)):
-            if known.agreed != terms_key(terms) or (known.epsilon, known.delta) != (epsilon, delta):
+        if reason := self.refusal_outright(round, now):
+            return reason
+        terms, key = Terms.of(round), query_key(round)
+        if reason := self.objection(terms, round.question.columns, round.question.filters):
+            return reason
+        if known := charged.get(key):
+            if known.terms != terms:
+                return "terms"
+            if round.index in known.indexes:
+                return "answered"
+        return None if charged.covers(key, self.cost(terms)) else "budget"
+
+    def in_words(self, reason: str) -> str:
+        """A reason as a part of a sentence about the round; what is no reason is returned as it is."""
+        match reason:
+            case "unreadable":
+                return "its configuration does not hold together"
+            case "deadline":
+                return "its deadline is more than a year away"
+            case "key":
+                return "its key is not the pinned one"
+            case "attribute":
+                return "it asks for an attribute that is not allowed"
+            case "filter":
+                return "it filters by an attribute that is not allowed"
+            case "coins":
+                return "its coins are not the aggregator's"
+            case "threshold":
+                return f"its threshold is below {self.min_threshold}"
+            case "contributions":
+                return f"it counts more than {self.max_contributions} values of a device"
+            case "limit":
+                return (
+                    f"its query gives away more than epsilon {self.max_epsilon:g} with delta {self.max_delta:g}, or "
+                    f"than epsilon {self.period_epsilon:g} with delta {self.period_delta:g}"
+                )
+            case "terms":
                 return "its query was on other terms before"
-            if configuration.index in known.indexes:
+            case "answered":
                 return "this round of its query was answered before"
-        if self.is_priced(terms):
-            return self.overspending(terms, charged)
-        # The query costs this at least. Where even that is too much, nothing needs to be computed.
-        least = Charge(epsilon, delta, terms.plan.rounds)
-        return None if charged.covers(query_key(configuration), least) else self._spent
-
-    def overspending(self, terms: Terms, charged: Charged) -> str | None:
-        """Why the period's budget does not cover this round, or None if it does.
-
-        Guarantee: all queries that count, and this one, are charged as this policy charges them.
-        Edge cases: computes what the query costs, unless `is_priced`. Every spend must be `is_current`.
-        """
-        charge = self.charge(terms.plan, terms.rates, terms.guarantees)
-        return None if charged.covers(query_key(terms.configuration), charge) else self._spent
-
-    def is_priced(self, terms: Terms) -> bool:
-        """Whether `overspending` and `spend` need not compute what the query costs."""
-        return is_priced(self.budget, self._protecting(terms.plan, terms.rates, terms.guarantees))
+            case "budget":
+                return f"the budget of {self.period_days:g} days has too little left"
+        return reason  # of a state that an earlier version wrote
 
     # What is remembered
 
@@ -247,78 +292,24 @@ class Policy:
         moved = sent_until(spends, waiting, now)
         return {query: spend for query, spend in moved.items() if now - spend.time < self.period}
 
-    def spend(self, terms: Terms, known: Spend | None, now: float) -> Spend:
-        """The query's spend once this round is answered; `known` is its spend before, if it counts.
+    def charged(self, spends: Mapping[str, Spend]) -> Charged:
+        """The charges with what each costs under this policy."""
+        return Charged(spends, {query: self.cost(spend.terms) for query, spend in spends.items()})
 
-        The first round is charged; every round is recorded.
-        """
-        epsilon, delta = self.cost(terms.guarantees)
-        charge = self.charge(terms.plan, terms.rates, terms.guarantees)
-        cost = self._recorded(charge, terms.rates.against(self._against))
+    def charge(self, round: ReadableRound, charged: Charged, now: float) -> None:
+        """Charge the query of a round that is answered now. All its rounds are charged with the first of them."""
+        terms, key = Terms.of(round), query_key(round)
+        known = charged.get(key)
         answered = () if known is None else known.indexes
-        shared, contributions = terms_key(terms)
-        indexes = (*answered, terms.configuration.index)
-        made = Spend(epsilon, delta, shared, indexes, now, cost, contributions)
-        return made if known is None else made.until(known.time)
-
-    def _recorded(self, charge: Charge, sampling_rate: float) -> FilterCost:
-        return FilterCost(self._order, sampling_rate, charge.renyi, charge.bad)
-
-    @property
-    def _order(self) -> float:
-        found = self.budget.filter
-        assert found is not None
-        return found.order
-
-    def is_current(self, spend: Spend) -> bool:
-        """Whether a spend is charged as this policy charges it; one of 0.1.0 or of another policy may not be."""
-        cost = spend.cost
-        return cost is not None and (cost.order, cost.sampling_rate) == (self._order, self._rate(spend))
-
-    def is_cheap(self, spend: Spend) -> bool:
-        """Whether `repriced` has next to nothing to compute."""
-        return self._keeps_delta(spend) and is_priced(self.budget, self._recorded_plan(spend, spend.delta))
-
-    def repriced(self, spend: Spend) -> Spend:
-        """The spend as this policy charges it, computed anew from the terms that were recorded.
-
-        Guarantee: the charge is at least what the query costs under this policy. Costs in filters of two orders do not
-        add up, and a policy that relies on fewer coins finds the same query dearer: no recorded cost would do.
-        Edge cases: where no coin protects that this policy relies on, delta is 1, and nothing else fits beside it.
-        """
-        rate, delta = self._rate(spend), spend.delta
-        if not self._keeps_delta(spend):
-            reached = delta_at(*spend.terms[:3], spend.contributions, spend.epsilon, rate)
-            delta = max(reached, delta) if delta < 1 else reached
-        charge = price(self.budget, self._recorded_plan(spend, delta))
-        return msgspec.structs.replace(spend, delta=delta, cost=self._recorded(charge, rate))
-
-    def _rate(self, spend: Spend) -> float:
-        """The rate of the coins that count under this policy."""
-        return _rates(*spend.terms[3:]).against(self._against)
-
-    def _keeps_delta(self, spend: Spend) -> bool:
-        """Whether the recorded delta is still an upper bound: no fewer coins count now than when it was recorded.
-
-        0.1.0 did not record which coins counted. Then it was all of them, at worst.
-        """
-        counted = spend.terms[0] if spend.cost is None else spend.cost.sampling_rate
-        return self._rate(spend) <= counted and (spend.delta < 1 or self._rate(spend) == 1)
-
-    def _recorded_plan(self, spend: Spend, delta: float) -> Plan | None:
-        sampling_rate, threshold, rounds, *_ = spend.terms
-        if not delta < 1:
-            return None
-        plan = Plan(sampling_rate, threshold, spend.epsilon, delta, "replace", rounds, spend.contributions)
-        return _at_rate(plan, self._rate(spend), delta)
+        made = Spend(terms, (*answered, round.index), now)
+        charged.record(key, made if known is None else made.until(known.time), self.cost(terms))
 
 
-_rates = functools.lru_cache(maxsize=1024)(Rates)
+@functools.cache
+def _default_table() -> StoredTable:
+    return StoredTable.from_dict(json.loads(DEFAULT_TABLE.read_bytes())["table"])
 
 
-@functools.lru_cache(maxsize=1024)
-def _at_rate(plan: Plan, sampling_rate: float, delta: float) -> Plan | None:
-    """A plan of which only coins of this rate protect, with the delta that it has then; None where no coin does."""
-    if not (sampling_rate < 1 and delta < 1):
-        return None
-    return replace(plan, sampling_rate=sampling_rate, delta=delta)
+@functools.cache
+def _has_numerics() -> bool:
+    return importlib.util.find_spec(_NUMERICS) is not None

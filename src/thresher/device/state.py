@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from thresher.device.spending import Spend
+from thresher.device.terms import Terms
 from thresher.errors import Conflict, InvalidFormat, StoreUnavailable
 from thresher.files import file_target, write_whole
 
@@ -49,7 +50,7 @@ class DeviceState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spends: dict[str, Spend] = {}
     identity: str | None = None
     """The public key of the server that enrolled the device, in hexadecimal."""
-    version: Literal[1] = 1
+    version: Literal[2] = 2
 
 
 class State(Protocol):
@@ -64,7 +65,46 @@ class State(Protocol):
         ...
 
 
-_decoder = msgspec.json.Decoder(DeviceState)
+def read_state(content: bytes) -> DeviceState:
+    """A state from JSON, also one of version 1. `msgspec.MsgspecError` or `ValueError` where it is none."""
+    try:
+        return _decoder.decode(content)
+    except msgspec.ValidationError:
+        old = _decoder_1.decode(content)
+        spends = {query: spend.now for query, spend in old.spends.items()}
+        return DeviceState(old.token, old.rounds, spends, old.identity)
+
+
+class _Spend1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A spend of version 1. It had what the query stated and what it cost; now only its terms count."""
+
+    epsilon: float
+    delta: float
+    terms: tuple[float, int, int, int, int, int]
+    """Sampling rate, threshold, rounds, and the three rates."""
+    indexes: tuple[int, ...]
+    time: float
+    cost: Any = None
+    contributions: int = 1
+
+    @property
+    def now(self) -> Spend:
+        """The same as it is kept now."""
+        _, threshold, rounds, *rates = self.terms
+        return Spend(Terms(rounds, self.contributions, threshold, *rates), self.indexes, self.time)
+
+
+class _State1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A state of version 1."""
+
+    token: str | None = None
+    rounds: dict[str, Record] = {}
+    spends: dict[str, _Spend1] = {}
+    identity: str | None = None
+    version: Literal[1] = 1
+
+
+_decoder, _decoder_1 = msgspec.json.Decoder(DeviceState), msgspec.json.Decoder(_State1)
 
 
 class MemoryState:
@@ -77,7 +117,7 @@ class MemoryState:
 
     def load(self) -> DeviceState:
         """What was last saved."""
-        return DeviceState() if self._kept is None else _decoder.decode(self._kept)
+        return DeviceState() if self._kept is None else read_state(self._kept)
 
     def save(self, state: DeviceState) -> None:
         """Keep a state."""
@@ -104,7 +144,7 @@ class FileState:
         """What was last saved; an empty state where there is no file."""
         self._seen = self._found()  # before it is read: what is written meanwhile is noticed by the next `save`
         try:
-            return _decoder.decode(self.path.read_bytes())
+            return read_state(self.path.read_bytes())
         except FileNotFoundError:
             return DeviceState()
         except OSError as error:

@@ -1,85 +1,71 @@
-"""On which terms a round asks: its configuration as a device reads it, and whether what it states is true."""
+"""On which terms a query asks: what its price depends on, and what must stay the same from round to round."""
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
-from thresher.device.spending import Agreed
-from thresher.errors import InvalidFormat
-from thresher.privacy.guarantee import Guarantee
-from thresher.privacy.plans import Plan
-from thresher.privacy.rates import Guarantees, Rates
-from thresher.protocol import recomputation, sealing
-from thresher.protocol.messages import RoundConfiguration
-from thresher.protocol.recomputation import read_configuration
-from thresher.protocol.sealing import PublicKey
-from thresher.questions import Question
+import msgspec
 
-_AT_HAND = 64
+from thresher.privacy.whole_numbers import ONE
+from thresher.protocol.readable import ReadableRound
+
+if TYPE_CHECKING:
+    from thresher.privacy.plans import Plan
+    from thresher.privacy.rates import Rates
+
+Adversary = Literal["analyst", "contact_list", "injected"]
+"""Whom a policy's bounds hold against."""
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """A round's configuration as it was read. What it states is believed only once `verified` says so."""
+class Terms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The terms of a query. Rates are whole numbers of 2^-32."""
 
-    configuration: RoundConfiguration
-    question: Question
-    plan: Plan
-    rates: Rates
-    guarantees: Guarantees
-    public: PublicKey
+    rounds: int
+    contributions: int
+    """How many values of a device count in a round."""
+    threshold: int
+    contact: int
+    device: int
+    aggregator: int
+
+    @classmethod
+    def of(cls, round: ReadableRound) -> Terms:
+        """The terms of a round's query."""
+        return cls(
+            round.rounds,
+            round.contributions,
+            round.threshold,
+            round.contact_rate,
+            round.device_rate,
+            round.aggregator_rate,
+        )
+
+    @property
+    def times(self) -> int:
+        """How many rounds of one contribution the query is worth."""
+        return self.rounds * self.contributions
+
+    def protecting(self, against: Adversary) -> int:
+        """The rate of those coins that protect against an adversary, rounded up; 2^32 where none does."""
+        match against:
+            case "injected":
+                return self.aggregator
+            case "contact_list":
+                return _product(self.device, self.aggregator)
+            case "analyst":
+                return _product(self.contact, _product(self.device, self.aggregator))
 
 
-def query_key(configuration: RoundConfiguration) -> str:
+def _product(first: int, second: int) -> int:
+    """The product of two rates, rounded up."""
+    return -(-first * second // ONE)
+
+
+def query_key(round: ReadableRound) -> str:
     """The name under which a query is charged. Names have no slash, so that it is unique."""
-    return f"{configuration.fleet}/{configuration.query}"
+    return f"{round.fleet}/{round.query}"
 
 
-def terms_key(terms: Terms) -> Agreed:
-    """What must stay the same from round to round of a query."""
-    plan, rates = terms.plan, terms.rates
-    shared = (plan.sampling_rate, plan.threshold, plan.rounds, rates.contact, rates.device, rates.aggregator)
-    return shared, plan.contributions
-
-
-@functools.lru_cache(maxsize=_AT_HAND)
-def read_terms(configuration: RoundConfiguration) -> Terms | None:
-    """Read a configuration, without recomputing anything; None if its parts do not fit together.
-
-    Many devices in one process do this once for each configuration, good or bad.
-    """
-    public = PublicKey(configuration.key_id, bytes.fromhex(configuration.public_key))
-    try:
-        question, plan, rates = read_configuration(configuration)
-    except InvalidFormat:
-        return None
-    stated = configuration.guarantees.values
-    if stated is None or not all(_can_be(each, plan) for each in stated.against().values()):
-        return None
-    return Terms(configuration, question, plan, rates, stated, public)
-
-
-def _can_be(stated: Guarantee, plan: Plan) -> bool:
-    """Whether some rates could give the plan this guarantee: the same epsilon and rounds, and no smaller delta."""
-    return (stated.epsilon, stated.rounds) == (plan.epsilon, plan.rounds) and plan.delta <= stated.delta <= 1
-
-
-def is_cheap(terms: Terms) -> bool:
-    """Whether `verified` has its answer already."""
-    return recomputation.known(terms.plan, terms.rates, terms.configuration.guarantees) is not None
-
-
-def verified(terms: Terms) -> bool:
-    """Whether the guarantees that the round states are true, and its key can be sealed for."""
-    true = recomputation.holds(terms.plan, terms.rates, terms.configuration.guarantees)
-    return true and _can_be_sealed_for(terms.public)
-
-
-@functools.lru_cache(maxsize=_AT_HAND)
-def _can_be_sealed_for(public: PublicKey) -> bool:
-    try:
-        sealing.seal(b"", public, b"")
-    except InvalidFormat:
-        return False
-    return True
+def terms_of(plan: Plan, rates: Rates) -> Terms:
+    """The terms of a query with this plan, whose coins are tossed at these rates."""
+    return Terms(plan.rounds, plan.contributions, plan.threshold, rates.contact, rates.device, rates.aggregator)

@@ -9,8 +9,9 @@ from typing import Any
 
 from thresher.errors import InvalidFormat, InvalidSetting, VerificationFailed
 from thresher.privacy.plans import Plan
-from thresher.privacy.rates import ONE, Rates, check_contacted
+from thresher.privacy.rates import Rates, check_contacted
 from thresher.privacy.settings import check_count
+from thresher.privacy.whole_numbers import ONE
 
 _COINS = ("contact_rate", "device_rate", "aggregator_rate")
 _COINS_OF_SOMEBODY = ("contact_rate", "kept_rate")

@@ -16,9 +16,8 @@ from thresher.errors import InvalidSetting
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan, delta_reached
 from thresher.privacy.units import DEVICE
+from thresher.privacy.whole_numbers import ONE
 
-ONE = 1 << 32
-"""The numerator of a rate of 1."""
 CONTACT_BITS = 20
 """Significant bits of a contact rate, at most."""
 Adversary = Literal["analyst", "contact_list", "injected"]

@@ -24,21 +24,25 @@ from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.privacy import rates as against
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.plans import Plan
-from thresher.privacy.rates import ONE, Rates
+from thresher.privacy.rates import Rates
 from thresher.privacy.settings import MAX_CONTRIBUTIONS
 from thresher.privacy.units import DEVICE
+from thresher.privacy.whole_numbers import ONE
 from thresher.protocol.limits import description, limits
+from thresher.protocol.readable import LARGEST_BUCKET, LARGEST_REPORT, SMALLEST_BUCKET
 from thresher.questions import Question
 
 VERSION: Literal[1] = 1
-"""Of the requests."""
-CONFIGURATION_VERSION: Literal[2] = 2
-"""Of a round's configuration. Version 1, of Thresher 0.1.0, did not state the `injected` guarantee."""
-SMALLEST_BUCKET = 48
-"""A padded plaintext has room for a decoy."""
-LARGEST_BUCKET = 4096
-LARGEST_REPORT = 48_000
-"""Bytes of a report: as many sealed pieces as a round has contributions. In base64 it fits a body of 64 KiB."""
+"""Of the requests of analysts and operators."""
+DEVICE_VERSION: Literal[2] = 2
+"""Of the requests of devices (docs/protocol/rounds.md)."""
+CONFIGURATION_VERSION: Literal[3] = 3
+"""Of a round's configuration. Version 2 was hashed in canonical form by everybody who read it. Version 1, of Thresher
+0.1.0, did not state the `injected` guarantee either."""
+MOST_REPORTS = 256
+"""Reports in one request of a device."""
+LARGEST_VISIT = 256 << 10
+"""Bytes of one request of a device."""
 LARGEST_CONFIGURATION = 4 << 20
 LARGEST_ANSWER = 4 * LARGEST_CONFIGURATION
 """Bytes of an answer that a device reads at most."""
@@ -179,10 +183,11 @@ class GuaranteesStated(Message, frozen=True, kw_only=True, omit_defaults=True):
 class RoundConfiguration(Message, frozen=True, kw_only=True, dict=True):
     """All that a device agrees to when it answers. Its hash is sealed into every report.
 
-    Version 1 is read so that rounds that Thresher 0.1.0 opened can be finished; devices answer version 2 only.
+    It travels as one string, its `text`. Versions 1 and 2 are read so that rounds that earlier versions of Thresher
+    opened can be finished; devices answer version 3 only.
     """
 
-    version: Literal[1, 2]
+    version: Literal[1, 2, 3]
     fleet: Name
     query: Name
     index: Annotated[int, Meta(ge=0, le=100_000)]
@@ -233,10 +238,36 @@ class RoundConfiguration(Message, frozen=True, kw_only=True, dict=True):
             guarantees=GuaranteesStated.of(Guarantees.of(plan, rates)),
         )
 
+    @classmethod
+    def read(cls, text: str | bytes) -> RoundConfiguration:
+        """Read a string that a server role has written.
+
+        Guarantee: it is the very string that this role would write, so that duplicate keys or another spelling cannot
+        mean one thing here and another to a device. `InvalidFormat` otherwise.
+        """
+        configuration = decode(cls, text)
+        try:
+            same = configuration.content == (text.encode() if isinstance(text, str) else text)
+        except ValueError:  # text that is no UTF-8, numbers that are no JSON
+            same = False
+        if not same:
+            raise InvalidFormat("This round's configuration is not spelled as this server would write it.")
+        return configuration
+
+    @functools.cached_property
+    def content(self) -> bytes:
+        """The string that is stored, sent and hashed, in UTF-8."""
+        return canonical(self)
+
+    @property
+    def text(self) -> str:
+        """The string that is stored, sent and hashed."""
+        return self.content.decode()
+
     @functools.cached_property
     def hash(self) -> bytes:
         """What is bound into every sealed report of the round."""
-        return hashlib.sha256(b"thresher round %d\0" % self.version + canonical(self)).digest()
+        return hashlib.sha256(b"thresher round %d\0" % self.version + self.content).digest()
 
     def __hash__(self) -> int:
         return hash(self.hash)
@@ -258,50 +289,64 @@ class RoundConfiguration(Message, frozen=True, kw_only=True, dict=True):
         return Rates(self.contact_rate, self.device_rate, self.aggregator_rate)
 
 
+Versions = Annotated[list[Annotated[int, Meta(ge=1, le=1_000_000)]], Meta(min_length=1, max_length=100)]
+"""Versions of the protocol that a device speaks."""
+ReportStatus = Literal["taken", "closed", "conflict", "rejected"]
+"""What became of a report. A device is done with it, whichever it is."""
+
+
 class Enrol(Message, frozen=True, kw_only=True):
     """A device asks for a token, showing an enrolment key."""
 
-    version: Version = VERSION
+    versions: Versions
 
 
-class Enrolled(Message, frozen=True, kw_only=True):
-    """The device's token, shown this once, and the server's own public key (docs/protocol.md, section 7)."""
+class Enrolled(Message, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """The device's token, shown this once, and the server's own public key (docs/protocol/rounds.md, section 1)."""
 
+    version: Literal[2]
     token: Text
     identity: Hex32 | None = None
 
 
-class CheckIn(Message, frozen=True, kw_only=True):
-    """A device asks which rounds it has been chosen for."""
-
-    version: Version = VERSION
-
-
-class CheckedIn(Message, frozen=True, kw_only=True):
-    """The open rounds that this device was chosen for and has not answered, and when to come back, in seconds."""
-
-    rounds: list[RoundConfiguration]
-    come_back: float
-
-
 class Report(Message, frozen=True, kw_only=True):
-    """A sealed bucket or decoy; the same bytes however often it is sent.
+    """A round's sealed bucket or decoy; the same bytes however often it is sent.
 
     In a round of c contributions it is c sealed pieces of one length, one after another, each a bucket or a decoy.
     """
 
+    round: Name
     sealed: Annotated[bytes, Meta(min_length=1, max_length=LARGEST_REPORT)]
-    version: Version = VERSION
 
 
-class Accepted(Message, frozen=True, kw_only=True):
-    """The report is stored durably."""
+class Visit(Message, frozen=True, kw_only=True):
+    """A device hands in reports, and asks which rounds it has been chosen for if it wants to know."""
 
-    accepted: Literal[True] = True
+    versions: Versions
+    reports: Annotated[list[Report], Meta(max_length=MOST_REPORTS)]
+    rounds: bool
 
 
-class Problem(Message, frozen=True, kw_only=True):
-    """An error, as application/problem+json."""
+class ReportTaken(Message, frozen=True, kw_only=True):
+    """What became of one report."""
+
+    round: Name
+    status: ReportStatus
+
+
+class Visited(Message, frozen=True, kw_only=True):
+    """What became of each report, the open rounds that this device was chosen for and has not handed in, each one
+    string, and when to come back, in seconds.
+    """
+
+    version: Literal[2]
+    reports: list[ReportTaken]
+    rounds: list[str]
+    come_back: float
+
+
+class Problem(Message, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """An error, as application/problem+json. It may have further members."""
 
     type: str
     title: str
@@ -309,6 +354,13 @@ class Problem(Message, frozen=True, kw_only=True):
     code: str
     detail: str
     hint: str = ""
+
+
+class VersionProblem(Problem, frozen=True, kw_only=True):
+    """The error of a device that speaks no version of the protocol that the server speaks."""
+
+    versions: list[int]
+    """Those of the server."""
 
 
 def canonical(message: Any) -> bytes:
@@ -344,7 +396,7 @@ def decode(kind: type[T], body: bytes | str) -> T:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         field = _field_of(error)
         where = f" Check the field {field}." if field else ""
-        raise InvalidFormat(f"This is not a {kind.__name__} message of version {VERSION}.{where}") from None
+        raise InvalidFormat(f"This is not a {kind.__name__} message.{where}") from None
     finally:
         _reading.now = False
 

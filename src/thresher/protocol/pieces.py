@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from thresher.errors import InvalidSetting
 from thresher.privacy.plans import Plan
-from thresher.protocol.messages import LARGEST_REPORT
+from thresher.protocol.readable import LARGEST_REPORT
 from thresher.protocol.sealing import OVERHEAD
 
 

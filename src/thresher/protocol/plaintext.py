@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from thresher.errors import InvalidFormat
-from thresher.protocol.messages import SMALLEST_BUCKET
+from thresher.protocol.readable import SMALLEST_BUCKET
 from thresher.questions import Bucket, Question
 from thresher.questions.doubles import double_text
 from thresher.questions.question import Foreign, Impossible, Reader, draw_for

@@ -9,22 +9,23 @@ from typing import Literal, get_args
 
 from thresher.errors import InvalidSetting
 from thresher.privacy.plans import Plan
-from thresher.privacy.rates import CONTACT_BITS, ONE, Rates, check_contacted
+from thresher.privacy.rates import CONTACT_BITS, Rates, check_contacted
 from thresher.privacy.settings import dyadic
+from thresher.privacy.whole_numbers import ONE
+from thresher.protocol.readable import LARGEST_THRESHOLD, MOST_ROUNDS
 
 SampledBy = Literal["aggregator", "device"]
 SAMPLED_BY: SampledBy = "aggregator"
 """Who tosses the coins by default: what is promised then also holds against whoever adds devices or reports."""
-MOST_ROUNDS = 1_000
-"""Of one query in a fleet; a round of c contributions costs as much as c rounds, and counts as c."""
 
 
 def check_bounded(plan: Plan) -> None:
     """Refuse plans that no query needs and whose guarantee takes long to recompute, as every device does."""
-    if not (plan.threshold <= 100_000 and plan.epsilon >= 1e-4 and plan.rounds <= MOST_ROUNDS):
+    if not (plan.threshold <= LARGEST_THRESHOLD and plan.epsilon >= 1e-4 and plan.rounds <= MOST_ROUNDS):
         raise InvalidSetting(
             "plan",
-            f"must have a threshold of at most 100,000, an epsilon of at least 1e-4, at most {MOST_ROUNDS:,} rounds",
+            f"must have a threshold of at most {LARGEST_THRESHOLD:,}, an epsilon of at least 1e-4, "
+            f"at most {MOST_ROUNDS:,} rounds",
         )
     if not plan.rounds * plan.contributions <= MOST_ROUNDS:
         raise InvalidSetting(

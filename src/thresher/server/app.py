@@ -60,12 +60,13 @@ class App:
         """Serve one request."""
         if scope["type"] != "http":
             return
+        handler = None if self.devices is None else self.devices.handler(scope["path"])
         refusal = self._refusal(scope)
         if refusal is not None:
             status, headers, body = answer_of(refusal)
-            await respond(send, status, [*headers, (b"connection", b"close")], body)
+            across = [] if handler is None else self.services.origins.answer(scope["headers"])
+            await respond(send, status, [*headers, *across, (b"connection", b"close")], body)
             return
-        handler = None if self.devices is None else self.devices.handler(scope["path"])
         if self.devices is not None and handler is not None:
             await self.devices.serve(handler, scope, receive, send)
         else:

@@ -40,6 +40,7 @@ from thresher.server.auth import (
     Identity,
     Tokens,
 )
+from thresher.server.cross_origin import Origins
 from thresher.server.data_directory import DataDirectory, read_key_file
 from thresher.server.limits import Limits
 from thresher.server.metrics import Metrics, Readings
@@ -99,6 +100,8 @@ class Settings:
     public_url: str | None = None
     """Where people reach the console, for the links in alerts."""
     come_back: float = 60.0
+    allow_origins: tuple[str, ...] = ()
+    """Origins of the web pages that may use the device's routes; `*` for all."""
     store_seconds: float = 60.0
     """How long a start waits for a database that is not there yet."""
     limits: Limits = field(default_factory=Limits)
@@ -121,6 +124,8 @@ class Settings:
                 raise InvalidSetting("public-url", "must be an address without a user, a query or a #")
         if (self.webhooks or self.webhook_secret) and "coordinator" not in self.roles:
             raise InvalidSetting("alert-webhook", "is for the coordinator, whose role must run here")
+        if Origins(self.allow_origins) and "collector" not in self.roles:
+            raise InvalidSetting("allow-origin", "is for the collector, whose role must run here")
         if not 0 <= self.port <= 65535:
             raise InvalidSetting("port", "must be from 0 to 65535")
         if not 0 < self.come_back <= 86_400:
@@ -153,7 +158,13 @@ def assembled(
 ) -> Iterator[Services]:
     """The parts of a server, closed again at the end. With `processes`, plans are computed in other processes."""
     limits = settings.limits
-    services = Services(clock=clock or SystemClock(), tokens=Tokens({}), limits=limits, come_back=settings.come_back)
+    services = Services(
+        clock=clock or SystemClock(),
+        tokens=Tokens({}),
+        limits=limits,
+        come_back=settings.come_back,
+        origins=Origins(settings.allow_origins),
+    )
     with contextlib.ExitStack() as stack:
         if processes:
             services.compute = Workers(

@@ -1,8 +1,8 @@
-"""The device's three routes. Most requests to a fleet's server are for these, so they are served in a short way.
+"""The device's two routes. Most requests to a fleet's server are for these, so they are served in a short way.
 
 No router is asked. The device is found by its token (remembered), the body is decoded, a group commit stores it, and
-the answer is bytes that were made once. A report is answered after the commit that holds it (docs/protocol.md, section
-7).
+the answer is bytes that were made once for all devices of the commit that get the same. A report is answered after the
+commit that holds it (docs/protocol/rounds.md, section 1).
 """
 
 from __future__ import annotations
@@ -14,13 +14,25 @@ from typing import TypeVar
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from thresher.errors import Conflict, InvalidFormat, NotFound, ThresherError
+from thresher.errors import InvalidFormat
 from thresher.protocol.identity import NONCE_HEADER, PROOF_HEADER
-from thresher.protocol.messages import Accepted, CheckedIn, CheckIn, Enrol, Enrolled, Report, decode, encode
+from thresher.protocol.messages import (
+    DEVICE_VERSION,
+    LARGEST_VISIT,
+    Enrol,
+    Enrolled,
+    Versions,
+    Visit,
+    Visited,
+    decode,
+    encode,
+)
 from thresher.roles.collector.enrolment import Entry
-from thresher.roles.collector.reports import NewReport, Outcome
+from thresher.roles.collector.reports import NewVisit, Outcome
+from thresher.roles.collector.reports import Visited as Served
 from thresher.roles.tokens import token_hash
 from thresher.server.auth import bearer, check_kind, unknown
+from thresher.server.cross_origin import origin_of
 from thresher.server.group_commit import GroupCommit
 from thresher.server.limits import KIB, TokenBuckets, read_body
 from thresher.server.networks import Addresses
@@ -32,30 +44,26 @@ HOUR = 3600
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+M = TypeVar("M", Enrol, Visit)
 
-LARGEST = 64 * KIB
 _NONCE, _PROOF = NONCE_HEADER.encode(), PROOF_HEADER.encode()
 _DEVICE = ("device",)
 _ENROLMENT = ("enrolment",)
+_LARGEST_ENROLMENT = 64 * KIB
 
 ROUTES = (
     Route(
-        "POST", "/v1/devices", "enrol", "Enrol: returns a device's token, once.", _ENROLMENT, "collector",
-        body=Enrol, answer=Enrolled, largest_body=LARGEST, problems=(400,),
+        "POST", "/v2/devices", "enrol", "Enrol: returns a device's token, once.", _ENROLMENT, "collector",
+        body=Enrol, answer=Enrolled, largest_body=_LARGEST_ENROLMENT, problems=(400,),
     ),
     Route(
-        "POST", "/v1/check-in", "check_in", "The open rounds that this device was chosen for.", _DEVICE, "collector",
-        body=CheckIn, answer=CheckedIn, largest_body=LARGEST, problems=(400,),
-    ),
-    Route(
-        "POST", "/v1/rounds/{round}/report", "report", "Hand in a sealed report; again, if the answer was lost.",
+        "POST", "/v2/visit", "visit", "Hand in sealed reports; the open rounds that this device was chosen for.",
         _DEVICE, "collector",
-        body=Report, answer=Accepted, largest_body=LARGEST, problems=(400, 404, 409, 410),
+        body=Visit, answer=Visited, largest_body=LARGEST_VISIT, problems=(400,),
     ),
 )  # fmt: skip
 
-_ENROL_PATH, _CHECK_IN_PATH, _REPORT_PATH = (route.path for route in ROUTES)
-_BEFORE, _AFTER = _REPORT_PATH.split("{round}")
+_ENROL_PATH, _VISIT_PATH = (route.path for route in ROUTES)
 
 
 def _json_headers(body: bytes) -> Headers:
@@ -66,9 +74,6 @@ def _json_headers(body: bytes) -> Headers:
     ]
 
 
-_ACCEPTED = encode(Accepted())
-_TAKEN = (200, _json_headers(_ACCEPTED), _ACCEPTED)
-
 Answer = tuple[int, Headers, bytes]
 Handler = tuple[str, Callable[[Scope, Receive], Awaitable[Answer]]]
 
@@ -76,7 +81,8 @@ Handler = tuple[str, Callable[[Scope, Receive], Awaitable[Answer]]]
 class DeviceFront:
     """Serves the requests of devices.
 
-    Guarantee: a report is answered with 200 only after its commit. Nothing is raised except by `send`.
+    Guarantee: a visit is answered with 200 only after the commit that holds its reports. Nothing is raised except by
+    `send`.
     """
 
     def __init__(self, services: Services, buckets: Mapping[str, TokenBuckets]) -> None:
@@ -87,69 +93,68 @@ class DeviceFront:
         self._addresses = Addresses(services.limits.enrolments_per_address)
         self._seconds = services.limits.body_seconds
         self._collector = collector
-        self._report_decoder = msgspec.json.Decoder(Report)
-        self._check_in_handler = (_CHECK_IN_PATH, self._check_in)
-        self._enrol_handler = (_ENROL_PATH, self._enrol)
-        self._report_handler = (_REPORT_PATH, self._report)
+        self._handlers: dict[str, Handler] = {
+            _VISIT_PATH: (_VISIT_PATH, self._visit),
+            _ENROL_PATH: (_ENROL_PATH, self._enrol),
+        }
         self._enrolments: GroupCommit[str, Enrolled | Entry] = self._committing("enrolment", collector.enrol)
         self._identities: GroupCommit[str, str | None] = self._committing("identity", collector.identify)
-        self._check_ins: GroupCommit[str, bytes | None] = self._committing("check-in", self._visits)
-        self._reports: GroupCommit[NewReport, Outcome] = self._committing("report", self._accept)
+        self._visits: GroupCommit[NewVisit, Answer | None] = self._committing(
+            "visit", self._serve_visits, size=lambda visit: 1 + len(visit.reports)
+        )
 
     def handler(self, path: str) -> Handler | None:
         """The handler of a path, if it is one of the device's."""
-        if path.endswith(_AFTER) and path.startswith(_BEFORE) and "/" not in path[len(_BEFORE) : -len(_AFTER)]:
-            return self._report_handler
-        if path == _CHECK_IN_PATH:
-            return self._check_in_handler
-        return self._enrol_handler if path == _ENROL_PATH else None
+        return self._handlers.get(path)
 
     def close(self) -> None:
         """Finish what is waiting and stop the commit threads."""
-        for commit in (self._enrolments, self._identities, self._check_ins, self._reports):
+        for commit in (self._enrolments, self._identities, self._visits):
             commit.close()
 
     async def serve(self, handler: Handler, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         route, answer = handler
         method = scope["method"]
+        origins = self._services.origins
         try:
-            if method != "POST":
-                raise http_refusal(405, "POST")
-            status, headers, body = await answer(scope, receive)
+            if method == "POST":
+                status, headers, body = await answer(scope, receive)
+            else:
+                status, headers, body = self._preflight(scope)
         except ConnectionResetError:
             return
         except Exception as error:
             status, headers, body = answer_of(error)
         self._services.metrics.request("POST" if method == "POST" else "other", route, status)
+        if origins:
+            headers = [*headers, *origins.answer(scope["headers"])]
         await respond(send, status, headers, body)
 
-    async def _report(self, scope: Scope, receive: Receive) -> Answer:
-        device = await self._device(scope["headers"])
-        body = await read_body(scope["headers"], receive, LARGEST, self._seconds)
-        try:
-            report = self._report_decoder.decode(body)
-        except msgspec.MsgspecError:
-            report = decode(Report, body)  # raises, and says which field
-        round = scope["path"][len(_BEFORE) : -len(_AFTER)]
-        outcome = await self._reports.submit(NewReport(round, device, report.sealed))
-        if outcome is Outcome.ACCEPTED or outcome is Outcome.AGAIN:
-            return _TAKEN
-        raise _refusal(outcome)
+    def _preflight(self, scope: Scope) -> Answer:
+        """The answer to a browser that asks whether a page may send a request; any other method is refused."""
+        origins, headers = self._services.origins, scope["headers"]
+        if scope["method"] == "OPTIONS" and origins and origin_of(headers) is not None:
+            allowed = origins.preflight(headers)
+            if allowed is None:
+                raise Refused(403, "origin-not-allowed", "Pages of this origin may not use this server.")
+            return 204, allowed, b""
+        raise http_refusal(405, "POST")
 
-    async def _check_in(self, scope: Scope, receive: Receive) -> Answer:
+    async def _visit(self, scope: Scope, receive: Receive) -> Answer:
         device = await self._device(scope["headers"])
-        decode(CheckIn, await read_body(scope["headers"], receive, LARGEST, self._seconds))
-        body = await self._check_ins.submit(device)
-        if body is None:
+        visit = _read(Visit, await read_body(scope["headers"], receive, LARGEST_VISIT, self._seconds))
+        reports = [(report.round, report.sealed) for report in visit.reports]
+        answer = await self._visits.submit(NewVisit(device, reports, visit.rounds))
+        if answer is None:
             raise unknown()  # it was revoked; it gets no proof, so that it does not enrol again
-        return 200, _json_headers(body), body
+        return answer
 
     async def _enrol(self, scope: Scope, receive: Receive) -> Answer:
         token = bearer(scope["headers"])
         check_kind(token, _ENROLMENT)
         self._enrolment_bucket.take(token_hash(token))
-        decode(Enrol, await read_body(scope["headers"], receive, LARGEST, self._seconds))
+        _read(Enrol, await read_body(scope["headers"], receive, _LARGEST_ENROLMENT, self._seconds))
         try:
             self._addresses.take(scope.get("client"))
         except Refused as refused:
@@ -193,52 +198,69 @@ class DeviceFront:
             )
         return device
 
-    def _visits(self, devices: list[str]) -> list[bytes | None]:
-        """Check devices in; the answer for each, None for one that was revoked. Most answers are the same bytes."""
-        written: dict[tuple[str, ...], bytes] = {}
-        bodies: list[bytes | None] = []
-        for rounds in self._collector.check_in(devices):
-            if rounds is None:
-                bodies.append(None)
+    def _serve_visits(self, visits: list[NewVisit]) -> list[Answer | None]:
+        """Serve visits in one commit; the answer to each, None for a device that was revoked.
+
+        Most answers are the same bytes: those of devices with the same rounds that hand in nothing, or the same.
+        """
+        written: dict[tuple[tuple[str, ...], Served], Answer] = {}
+        answers: list[Answer | None] = []
+        counted: Counter[Outcome] = Counter()
+        for visit, served in zip(visits, self._collector.visit(visits), strict=True):
+            if served is None:
+                answers.append(None)
                 continue
-            key = tuple(rounds)
+            counted.update(served.outcomes)
+            key = tuple(round for round, _ in visit.reports), served
             if key not in written:
-                written[key] = self._collector.checked_in(rounds, self._services.come_back)
-            bodies.append(written[key])
-        return bodies
-
-    def _accept(self, reports: list[NewReport]) -> list[Outcome]:
-        outcomes = self._collector.accept(reports)
-        for outcome, number in Counter(outcomes).items():
+                body = self._collector.written(*key, self._services.come_back)
+                written[key] = 200, _json_headers(body), body
+            answers.append(written[key])
+        for outcome, number in counted.items():
             self._services.metrics.count("thresher_reports_total", number, outcome=outcome.value)
-            if outcome is Outcome.ACCEPTED:
-                self._services.wake.set()  # a round may have reached its number of completions
-        return outcomes
+        if counted[Outcome.ACCEPTED]:
+            self._services.wake.set()  # a round may have reached its number of completions
+        return answers
 
-    def _committing(self, kind: str, function: Callable[[list[Item]], Sequence[Result]]) -> GroupCommit[Item, Result]:
+    def _committing(
+        self,
+        kind: str,
+        function: Callable[[list[Item]], Sequence[Result]],
+        size: Callable[[Item], int] = lambda item: 1,
+    ) -> GroupCommit[Item, Result]:
         """A group commit whose sizes are in the metrics."""
 
         def measured(items: list[Item]) -> Sequence[Result]:
             self._services.metrics.size(kind, len(items))
             return function(items)
 
-        return GroupCommit(measured)
+        return GroupCommit(measured, size=size)
 
 
-def _refusal(outcome: Outcome) -> ThresherError:
-    """A new error each time, because an error that is raised again and again keeps all its tracebacks."""
-    match outcome:
-        case Outcome.REVOKED:
-            return unknown()
-        case Outcome.CLOSED:
-            return Refused(410, "closed", "This round has closed.", hint="Nothing more to do for it.")
-        case Outcome.CONFLICT:
-            return Conflict(
-                "This device has handed in another report for this round.", hint="Send the first bytes again."
-            )
-        case Outcome.NOT_CONTACTED:
-            return Refused(403, "not-chosen", "This device was not chosen for this round.")
-        case Outcome.WRONG_SIZE:
-            return InvalidFormat("Every report of this round has the same length; this one has another.")
-        case _:
-            return NotFound("There is no such round.")
+class _Spoken(msgspec.Struct):
+    """What every version of a request has."""
+
+    versions: Versions
+
+
+def _read(kind: type[M], body: bytes) -> M:
+    """A request of a device. One that speaks other versions only may have other members, too."""
+    try:
+        message = decode(kind, body)
+        versions = message.versions
+    except InvalidFormat:
+        try:
+            versions = msgspec.json.decode(body, type=_Spoken).versions
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            versions = [DEVICE_VERSION]
+        if DEVICE_VERSION in versions:
+            raise
+    if DEVICE_VERSION not in versions:
+        raise Refused(
+            400,
+            "unsupported-version",
+            f"This server speaks version {DEVICE_VERSION} of the protocol between devices and server.",
+            hint="Update the client, or the server.",
+            versions=[DEVICE_VERSION],
+        )
+    return message

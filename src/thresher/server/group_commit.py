@@ -26,7 +26,8 @@ class GroupCommit(Generic[Item, Result]):
 
     Guarantee: one batch at a time, in order of arrival; everything that waits goes into the next, up to `largest`. A
     result is delivered after the function has returned; if it raises, all of its batch get the error.
-    Edge cases: with `most_waiting` items waiting, or after `close`, `submit` raises `Busy`. A coroutine that is
+    Edge cases: with `most_waiting` waiting, or after `close`, `submit` raises `Busy`. Both limits are sums of what
+    `size` says of each item, by default 1; an item that is larger than a batch has one of its own. A coroutine that is
     cancelled does not undo its item.
     """
 
@@ -36,8 +37,11 @@ class GroupCommit(Generic[Item, Result]):
         *,
         largest: int = _LARGEST,
         most_waiting: int = _MOST_WAITING,
+        size: Callable[[Item], int] = lambda item: 1,
     ) -> None:
         self._function = function
+        self._size = size
+        self._size_waiting = 0
         self._largest = largest
         self._most_waiting = most_waiting
         self._waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
@@ -50,9 +54,10 @@ class GroupCommit(Generic[Item, Result]):
         """The function's result for an item."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         with self._changed:
-            if self._closed or len(self._waiting) >= self._most_waiting:
+            if self._closed or self._size_waiting >= self._most_waiting:
                 raise Busy("The server has more to store than it can at the moment.", hint="Try again in a moment.")
             self._waiting.append((item, future))
+            self._size_waiting += self._size(item)
             self._changed.notify()
         return await future
 
@@ -84,8 +89,16 @@ class GroupCommit(Generic[Item, Result]):
         """The next batch; empty once closed and done."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed)
-            size = min(len(self._waiting), self._largest)
-            return [self._waiting.popleft() for _ in range(size)]
+            batch: list[tuple[Item, asyncio.Future[Result]]] = []
+            left = self._largest
+            while self._waiting:
+                size = self._size(self._waiting[0][0])
+                if batch and size > left:
+                    break
+                left -= size
+                self._size_waiting -= size
+                batch.append(self._waiting.popleft())
+            return batch
 
 
 def _deliver(

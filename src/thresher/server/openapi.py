@@ -24,15 +24,14 @@ _WORDS = {
     "operator": "An operator's token.",
 }
 _PROBLEMS = {
-    400: "The message cannot be read.",
+    400: "The message cannot be read, or is of another version; then `versions` lists those of the server.",
     401: "The token is missing, wrong, expired or revoked.",
     402: "The budget has not enough left; nothing was charged.",
-    403: "The token is for another role, or the device was not chosen for this round.",
+    403: "The token is for another role, or a page of this origin may not ask.",
     404: "There is no such query, series, round or key.",
     405: "The path does not take this method.",
     408: "The body did not arrive in time.",
     409: "Something else is stored under this name; nothing was changed.",
-    410: "The round has closed.",
     413: "The body is too large.",
     422: "A setting is out of range, or the target cannot be reached.",
     429: "Too many requests, rounds, queries or streams; see Retry-After.",

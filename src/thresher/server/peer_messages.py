@@ -7,14 +7,17 @@ from typing import Annotated
 from msgspec import Meta
 
 from thresher.mechanism.response import RoundNumbers
-from thresher.protocol.messages import Count, Message, Name, RoundConfiguration
+from thresher.protocol.messages import LARGEST_CONFIGURATION, Count, Message, Name
 from thresher.protocol.sealing import PublicKey
+
+ConfigurationText = Annotated[str, Meta(max_length=LARGEST_CONFIGURATION)]
+"""A round's configuration: one string, which whoever reads it hashes as it came."""
 
 
 class OpenRound(Message, frozen=True, kw_only=True):
     """Show this round to devices."""
 
-    configuration: RoundConfiguration
+    configuration: ConfigurationText
     target: Count | None = None
 
 
@@ -88,7 +91,7 @@ class KeysRetired(Message, frozen=True, kw_only=True):
 class ReleaseRound(Message, frozen=True, kw_only=True):
     """Release this round, once all its batches are there."""
 
-    configuration: RoundConfiguration
+    configuration: ConfigurationText
     batches: Count
     response: NumbersStated
 

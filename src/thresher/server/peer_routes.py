@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from thresher.errors import InvalidFormat
 from thresher.mechanism.response import Response, RoundNumbers
-from thresher.protocol.messages import LARGEST_CONFIGURATION
+from thresher.protocol.messages import LARGEST_CONFIGURATION, RoundConfiguration
 from thresher.roles.collector.enrolment import Overview as FleetOverview
 from thresher.server.auth import COLLECTOR_TO_AGGREGATOR, COORDINATOR_TO_AGGREGATOR, COORDINATOR_TO_COLLECTOR
 from thresher.server.limits import KIB, MIB
@@ -27,7 +27,8 @@ from thresher.server.problem import Refused
 from thresher.server.routing import OCTETS, Call, Routes
 
 _BATCH = 32 * MIB
-_CONFIGURATION = LARGEST_CONFIGURATION + 64 * KIB
+_CONFIGURATION = 2 * LARGEST_CONFIGURATION + 64 * KIB
+"""A configuration is a string in the message: each of its characters may be written with a backslash before it."""
 
 _COLLECTOR = Routes("collector", (COORDINATOR_TO_COLLECTOR,))
 _AGGREGATOR = Routes("aggregator", (COORDINATOR_TO_AGGREGATOR,))
@@ -40,11 +41,12 @@ _BATCHES = Routes("aggregator", (COLLECTOR_TO_AGGREGATOR,))
 def open_round(call: Call) -> None:
     """Show a round to devices."""
     message: OpenRound = call.body
+    configuration = RoundConfiguration.read(message.configuration)
     collector = call.services.the_collector
     rounds = collector.open_rounds()
-    if len(rounds) >= call.services.limits.open_rounds and message.configuration.round not in rounds:
+    if len(rounds) >= call.services.limits.open_rounds and configuration.round not in rounds:
         raise Refused(429, "too-many-rounds", "Too many rounds are open.", retry_after=5)
-    collector.open(message.configuration, message.target)
+    collector.open(configuration, message.target)
 
 
 @_COLLECTOR.add("GET", "/v1/peer/collector/rounds/{round}", answer=NumbersStated, problems=(404,))
@@ -121,11 +123,12 @@ def add_batch(call: Call) -> None:
 def release_round(call: Call) -> Released:
     """Open, count, threshold and release; once."""
     message: ReleaseRound = call.body
-    if message.configuration.round != call.path["round"]:
+    configuration = RoundConfiguration.read(message.configuration)
+    if configuration.round != call.path["round"]:
         raise InvalidFormat("The configuration is that of another round.")
-    response = Response.of(message.response.stated, message.configuration.rates)
+    response = Response.of(message.response.stated, configuration.rates)
     aggregator = call.services.the_aggregator
-    return Released(release=aggregator.release(message.configuration, message.batches, response))
+    return Released(release=aggregator.release(configuration, message.batches, response))
 
 
 @_AGGREGATOR.add("POST", "/v1/peer/aggregator/rounds/{round}/forget")

@@ -115,7 +115,7 @@ class HttpCollector(_Peer):
 
     def open(self, configuration: RoundConfiguration, target: int | None = None) -> None:
         """See `CollectorPort`."""
-        self._tell("open_round", messages.OpenRound(configuration=configuration, target=target))
+        self._tell("open_round", messages.OpenRound(configuration=configuration.text, target=target))
 
     def progress(self, round: str) -> RoundNumbers:
         """See `CollectorPort`."""
@@ -161,7 +161,7 @@ class HttpAggregator(_Peer):
     def release(self, configuration: RoundConfiguration, batches: int, response: Response) -> str:
         """See `AggregatorPort`."""
         numbers = messages.NumbersStated.of(response)
-        message = messages.ReleaseRound(configuration=configuration, batches=batches, response=numbers)
+        message = messages.ReleaseRound(configuration=configuration.text, batches=batches, response=numbers)
         return self._ask(messages.Released, "release_round", message, round=configuration.round).release
 
     def forget(self, round: str) -> None:

@@ -1,8 +1,8 @@
 """Errors on the wire: one shape, application/problem+json, made from the `code` of what was raised.
 
 Statuses stand in the table of `thresher.errors`. Those that only exist on the wire are 403 (a token of another role),
-405, 408 (a body that is too slow), 410 (a round that has closed), 413 (a body that is too large), 429 (too many
-requests) and 431 (headers that are too long).
+405, 408 (a body that is too slow), 413 (a body that is too large), 429 (too many requests) and 431 (headers that are
+too long).
 
 Any other exception is a 500 with an opaque number. The log gets that number and the exception's type, because a message
 or a traceback could hold what a person sent.
@@ -13,9 +13,12 @@ from __future__ import annotations
 import logging
 import math
 import secrets
+from collections.abc import Sequence
+
+import msgspec
 
 from thresher.errors import LedgerUnavailable, ServerUnavailable, StoreUnavailable, ThresherError, http_status
-from thresher.protocol.messages import Problem, encode
+from thresher.protocol.messages import Problem, VersionProblem, encode
 
 log = logging.getLogger("thresher.server")
 
@@ -60,9 +63,11 @@ class Refused(ThresherError):
         hint: str = "",
         retry_after: float | None = None,
         headers: Headers | None = None,
+        versions: Sequence[int] = (),
     ) -> None:
         super().__init__(message, hint=hint)
         self.status = status
+        self.versions = tuple(versions)
         self.code = code  # one class for all: the code belongs to the instance
         self.retry_after = retry_after
         self.headers = headers or []
@@ -85,7 +90,10 @@ def problem_of(error: BaseException) -> Problem:
     status = status_of(error)
     if isinstance(error, _HIDDEN):
         return _problem(status, error.code, _UNAVAILABLE, "Try again later.")
-    return _problem(status, error.code, error.message, error.hint)
+    problem = _problem(status, error.code, error.message, error.hint)
+    if isinstance(error, Refused) and error.versions:
+        return VersionProblem(**msgspec.structs.asdict(problem), versions=list(error.versions))
+    return problem
 
 
 def answer_of(error: BaseException) -> tuple[int, Headers, bytes]:

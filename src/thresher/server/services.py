@@ -17,6 +17,7 @@ from thresher.roles.collector.store import CollectorStore
 from thresher.roles.coordinator.coordinator import Coordinator
 from thresher.roles.coordinator.store import CoordinatorStore
 from thresher.server.auth import ANALYST, Identity, Tokens
+from thresher.server.cross_origin import Origins
 from thresher.server.limits import Bodies, Limits, Streams
 from thresher.server.metrics import Metrics
 from thresher.server.operations import Operations
@@ -38,7 +39,9 @@ class Services:
     limits: Limits = field(default_factory=Limits)
     metrics: Metrics = field(default_factory=Metrics)
     come_back: float = 60.0
-    """Seconds until a device's next visit, which it is told at check-in."""
+    """Seconds until a device's next visit, which it is told at every visit."""
+    origins: Origins = field(default_factory=Origins)
+    """The web pages that may use the device's routes."""
     compute: Workers | None = None
     """Where plans are computed, if not in this process."""
     collector: Collector | None = None

@@ -1,4 +1,4 @@
-"""One visit of one honest device: check in, answer, and send the report until the server takes it.
+"""One visit of one honest device: ask, answer, and hand the reports in until the server takes them.
 
 The faults of a network, and of users who leave, are part of a visit (`Behaviour`).
 """
@@ -8,19 +8,21 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
+import msgspec
 import numpy as np
 
 from thresher.device.core import DeviceCore, Request
 from thresher.errors import ServerUnavailable
 from thresher.protocol import messages
+from thresher.protocol.readable import read_round
 from thresher.simulator.behaviour import Behaviour, Dropouts
 from thresher.simulator.http_client import Answer, HttpClient, Lost
 from thresher.simulator.outcomes import TAKEN, Outcomes
 
-CLOSED = frozenset({404, 410})
-"""What a server answers to a report that comes too late. A conflict (409) is never expected: a device always sends
-the same bytes."""
+DONE = frozenset({"taken", "closed"})
+"""What becomes of a report. A conflict is never expected: a device always sends the same bytes."""
 PAUSES = (0.05, 0.2, 1.0, 2.0, 4.0, 8.0)
 """Waits between attempts, unless the server asks for a longer one."""
 
@@ -53,37 +55,58 @@ class Visits:
     async def visit(self, device: int) -> int:
         """One visit; how many rounds the device was chosen for."""
         core = self._device(device)
-        answer = await self._patiently("check-in", core.check_in_request(), TAKEN)
-        if answer is None or answer.status != 200:
-            return 0
-        offered = read_check_in(answer.body)
-        if not offered.rounds:
-            return 0
-        seen = offered
-        if device % 2 and (gone := [each for each in offered.rounds if self._dropouts.vanishes(device, each.round)]):
-            # Devices with odd numbers vanish before they seal, so they never see the round; the others seal first.
-            kept = [each for each in offered.rounds if each not in gone]
-            seen = messages.CheckedIn(rounds=kept, come_back=offered.come_back)
-        for round in core.take(seen):
-            if not self._dropouts.vanishes(device, round):
-                await self._report(core, round)
-        return len(offered.rounds)
-
-    async def _report(self, core: DeviceCore, round: str) -> None:
-        request = core.report_request(round)
-        if self._happens(self._behaviour.retries):
-            await self._lose_answer(request)
-        answer = await self._patiently("report", request, TAKEN | CLOSED, self._happens(self._behaviour.slow))
+        asked = core.visit_request(rounds=True)
+        assert asked is not None, "there is always something to ask"
+        answer = await self._handed_in("visit", asked, core, device)
         if answer is None:
-            return
-        core.report_answered(round, answer.status, answer.retry_after)
-        if answer.status != 200:
-            return
-        self.accepted += 1
-        if round not in self._heard:
-            self._heard[round] = messages.decode(messages.Report, request.body).sealed
-        if self._happens(self._behaviour.duplicates):
-            await self._patiently("the same report again", request, TAKEN | CLOSED)
+            return 0
+        offered = read_visit(answer.body).rounds
+        while (request := core.visit_request(rounds=False)) is not None:
+            if await self._handed_in("hand in", request, core, device) is None:
+                break
+        return len(offered)
+
+    async def _handed_in(self, what: str, request: Request, core: DeviceCore, device: int) -> Answer | None:
+        """Send one request of a visit, and have the device read the answer; None if there was none."""
+        request = self._without_dropouts(request, device)
+        if not request.rounds and not request.reports:
+            return None  # the device has vanished from all of its rounds
+        if request.reports and self._happens(self._behaviour.retries):
+            await self._lose_answer(request)
+        slowly = bool(request.reports) and self._happens(self._behaviour.slow)
+        answer = await self._patiently(what, request, slowly)
+        if answer is None or answer.status != 200:
+            return None
+        body = self._unseen(answer.body, device) if request.rounds else answer.body
+        for outcome in core.visited(request, body):
+            self._outcomes.note_report("report", outcome.status, DONE)
+            self.accepted += outcome.status == "taken"
+        if any(round not in self._heard for round in request.reports):
+            for report in messages.decode(messages.Visit, request.body).reports:
+                self._heard.setdefault(report.round, report.sealed)
+        if request.reports and self._happens(self._behaviour.duplicates):
+            await self._patiently("the same reports again", request)
+        return answer
+
+    def _without_dropouts(self, request: Request, device: int) -> Request:
+        """The request without the reports of rounds that the device vanishes from after it has sealed."""
+        gone = {round for round in request.reports if self._dropouts.vanishes(device, round)}
+        if not gone:
+            return request
+        visit = messages.decode(messages.Visit, request.body)
+        kept = [report for report in visit.reports if report.round not in gone]
+        body = messages.encode(msgspec.structs.replace(visit, reports=kept))
+        return replace(request, body=body, reports=tuple(report.round for report in kept))
+
+    def _unseen(self, body: bytes, device: int) -> bytes:
+        """The answer as a device sees it. One with an odd number vanishes from a round before it sees it."""
+        if device % 2 == 0:
+            return body
+        answer = read_visit(body)
+        kept = [text for text in answer.rounds if not self._dropouts.vanishes(device, read_round(text).name or "")]
+        return (
+            body if len(kept) == len(answer.rounds) else messages.encode(msgspec.structs.replace(answer, rounds=kept))
+        )
 
     def _happens(self, share: float) -> bool:
         return share > 0 and self._chance.random() < share
@@ -93,32 +116,30 @@ class Visits:
             await self._client.send_and_leave(request.method, request.path, request.token, request.body)
         except ServerUnavailable:
             return
-        self._outcomes.note("report, answer lost", 0, frozenset())
+        self._outcomes.note("reports, answer lost", 0, frozenset())
 
-    async def _patiently(
-        self, what: str, request: Request, expected: frozenset[int], slowly: bool = False
-    ) -> Answer | None:
+    async def _patiently(self, what: str, request: Request, slowly: bool = False) -> Answer | None:
         """Send the same bytes until there is an answer that is not "come back later"; None if there never was one."""
         send = self._client.send_slowly if slowly else self._client.send
         for pause in (*PAUSES, None):
             wait = 0.0
             try:
                 answer = await send(request.method, request.path, request.token, request.body)
-                self._outcomes.note(what, answer.status, expected)
+                self._outcomes.note(what, answer.status, TAKEN)
                 if answer.status not in (429, 500, 502, 503, 504):
                     return answer
                 wait = answer.retry_after or 0.0
             except (Lost, ServerUnavailable):
-                self._outcomes.note(what, 0, expected)
+                self._outcomes.note(what, 0, TAKEN)
             if pause is not None:
                 await asyncio.sleep(max(wait, pause * self._chance.uniform(0.5, 1.5)))
         return None
 
 
 @functools.lru_cache(maxsize=16)
-def read_check_in(body: bytes) -> messages.CheckedIn:
-    """A reply to a check-in, read once for all devices that get the same bytes."""
-    return messages.decode(messages.CheckedIn, body)
+def read_visit(body: bytes) -> messages.Visited:
+    """The answer to a visit, read once for all devices that get the same bytes."""
+    return messages.decode(messages.Visited, body)
 
 
 async def each(devices: Sequence[int], do: Callable[[int], Awaitable[object]], workers: int) -> None:

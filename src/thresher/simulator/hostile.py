@@ -10,25 +10,30 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from thresher.errors import ServerUnavailable
 from thresher.protocol import messages
 from thresher.protocol.pieces import piece_size, report_size
+from thresher.protocol.readable import LARGEST_REPORT
 from thresher.roles.tokens import new_token
 from thresher.simulator.http_client import Answer, HttpClient, Lost
 from thresher.simulator.outcomes import LATER, TAKEN, Outcomes
 
-REFUSED = frozenset({400, 401, 403, 404, 405, 409, 410, 413, 415, 422})
-OVERSIZED = 256 << 10
+REFUSED = frozenset({400, 401, 403, 405, 408, 413, 415, 422})
+OVERSIZED = 2 * messages.LARGEST_VISIT
+ENDED = frozenset({"closed"})
+"""A round may end at any time."""
 
-CHECK_IN = "/v1/check-in"
+VISIT = "/v2/visit"
 
 
-def report_path(round: str) -> str:
-    """Where a round's reports go."""
-    return f"/v1/rounds/{round}/report"
+def visit(reports: Sequence[messages.Report] = (), *, rounds: bool = False) -> bytes:
+    """The body of a visit."""
+    return messages.encode(messages.Visit(versions=[messages.DEVICE_VERSION], reports=list(reports), rounds=rounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ ATTACKS = (
     Attack("oversized body"),
     Attack("unknown round"),
     Attack("unknown field"),
+    Attack("other version"),
 )
 
 
@@ -64,47 +70,55 @@ class Hostile:
         if attack.completes:
             await self._hand_in(attack, token)
             return
-        body = messages.encode(messages.CheckIn())
-        some_report = messages.encode(messages.Report(sealed=os.urandom(112)))
-        known = report_path("round-" + secrets.token_hex(4))
-        path, bearer, sent = {
-            "no token": (CHECK_IN, None, body),
-            "wrong token": (CHECK_IN, new_token("device"), body),
-            "not JSON": (known, token, os.urandom(200)),
-            "oversized body": (known, token, b'{"sealed":"' + b"A" * OVERSIZED + b'"}'),
-            "unknown round": (known, token, some_report),
-            "unknown field": (CHECK_IN, token, b'{"version":1,"surprise":[]}'),
+        body = visit(rounds=True)
+        report = messages.Report(round="round-" + secrets.token_hex(4), sealed=os.urandom(112))
+        if attack.name == "unknown round":
+            await self._report(attack.name, token, report, ENDED)
+            return
+        bearer, sent = {
+            "no token": (None, body),
+            "wrong token": (new_token("device"), body),
+            "not JSON": (token, os.urandom(200)),
+            "oversized body": (token, b'{"versions":[2],"reports":[],"rounds":"' + b"A" * OVERSIZED + b'"}'),
+            "unknown field": (token, b'{"versions":[2],"reports":[],"rounds":true,"surprise":[]}'),
+            "other version": (token, b'{"versions":[1]}'),
         }[attack.name]
-        await self._send(attack.name, path, bearer, sent, REFUSED)
+        await self._send(attack.name, bearer, sent, REFUSED)
 
     async def _hand_in(self, attack: Attack, token: str) -> None:
-        """Check in like anybody, try other numbers of pieces, then hand in something false; then try to replace it."""
-        answer = await self._send("hostile check-in", CHECK_IN, token, messages.encode(messages.CheckIn()), TAKEN)
+        """Ask like anybody, try other numbers of pieces, then hand in something false; then try to replace it."""
+        answer = await self._send("hostile visit", token, visit(rounds=True), TAKEN)
         if answer is None or answer.status != 200:
             return
-        for configuration in messages.decode(messages.CheckedIn, answer.body).rounds:
+        for text in messages.decode(messages.Visited, answer.body).rounds:
+            configuration = messages.RoundConfiguration.read(text)
             piece = piece_size(configuration.bucket_size)
             size = report_size(configuration.planned, configuration.bucket_size)
             sealed = os.urandom(size)
             if attack.name == "somebody else's report again":
                 sealed = self._overheard(configuration.round) or sealed
-            path = report_path(configuration.round)
+            report = messages.Report(round=configuration.round, sealed=sealed)
             for what, wrong in (("a piece too few", size - piece or piece - 1), ("a piece too many", size + piece)):
-                other = messages.encode(messages.Report(sealed=os.urandom(min(wrong, messages.LARGEST_REPORT))))
-                await self._send(what, path, token, other, REFUSED)
-            report = messages.encode(messages.Report(sealed=sealed))
-            taken = await self._send(attack.name, path, token, report, TAKEN | {404, 410})
-            if taken is not None and taken.status == 200:
-                other = messages.encode(messages.Report(sealed=os.urandom(len(sealed))))
-                await self._send("other bytes for the same round", path, token, other, REFUSED)
+                other = replace(report, sealed=os.urandom(min(wrong, LARGEST_REPORT)))
+                await self._report(what, token, other, ENDED | {"rejected"})
+            if await self._report(attack.name, token, report, ENDED | {"taken"}) == "taken":
+                other = replace(report, sealed=os.urandom(len(sealed)))
+                await self._report("other bytes for the same round", token, other, ENDED | {"conflict"})
 
-    async def _send(
-        self, what: str, path: str, token: str | None, body: bytes, expected: frozenset[int]
-    ) -> Answer | None:
+    async def _report(self, what: str, token: str, report: messages.Report, expected: frozenset[str]) -> str | None:
+        """Hand in one report; what became of it."""
+        answer = await self._send(what, token, visit([report]), TAKEN)
+        if answer is None or answer.status != 200:
+            return None
+        [taken] = messages.decode(messages.Visited, answer.body).reports
+        self._outcomes.note_report(what, taken.status, expected)
+        return taken.status
+
+    async def _send(self, what: str, token: str | None, body: bytes, expected: frozenset[int]) -> Answer | None:
         answer = None
         for pause in (0.1, 0.5, 2.0, None):
             try:
-                answer = await self._client.send("POST", path, token, body)
+                answer = await self._client.send("POST", VISIT, token, body)
             except (Lost, ServerUnavailable):  # a server may hang up on an oversized body without reading it
                 self._outcomes.note(what, 0, expected)
                 return None

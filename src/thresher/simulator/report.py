@@ -102,6 +102,7 @@ class Result:
             "requests": self.requests,
             "reports_accepted": self.reports,
             "answers": _rows(self.outcomes.answers),
+            "reports": _rows(self.outcomes.reports),
             "unexpected": _rows(self.outcomes.unexpected),
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
         }
@@ -150,7 +151,6 @@ def texts(column: Column | ListColumn) -> Counter[str]:
     return truth
 
 
-def _rows(answers: Mapping[tuple[str, int], int]) -> list[dict[str, Any]]:
-    return [
-        {"what": what, "status": status or None, "count": count} for (what, status), count in sorted(answers.items())
-    ]
+def _rows(answers: Mapping[tuple[str, Any], int]) -> list[dict[str, Any]]:
+    ordered = sorted(answers.items(), key=lambda row: (row[0][0], str(row[0][1])))
+    return [{"what": what, "status": status or None, "count": count} for (what, status), count in ordered]

@@ -133,14 +133,14 @@ class Simulation:
 
     async def enrol(self, stop: Stop | None = None) -> None:
         """Enrol every device, and the hostile clients: they have the same key. Told to stop, leave the rest out."""
-        devices, body = self.population.devices, messages.encode(messages.Enrol())
+        devices, body = self.population.devices, messages.encode(messages.Enrol(versions=[messages.DEVICE_VERSION]))
 
         async def one(device: int) -> None:
             token = await self._enrolled(body)
             if device < devices:
                 holds = self.population.attributes(device)  # plain values, which are read at once
                 core = DeviceCore(holds, self._policy, _FORGETFUL, self._randomness(device), self._clock)
-                core.enrolled(messages.Enrolled(token=token))
+                core.enrolled(messages.Enrolled(version=messages.DEVICE_VERSION, token=token))
                 self._cores[device] = core
             else:
                 self._hostile[device - devices] = token
@@ -218,7 +218,7 @@ class Simulation:
         for attempt in range(ENROL_ATTEMPTS):
             wait = min(0.1 * 2**attempt, 2.0)
             try:
-                answer = await self.client.send("POST", "/v1/devices", self._enrolment_key, body)
+                answer = await self.client.send("POST", "/v2/devices", self._enrolment_key, body)
             except (Lost, ServerUnavailable) as error:
                 self.outcomes.note("enrol", 0, frozenset())
                 problem = error if isinstance(error, ThresherError) else problem

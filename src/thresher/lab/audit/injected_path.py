@@ -19,7 +19,7 @@ from thresher.lab.audit.paths import INJECTED, Observed, observed
 from thresher.mechanism import Release, Response
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Rates
-from thresher.protocol.messages import CheckedIn, Enrolled, Report, RoundConfiguration, decode
+from thresher.protocol.messages import DEVICE_VERSION, Enrolled, RoundConfiguration, Visit, Visited, decode, encode
 from thresher.protocol.plaintext import encode_bucket
 from thresher.protocol.rates import SampledBy, share
 from thresher.protocol.sealing import PublicKey, seal
@@ -104,9 +104,15 @@ class FromInjected(DrawnInLots):
 def _of_the_target(held: str, configuration: RoundConfiguration) -> bytes:
     """The report of an honest device, which knows nothing of the attack."""
     device = DeviceCore({_ATTRIBUTE: held}, ANY)
-    device.enrolled(Enrolled(token="thresher-device-target"))  # noqa: S106
-    [round] = device.take(CheckedIn(rounds=[configuration], come_back=60.0))
-    return decode(Report, device.report_request(round).body).sealed
+    device.enrolled(Enrolled(version=DEVICE_VERSION, token="thresher-device-target"))  # noqa: S106
+    asked = device.visit_request(rounds=True)
+    shown = Visited(version=DEVICE_VERSION, reports=[], rounds=[configuration.text], come_back=60.0)
+    assert asked is not None, "there is always something to ask"
+    device.visited(asked, encode(shown))
+    handed_in = device.visit_request(rounds=False)
+    assert handed_in is not None, "the device answers whatever is audited"
+    [report] = decode(Visit, handed_in.body).reports
+    return report.sealed
 
 
 def _of_the_attacker(held: str, number: int, configuration: RoundConfiguration) -> list[bytes]:

@@ -7,6 +7,7 @@ round, and hands a closed round's reports to the aggregator in shuffled batches 
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import secrets
 import threading
@@ -16,16 +17,17 @@ from thresher.clock import Clock
 from thresher.errors import InvalidFormat
 from thresher.mechanism.coins import coins
 from thresher.mechanism.randomness import Randomness, SecureRandomness
-from thresher.privacy.rates import ONE
+from thresher.privacy.whole_numbers import ONE
 from thresher.protocol.identity import Identity, new_secret
 from thresher.protocol.messages import (
+    CONFIGURATION_VERSION,
+    DEVICE_VERSION,
     LARGEST_ANSWER,
     Enrolled,
     RoundConfiguration,
-    decode,
 )
 from thresher.roles.collector.enrolment import EnrolledDevice, EnrolmentKey, Entry, NewDevice, Overview
-from thresher.roles.collector.reports import NewReport, Outcome
+from thresher.roles.collector.reports import NewVisit, Outcome, Visited
 from thresher.roles.collector.store import CollectorStore, Progress
 from thresher.roles.ports import BatchTaker
 from thresher.roles.tokens import new_token, token_hash
@@ -37,7 +39,18 @@ _DEVICES = 200_000
 """Devices that are known without asking the store."""
 _CONFIGURATIONS = 100
 """Configurations that are known without asking the store."""
-_AROUND = 1024  # more than a check-in's answer has beside its rounds
+_AROUND = 64 << 10  # more than the answer to a visit has beside its rounds
+
+_STATUSES: dict[Outcome, bytes] = {
+    Outcome.ACCEPTED: b"taken",
+    Outcome.AGAIN: b"taken",
+    Outcome.CONFLICT: b"conflict",
+    Outcome.CLOSED: b"closed",
+    Outcome.UNKNOWN_ROUND: b"closed",
+    Outcome.NOT_CONTACTED: b"rejected",
+    Outcome.WRONG_SIZE: b"rejected",
+}
+"""What a device is told of its report: a `ReportStatus`."""
 
 
 class Collector:
@@ -111,7 +124,7 @@ class Collector:
         entries = self._store.enrol(devices, self._clock.now(), hourly=self._hourly)
         identity = self._identity.public
         return [
-            Enrolled(token=token, identity=identity) if entry is Entry.ENTERED else entry
+            Enrolled(version=DEVICE_VERSION, token=token, identity=identity) if entry is Entry.ENTERED else entry
             for token, entry in zip(tokens, entries, strict=True)
         ]
 
@@ -155,21 +168,26 @@ class Collector:
 
     # Devices
 
-    def check_in(self, devices: Sequence[str]) -> list[list[str] | None]:
-        """For each device, the open rounds that it was chosen for and has not answered, in one commit.
+    def visit(self, visits: Sequence[NewVisit]) -> list[Visited | None]:
+        """Serve devices in one commit: toss their coins, take their reports, list the rounds that they are to answer.
 
-        None for a device that was revoked.
+        None for a device that was revoked. After a round's deadline none of its reports is taken.
         """
-        return self._store.check_in(devices, self._clock.now(), self._toss)
+        return self._store.visit(visits, self._clock.now(), self._toss)
 
-    def checked_in(self, rounds: Sequence[str], come_back: float) -> bytes:
-        """The `CheckedIn` message with the configurations of some rounds, joined from the bytes they are stored as.
+    def written(self, handed_in: Sequence[str], visited: Visited, come_back: float) -> bytes:
+        """The answer to a visit, as a `Visited` message; `handed_in` are the rounds of its reports.
 
+        Configurations are the strings that are stored. Names are letters, digits and . _ : - only, and not escaped.
         Guarantee: not longer than a device reads. Rounds that do not fit are shown at later visits.
         """
+        reports = [
+            b'{"round":"%b","status":"%b"}' % (round.encode(), _STATUSES[outcome])
+            for round, outcome in zip(handed_in, visited.outcomes, strict=True)
+        ]
         listed: list[bytes] = []
         left = LARGEST_ANSWER - _AROUND
-        for round in rounds:
+        for round in visited.rounds:
             configuration = self._shown(round)
             if configuration is None:
                 continue
@@ -177,21 +195,27 @@ class Collector:
             if left < 0:
                 break
             listed.append(configuration)
-        return b'{"rounds":[%b],"come_back":%b}' % (b",".join(listed), repr(float(come_back)).encode())
+        return b'{"version":%d,"reports":[%b],"rounds":[%b],"come_back":%b}' % (
+            DEVICE_VERSION,
+            b",".join(reports),
+            b",".join(listed),
+            repr(float(come_back)).encode(),
+        )
 
     def _readable(self, round: str) -> bytes | None:
-        """A round's configuration, or None if devices could not read it; they would reject the whole check-in."""
-        configuration = self._store.configuration(round)
-        try:
-            decode(RoundConfiguration, configuration)
-        except InvalidFormat:
-            _log.warning("the configuration of round %s cannot be read; no device is shown it", round)
-            return None
-        return configuration
+        """A round's configuration as a JSON string; None if no device would answer it.
 
-    def accept(self, reports: Sequence[NewReport]) -> list[Outcome]:
-        """Take reports, in one commit; what became of each. After a round's deadline none is taken."""
-        return self._store.accept(reports, self._clock.now())
+        Rounds that an earlier version of Thresher opened are of that kind. They are closed and released as they are.
+        """
+        content = self._store.configuration(round)
+        try:
+            answered = RoundConfiguration.read(content).version == CONFIGURATION_VERSION
+        except InvalidFormat:
+            answered = False
+        if not answered:
+            _log.warning("no device is shown round %s: its configuration is of another version, or unreadable", round)
+            return None
+        return json.dumps(content.decode(), ensure_ascii=False).encode()
 
     # Rounds
 

@@ -29,8 +29,6 @@ class Outcome(Enum):
     CONFLICT = "conflict"
     """Other bytes were accepted before."""
     CLOSED = "closed"
-    REVOKED = "revoked"
-    """An operator has revoked the device."""
     NOT_CONTACTED = "not-contacted"
     UNKNOWN_ROUND = "unknown-round"
     WRONG_SIZE = "wrong-size"
@@ -41,9 +39,45 @@ class Outcome(Enum):
 class NewReport:
     """A sealed report as a device hands it in: one piece, or several of one length, one after another."""
 
-    round: str
     device: str
     sealed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class VisitedRound:
+    """A round as visits need it. `is_open` says that it takes reports now."""
+
+    round: str
+    number: int
+    state: CollectedState
+    contact_numerator: int
+    sealed_size: int
+    """Bytes of one piece; a report has as many pieces as the round has contributions."""
+    contributions: int
+    is_open: bool
+
+    @property
+    def report_size(self) -> int:
+        """Bytes of a report."""
+        return self.contributions * self.sealed_size
+
+
+@dataclass(frozen=True, slots=True)
+class NewVisit:
+    """One request of a device: the reports that it hands in, and whether it wants to know its rounds."""
+
+    device: str
+    reports: Sequence[tuple[str, bytes]] = ()
+    """Each round's name and sealed report."""
+    rounds: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Visited:
+    """What became of each report of a visit, and the rounds that the device is to answer."""
+
+    outcomes: tuple[Outcome, ...]
+    rounds: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,25 +123,15 @@ def contact(transaction: Transaction, number: int, numerator: int, devices: Sequ
 
 
 def accept_reports(
-    transaction: Transaction,
-    number: int,
-    state: CollectedState,
-    in_time: bool,
-    sealed_size: int,
-    reports: Sequence[NewReport],
-    contributions: int = 1,
-) -> tuple[list[Outcome], int]:
-    """Take the reports of one round; what became of each, and how many were taken.
-
-    `sealed_size` is that of one piece, and a report has as many pieces as the round has contributions.
-    """
-    if state in (CollectedState.FORGETTING, CollectedState.FORGOTTEN):
-        return [Outcome.CLOSED] * len(reports), 0
-    open_now = state == CollectedState.OPEN and in_time
+    transaction: Transaction, round: VisitedRound, reports: Sequence[NewReport]
+) -> tuple[list[Outcome], dict[str, int]]:
+    """Take the reports of one round; what became of each, and which device's was taken, with its place."""
+    if round.state in (CollectedState.FORGETTING, CollectedState.FORGOTTEN):
+        return [Outcome.CLOSED] * len(reports), {}
     digests = [hashlib.sha256(report.sealed).digest()[:_DIGEST_BYTES] for report in reports]
-    taken = _take(transaction, number, sealed_size, contributions, reports, digests) if open_now else {}
+    taken = _take(transaction, round, reports, digests) if round.is_open else {}
     known: dict[str, tuple[bool, bytes | None]] = {device: (True, digests[place]) for device, place in taken.items()}
-    known |= _stored(transaction, number, sorted({report.device for report in reports} - taken.keys()))
+    known |= _stored(transaction, round.number, sorted({report.device for report in reports} - taken.keys()))
     outcomes = []
     for place, report in enumerate(reports):
         chosen, digest = known.get(report.device, (False, None))
@@ -115,23 +139,18 @@ def accept_reports(
             outcome = Outcome.ACCEPTED
         elif digest == digests[place]:
             outcome = Outcome.AGAIN
-        elif not open_now:
+        elif not round.is_open:
             outcome = Outcome.CLOSED
-        elif len(report.sealed) != contributions * sealed_size:
+        elif len(report.sealed) != round.report_size:
             outcome = Outcome.WRONG_SIZE
         else:
             outcome = Outcome.CONFLICT if chosen else Outcome.NOT_CONTACTED
         outcomes.append(outcome)
-    return outcomes, len(taken)
+    return outcomes, taken
 
 
 def _take(
-    transaction: Transaction,
-    number: int,
-    sealed_size: int,
-    contributions: int,
-    reports: Sequence[NewReport],
-    digests: Sequence[bytes],
+    transaction: Transaction, round: VisitedRound, reports: Sequence[NewReport], digests: Sequence[bytes]
 ) -> dict[str, int]:
     """Store the first report of each device that was chosen and has none yet; where in `reports` it is.
 
@@ -139,9 +158,9 @@ def _take(
     """
     first: dict[str, int] = {}
     for place, report in enumerate(reports):
-        if len(report.sealed) == contributions * sealed_size:
+        if len(report.sealed) == round.report_size:
             first.setdefault(report.device, place)
-    contacts, stored = round_table("contacts", number), round_table("reports", number)
+    contacts, stored = round_table("contacts", round.number), round_table("reports", round.number)
     inserted = transaction.fetch_given(
         f"INSERT INTO {stored} (device, digest) SELECT given.device, given.digest FROM given "  # noqa: S608
         f"JOIN {contacts} ON {contacts}.device = given.device WHERE chosen ORDER BY given.device "
@@ -150,12 +169,12 @@ def _take(
         [(device, digests[place]) for device, place in sorted(first.items())],
     )
     taken = {device: first[device] for (device,) in inserted}
-    apart = [piece for place in taken.values() for piece in pieces(reports[place].sealed, sealed_size)]
+    apart = [piece for place in taken.values() for piece in pieces(reports[place].sealed, round.sealed_size)]
     # Batches are ordered by secret numbers of 63 bits: they fit a signed column, and two are hardly ever equal.
     numbers = struct.unpack(f"={len(apart)}Q", os.urandom(8 * len(apart)))
     sealed = [(secret >> 1, piece) for secret, piece in zip(numbers, apart, strict=True)]
     transaction.execute_given(
-        f"INSERT INTO {round_table('sealed', number)} (position, sealed) SELECT position, sealed FROM given",  # noqa: S608
+        f"INSERT INTO {round_table('sealed', round.number)} (position, sealed) SELECT position, sealed FROM given",  # noqa: S608
         {"position": "BIGINT", "sealed": "BYTEA"},
         sorted(sealed),
     )

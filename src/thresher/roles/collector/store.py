@@ -2,27 +2,37 @@
 
     open ──close_round──▶ closed ──mark_forwarded──▶ forwarded ──forget──▶ forgotten
 
-Accepting and checking in hold the store's lock shared; opening and closing hold it alone. A round's numbers are
+Visits hold the store's lock shared; opening and closing hold it alone. A round's numbers are
 therefore final once it has closed, whichever processes took its reports.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from thresher.errors import Conflict, NotFound
 from thresher.mechanism.response import RoundNumbers
-from thresher.protocol.messages import RoundConfiguration, canonical
+from thresher.protocol.messages import RoundConfiguration
 from thresher.protocol.pieces import piece_size
 from thresher.protocol.states import CollectedState as State
 from thresher.roles.collector.enrolment import DeviceRegister, record_visits, revoked_among, waiting_devices
-from thresher.roles.collector.reports import NewReport, Outcome, Toss, accept_reports, contact
+from thresher.roles.collector.reports import (
+    NewReport,
+    NewVisit,
+    Outcome,
+    Toss,
+    Visited,
+    VisitedRound,
+    accept_reports,
+    contact,
+)
 from thresher.roles.database.database import Database, Transaction, is_name, open_database
 from thresher.roles.database.schema import COLLECTED, create_round_tables, drop_round_tables, round_table
 
+_CONCERNED = "rounds.round, number, state, contact_numerator, sealed_size, contributions, deadline"
 _PROGRESS = "asked, contacted, completed, round, state, opened, deadline, target, closed"
 
 
@@ -66,7 +76,7 @@ class CollectorStore(DeviceRegister):
                 "sealed_size, contributions, opened, deadline, target, asked, contacted, completed) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0)",
                 (
-                    round, number, State.OPEN, canonical(configuration), configuration.hash, configuration.contact_rate,
+                    round, number, State.OPEN, configuration.content, configuration.hash, configuration.contact_rate,
                     piece_size(configuration.bucket_size), configuration.planned.contributions, now,
                     configuration.deadline, target,
                 ),
@@ -85,62 +95,52 @@ class CollectorStore(DeviceRegister):
             [(configuration,)] = transaction.fetch("SELECT configuration FROM rounds WHERE number = ?", (number,))
             return bytes(configuration)
 
-    def check_in(self, devices: Sequence[str], now: float, toss: Toss) -> list[list[str] | None]:
-        """Record the devices' visits; for each, the open rounds that it was chosen for and has not answered.
+    def visit(self, visits: Sequence[NewVisit], now: float, toss: Toss) -> list[Visited | None]:
+        """Serve devices: toss the coins that are missing, take their reports, list the rounds that they are to answer.
 
         A revoked device gets None, and nothing is recorded for it.
 
-        Guarantee: a device's coin for a round is tossed once and kept, also across crashes and processes.
+        Guarantee: all is decided and stored in one transaction. A device's coin for a round is tossed once and kept,
+        also across crashes and processes; it is tossed before a report is looked at, so a device that enrolled again
+        can hand in what it has. A round takes a device's first report and no other. The same bytes are recognised again
+        until the round is forgotten, also after it has closed.
         """
-        distinct = sorted(set(devices))
-        chosen: dict[str, list[str]] = {}
+        outcomes = [[Outcome.UNKNOWN_ROUND] * len(visit.reports) for visit in visits]
+        places: dict[str, list[tuple[int, int]]] = {}
         with self._database.transaction() as transaction:
             transaction.lock(shared=True)
-            revoked = revoked_among(transaction, distinct)
-            if revoked:
-                distinct = [device for device in distinct if device not in revoked]
-            chosen |= {device: [] for device in distinct}
-            open_rounds = transaction.fetch(
-                "SELECT round, number, contact_numerator FROM rounds WHERE state = ? AND deadline > ? ORDER BY number",
-                (State.OPEN, now),
-            )
-            for round, number, numerator in open_rounds:
-                contacted = contact(transaction, number, numerator, distinct, toss)
-                self._count(transaction, number, asked=contacted.asked, contacted=contacted.chosen)
-                for device in contacted.waiting:
-                    chosen[device].append(round)
-            record_visits(transaction, distinct, now)
-        return [list(chosen[device]) if device in chosen else None for device in devices]
-
-    def accept(self, reports: Sequence[NewReport], now: float) -> list[Outcome]:
-        """Take reports; for each, what became of it.
-
-        Guarantee: all is decided and stored in one transaction. A round takes a device's first report and no other. The
-        same bytes are recognised again until the round is forgotten, also after it has closed.
-        """
-        outcomes = [Outcome.UNKNOWN_ROUND] * len(reports)
-        with self._database.transaction() as transaction:
-            transaction.lock(shared=True)
-            revoked = revoked_among(transaction, sorted({report.device for report in reports}))
-            places: dict[str, list[int]] = {}
-            for place, report in enumerate(reports):
-                if report.device in revoked:
-                    outcomes[place] = Outcome.REVOKED
-                else:
-                    places.setdefault(report.round, []).append(place)
-            rounds = transaction.fetch_given(
-                "SELECT rounds.round, number, state, deadline, sealed_size, contributions FROM given "
-                "JOIN rounds ON rounds.round = given.round ORDER BY number",
-                {"round": "TEXT"},
-                [(round,) for round in places if is_name(round)],
-            )
-            for round, number, state, deadline, sealed_size, contributions in rounds:
-                here, in_time = [reports[place] for place in places[round]], now < deadline
-                decided, taken = accept_reports(transaction, number, state, in_time, sealed_size, here, contributions)
-                self._count(transaction, number, completed=taken)
-                for place, outcome in zip(places[round], decided, strict=True):
-                    outcomes[place] = outcome
-        return outcomes
+            revoked = revoked_among(transaction, sorted({visit.device for visit in visits}))
+            here = [(place, visit) for place, visit in enumerate(visits) if visit.device not in revoked]
+            for place, visit in here:
+                for index, (name, _) in enumerate(visit.reports):
+                    places.setdefault(name, []).append((place, index))
+            asking = sorted({visit.device for _, visit in here if visit.rounds})
+            shown: dict[str, list[str]] = {device: [] for device in asking}
+            for round in _concerned(transaction, places, now):
+                handed_in = places.get(round.round, [])
+                reports = [NewReport(visits[at].device, visits[at].reports[index][1]) for at, index in handed_in]
+                waiting: list[str] = []
+                if round.is_open and (asking or reports):
+                    devices = sorted({*asking, *(report.device for report in reports)}) if reports else asking
+                    contacted = contact(transaction, round.number, round.contact_numerator, devices, toss)
+                    self._count(transaction, round.number, asked=contacted.asked, contacted=contacted.chosen)
+                    waiting = contacted.waiting
+                if reports:
+                    decided, taken = accept_reports(transaction, round, reports)
+                    self._count(transaction, round.number, completed=len(taken))
+                    waiting = [device for device in waiting if device not in taken]
+                    for (at, index), outcome in zip(handed_in, decided, strict=True):
+                        outcomes[at][index] = outcome
+                for device in waiting:
+                    if device in shown:
+                        shown[device].append(round.round)
+            record_visits(transaction, sorted({visit.device for _, visit in here}), now)
+        return [
+            None
+            if visit.device in revoked
+            else Visited(tuple(outcomes[place]), tuple(shown[visit.device]) if visit.rounds else ())
+            for place, visit in enumerate(visits)
+        ]
 
     def progress(self, round: str) -> Progress:
         """A round's numbers and state. `NotFound` for one that was never opened."""
@@ -253,6 +253,29 @@ class CollectorStore(DeviceRegister):
                 "contacted = counts.contacted + excluded.contacted, completed = counts.completed + excluded.completed",
                 (number, self._part, asked, contacted, completed),
             )
+
+
+def _concerned(transaction: Transaction, handed_in: Collection[str], now: float) -> list[VisitedRound]:
+    """The rounds that are open, and those that reports are handed in for, in the order of their numbers.
+
+    All processes then lock rows in the same order.
+    """
+    rows = transaction.fetch(
+        f"SELECT {_CONCERNED} FROM rounds WHERE state = ? AND deadline > ? ORDER BY number",  # noqa: S608
+        (State.OPEN, now),
+    )
+    known = {row[0] for row in rows}
+    others = [(round,) for round in handed_in if round not in known and is_name(round)]
+    rows += transaction.fetch_given(
+        f"SELECT {_CONCERNED} FROM given JOIN rounds ON rounds.round = given.round",  # noqa: S608
+        {"round": "TEXT"},
+        others,
+    )
+    found = [
+        VisitedRound(round, number, state, rate, size, contributions, state == State.OPEN and now < deadline)
+        for round, number, state, rate, size, contributions, deadline in rows
+    ]
+    return sorted(found, key=lambda round: round.number)
 
 
 def _find(transaction: Transaction, round: str) -> tuple[int, State] | None:

@@ -17,7 +17,6 @@ from thresher.protocol import sealing
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.protocol.lasting import time_in_words
 from thresher.protocol.messages import (
-    LARGEST_BUCKET,
     LARGEST_CONFIGURATION,
     Guarantees,
     RoundConfiguration,
@@ -26,6 +25,7 @@ from thresher.protocol.messages import (
 )
 from thresher.protocol.pieces import check_report_size
 from thresher.protocol.rates import SAMPLED_BY, SampledBy, share
+from thresher.protocol.readable import LARGEST_BUCKET
 from thresher.questions import Question
 from thresher.verbs.query import Query, query_from_dict
 
@@ -126,7 +126,7 @@ def _first_round(query: Query, rates: Rates, settings: RoundSettings) -> RoundCo
         key_id="key",
         public_key=bytes(sealing.KEY_BYTES),
     )
-    if not len(canonical(first)) <= LARGEST_CONFIGURATION - _NAMES:
+    if not len(first.content) <= LARGEST_CONFIGURATION - _NAMES:
         raise _too_large(query)
     return first
 

@@ -10,10 +10,11 @@ import difflib
 from dataclasses import dataclass
 
 from thresher.device.policy import Policy
-from thresher.device.spending import price
+from thresher.device.spending import fit
+from thresher.device.terms import Terms, terms_of
 from thresher.ledger import Entry, Ledger
-from thresher.privacy.budget import Charge
-from thresher.privacy.plans import Plan
+from thresher.privacy.round_prices import Bounds, foreign_cost, whole_rate
+from thresher.privacy.whole_numbers import ONE, PERIOD
 from thresher.protocol.analyst_messages import Caution
 from thresher.roles.coordinator.admission import Admitted
 
@@ -28,7 +29,7 @@ class Public:
     """Devices that enrolled or checked in during the last day."""
     policy: Policy
     """What devices agree to, as the operator states it; `attributes` are those that devices hold."""
-    recent: tuple[Charge, ...] = ()
+    recent: tuple[int, ...] = ()
     """What each query of the policy's last period cost a device that answered it."""
     come_back: float = 0.0
     """After how many seconds devices are told to come again; 0 where that is not known."""
@@ -45,7 +46,7 @@ class Public:
         return cls(active, policy, tuple(recent), come_back)
 
 
-def charged_to_devices(policy: Policy, entry: Entry, rounds: int) -> Charge:
+def charged_to_devices(policy: Policy, entry: Entry, rounds: int) -> int:
     """What so many rounds of a ledger's entry cost a device that answered them.
 
     An entry has the plan's rate and not those of the three coins: this is right where every device is contacted, which
@@ -53,17 +54,9 @@ def charged_to_devices(policy: Policy, entry: Entry, rounds: int) -> Charge:
     (epsilon, delta) was recorded, it is the cost of the worst mechanism with that total.
     """
     if entry.sampling_rate is None or entry.threshold is None:
-        return policy.budget.foreign(entry.epsilon, entry.delta)
-    plan = Plan(
-        entry.sampling_rate,
-        entry.threshold,
-        entry.epsilon,
-        entry.delta,
-        entry.adjacency,
-        rounds,
-        entry.contributions,
-    )
-    return price(policy.budget, plan)
+        return foreign_cost(Bounds(*policy.bounds), entry.epsilon, entry.delta)
+    rate = whole_rate(entry.sampling_rate)
+    return policy.cost(Terms(rounds, entry.contributions, entry.threshold, ONE, ONE, rate))
 
 
 def cautions(admitted: Admitted, public: Public) -> list[Caution]:
@@ -139,14 +132,14 @@ def _filtered_attribute(admitted: Admitted, public: Public) -> Caution | None:
 
 
 def _refused(admitted: Admitted, public: Public) -> Caution | None:
-    policy, guarantees = public.policy, admitted.guarantees.values
-    allowed = policy.attributes or frozenset()  # attributes have a caution of their own
-    if objection := policy.objection(allowed, admitted.plan, admitted.rates, guarantees):
+    policy, terms = public.policy, terms_of(admitted.plan, admitted.rates)
+    if objection := policy.objection(terms):  # attributes have a caution of their own
         return Caution(
             code="policy",
-            text=f"Devices will not answer: under the policy that the operator states for them, {objection}.",
+            text="Devices will not answer: under the policy that the operator states for them, "
+            f"{policy.in_words(objection)}.",
         )
-    if not policy.affords([policy.charge(admitted.plan, admitted.rates, guarantees), *public.recent]):
+    if not fit([policy.cost(terms), *public.recent]):
         return Caution(
             code="device-budget",
             text=f"Devices that answered the queries of the last {policy.period_days:g} days will not answer this one: "
@@ -158,9 +151,9 @@ def _refused(admitted: Admitted, public: Public) -> Caution | None:
 def series_cautions(release: Admitted, public: Public, releases: int) -> list[Caution]:
     """Why a series would probably be charged for nothing; `releases` is how many it has in a period of the policy."""
     found, policy = cautions(release, public), public.policy
-    charge = policy.charge(release.plan, release.rates, release.guarantees.values)
-    answered = max(policy.budget.affords(charge), 1)
-    if policy.affords([charge]) and answered < releases:
+    terms = terms_of(release.plan, release.rates)
+    answered = max(PERIOD // policy.cost(terms), 1)
+    if policy.objection(terms) is None and answered < releases:
         found.append(
             Caution(
                 code="device-budget",

@@ -25,7 +25,7 @@ from thresher.errors import (
 )
 from thresher.mechanism.release import Release
 from thresher.mechanism.response import Response, RoundNumbers
-from thresher.protocol.messages import LARGEST_CONFIGURATION, RoundConfiguration, canonical, decode
+from thresher.protocol.messages import LARGEST_CONFIGURATION, RoundConfiguration
 from thresher.protocol.states import ENDED_ROUND, QueryState, RoundState
 from thresher.questions import Question
 from thresher.roles.coordinator import views
@@ -122,7 +122,7 @@ class RoundRunner:
     def configuration(self, round: StoredRound) -> RoundConfiguration:
         """A stored round's configuration; `CannotGoOn` if it cannot be read."""
         try:
-            return decode(RoundConfiguration, round.configuration)
+            return RoundConfiguration.read(round.configuration)
         except InvalidFormat:
             raise CannotGoOn("unreadable") from None
 
@@ -176,7 +176,7 @@ class RoundRunner:
                 key_id=key.key_id,
                 public_key=key.raw,
             )
-            content = canonical(configuration)
+            content = configuration.content
             if len(content) > LARGEST_CONFIGURATION:
                 raise CannotGoOn("configuration-too-large")
             name, deadline = configuration.round, configuration.deadline

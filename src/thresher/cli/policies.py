@@ -1,0 +1,126 @@
+"""`thresher policy compile|show`: what a device's policy allows, as a table of whole numbers for devices."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from thresher.cli import options
+from thresher.cli.output import check_files, console, print_json
+from thresher.cli.sources import progress_bar
+from thresher.errors import InvalidSetting
+
+app = typer.Typer(help="What devices agree to, compiled into a table for them.", no_args_is_help=True)
+
+_SHOWN = ((0.3, 1e-9, 1), (0.5, 1e-8, 1), (1.0, 1e-8, 1), (1.0, 1e-8, 10), (2.0, 1e-6, 1), (4.0, 1e-6, 1))
+"""Epsilon, delta and rounds of the queries for which `show` says how often a device answers them."""
+
+PolicyFile = Annotated[
+    Path | None,
+    typer.Argument(
+        help='A JSON file with settings, as {"max_epsilon": 2}; those of thresher.Policy() for what it leaves out.',
+        show_default=False,
+    ),
+]
+
+
+@app.command("compile")
+def compile(
+    policy: PolicyFile = None,
+    output: Annotated[Path | None, typer.Option(help="The file to write.", show_default=False)] = None,
+    rounds: Annotated[
+        str | None,
+        typer.Option(
+            help="Numbers of rounds that have a limit of their own, as 1,3,10. Others are read as the next larger one.",
+            show_default=False,
+        ),
+    ] = None,
+    thresholds: Annotated[
+        str | None,
+        typer.Option(
+            help="Thresholds that have a row of their own, as 10,20,50. Others are read as the next smaller one.",
+            show_default=False,
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Compute the table of a policy, and write the policy with it: one file for the server and its devices."""
+    from thresher.device.computed_prices import compiled
+    from thresher.device.policy import Policy
+    from thresher.device.policy_file import policy_text, read_policy
+    from thresher.files import write_whole
+    from thresher.privacy.round_prices import ROUNDS, THRESHOLDS, Bounds
+
+    if output is None:
+        raise InvalidSetting("output", "is missing", hint="For example --output policy.json.")
+    stated = Policy() if policy is None else read_policy(policy)
+    columns, rows = _numbers("rounds", rounds, ROUNDS), _numbers("thresholds", thresholds, THRESHOLDS)
+    check_files(None, output)
+    with progress_bar(json) as progress:
+        table = compiled(
+            Bounds(*stated.bounds),
+            least=stated.min_threshold,
+            rounds=columns,
+            thresholds=rows,
+            workers=min(os.cpu_count() or 1, 8),
+            progress=lambda done, of: progress and progress(done, of, "computing"),
+        )
+    text = policy_text(stated, table)
+    write_whole(output, text)
+    if json:
+        print_json({"output": str(output), "rows": len(table.rows), "bytes": len(text.encode())})
+        return
+    console.print(f"{output}: {len(table.rows)} thresholds, {len(text.encode()):,} bytes.", soft_wrap=True)
+    console.print(
+        "Ship it with your devices: Policy.from_file(…) in Python, policy in TypeScript; state it at the server with "
+        "--device-policy.",
+        style="dim",
+        soft_wrap=True,
+    )
+
+
+@app.command("show")
+def show(policy: PolicyFile = None, json: options.Json = False) -> None:
+    """How many queries of some usual kinds a device with this policy answers in a period."""
+    from thresher.device.policy import Policy
+    from thresher.device.policy_file import read_policy
+
+    stated = Policy() if policy is None else read_policy(policy)
+    found = [_answered(stated, *each) for each in _SHOWN]
+    if json:
+        print_json({"period_days": stated.period_days, "queries": found})
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for name in ("epsilon", "delta", "rounds", f"answered in {stated.period_days:g} days"):
+        table.add_column(name, justify="right")
+    for each in found:
+        said = "refused: " + each["refused"] if each["refused"] else f"{each['answered']:,}"
+        table.add_row(f"{each['epsilon']:g}", f"{each['delta']:g}", str(each["rounds"]), said)
+    console.print(table)
+
+
+def _answered(policy: Any, epsilon: float, delta: float, rounds: int) -> dict[str, Any]:
+    """How often a device answers the best query with this target, sampled by the aggregator."""
+    from thresher.device.terms import terms_of
+    from thresher.privacy.planner import plan
+    from thresher.privacy.whole_numbers import PERIOD
+    from thresher.protocol.rates import share
+
+    rates, exact = share(plan(epsilon, delta, rounds=rounds))
+    terms = terms_of(exact, rates)
+    refused = policy.objection(terms)
+    answered = 0 if refused else max(PERIOD // policy.cost(terms), 1)
+    return {"epsilon": epsilon, "delta": delta, "rounds": rounds, "answered": answered, "refused": refused}
+
+
+def _numbers(setting: str, text: str | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:
+    if text is None:
+        return otherwise
+    try:
+        return tuple(int(each) for each in text.split(","))
+    except ValueError:
+        raise InvalidSetting(setting, "must be whole numbers with commas", hint="For example 1,2,10.") from None
