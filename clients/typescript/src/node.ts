@@ -1,0 +1,2 @@
+/** For Node: a state in a file. */
+export { FileState } from "./file-state.js";
