@@ -1,39 +1,59 @@
-// Writes src/default-policy.ts from docs/protocol/default-policy.json, with its table packed. With --check it fails where
-// the file is not current. While the JSON does not exist, the module has no policy.
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+// Writes src/default-policy.ts from the default policy of src/thresher/device, with its table packed. With --check it fails
+// where the file is not current.
+import { readFileSync, writeFileSync } from "node:fs";
 
-const source = new URL("../../../docs/protocol/default-policy.json", import.meta.url);
+const source = new URL("../../../src/thresher/device/default_policy.json", import.meta.url);
 const target = new URL("../src/default-policy.ts", import.meta.url);
 
-export function packNumbers(numbers) {
-  if (numbers.length === 0) throw new Error("the table has an empty list");
-  return numbers.map((number, i) => (number - (numbers[i - 1] ?? 0)).toString(36)).join(",");
+/** A whole number as `a` or `a.b` for a × 2^b, in base 36. */
+function packStep(whole) {
+  let shift = 0;
+  while (whole !== 0 && whole % 2 === 0) [whole, shift] = [whole / 2, shift + 1];
+  const [short, long] = [`${whole.toString(36)}.${shift.toString(36)}`, (whole * 2 ** shift).toString(36)];
+  return long.length <= short.length ? long : short;
 }
 
-/** The table as text; `unpackTable` of src/policy-table.ts reads it. */
-export const packTable = ({ rounds, rows }) =>
-  [packNumbers(rounds), ...rows.map((row) => [[row.threshold], row.limits, row.rates, row.costs].map(packNumbers).join(";"))].join("|");
+const pack = (numbers) => numbers.map((number, i) => packStep(number - (numbers[i - 1] ?? 0))).join(" ");
 
-/** The module with a policy, or without one. */
-export function moduleOf(policy) {
-  const first = "/** Written by scripts/default-policy.mjs from docs/protocol/default-policy.json: do not edit. */\n";
-  if (policy === null) return `${first}\n/** There is none yet: a policy must be given. */\nexport const defaultPolicy = (): unknown => undefined;\n`;
-  const { table, ...settings } = policy;
-  return `${first}
+/** The place of a number among all that have three digits and zeros behind them: 0 to 999, 1000, 1010, … */
+function placed(number) {
+  const zeros = Math.max(String(number).length - 3, 0);
+  if (number % 10 ** zeros !== 0) throw new Error(`a cost has more than three digits: ${number}`);
+  return 900 * zeros + number / 10 ** zeros;
+}
+
+/** The arguments of `unpackRows` of src/policy-table.ts. */
+export const packRows = (rows) => [
+  rows.map((row) => row.threshold),
+  rows.map((row) => pack(row.limits)).join("\n"),
+  rows.map((row) => pack(row.rates)).join("\n"),
+  rows.map((row) => pack(row.costs.map(placed))).join("\n"),
+];
+
+/** The module with a policy. */
+export function moduleOf({ table, ...settings }) {
+  const { bounds, rounds, rows } = table;
+  const [thresholds, ...lists] = packRows(rows);
+  return `/** Written by scripts/default-policy.mjs from src/thresher/device/default_policy.json: do not edit. */
+
 import type { Policy } from "./policy.js";
-import { unpackTable } from "./policy-table.js";
+import { unpackRows } from "./policy-table.js";
 
 /** The policy of devices that are given no other. */
 export const defaultPolicy = (): Policy => ({
-${Object.entries(settings).map(([name, value]) => `  ${name}: ${JSON.stringify(value)},\n`).join("")}  table: unpackTable(
-    "${packTable(table)}",
-  ),
-}) as Policy;
+${Object.entries(settings).map(([name, value]) => `  ${name}: ${JSON.stringify(value)},\n`).join("")}  table: {
+    bounds: ${JSON.stringify(bounds)},
+    rounds: ${JSON.stringify(rounds)},
+    rows: unpackRows(
+      ${JSON.stringify(thresholds)},
+${lists.map((list) => `      \`${list}\`,\n`).join("")}    ),
+  },
+});
 `;
 }
 
 if (process.argv[1] === new URL(import.meta.url).pathname) {
-  const content = moduleOf(existsSync(source) ? JSON.parse(readFileSync(source, "utf8")) : null);
+  const content = moduleOf(JSON.parse(readFileSync(source, "utf8")));
   if (process.argv.includes("--check")) {
     if (readFileSync(target, "utf8") !== content) throw new Error("src/default-policy.ts is not current: npm run generate");
   } else writeFileSync(target, content);

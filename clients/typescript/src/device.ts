@@ -85,6 +85,8 @@ export class Device {
   readonly #traffic = new Allowance(...TRAFFIC);
   #consent: boolean | undefined;
   #silence = new AbortController();
+  /** How often in a row no answer came, and how long to wait for that. */
+  #repetitions = 0;
   #later = 0;
 
   constructor(server: string, settings: DeviceSettings) {
@@ -147,10 +149,10 @@ export class Device {
         if (!PASSING.some((kind) => error instanceof kind)) throw error;
         if (failures === 0) (this.#settings.onProblem ?? ((problem) => console.warn(String(problem))))(error as ThresherError);
         failures += 1;
-        wait = backOff(failures, error instanceof ServerUnavailable ? error.retryAfter : null);
+        wait = (error instanceof ServerUnavailable && this.#later) || backOff(failures);
       }
       const rest = this.#traffic.rest(this.#channel.read - before, performance.now() / 1000);
-      await this.#sleep(Math.min(Math.max(wait, rest), LONGEST_WAIT), signal).catch(() => {});
+      await this.#sleep(Math.max(wait, Math.min(rest, LONGEST_WAIT)), signal).catch(() => {});
     }
   }
 
@@ -224,7 +226,6 @@ export class Device {
     const core = this.#core;
     const patience = this.#patience();
     const before = core.state.records;
-    this.#later = 0;
     if (core.state.token === null) await this.#enrol(patience, stop);
     const [request, visited] = await this.#ask(patience, stop);
     await core.note(request, visited);
@@ -242,7 +243,6 @@ export class Device {
       return visited !== null; // null is a 401: the next visit tells whether that is final
     } catch (error) {
       if (!(error instanceof ServerUnavailable || error instanceof InvalidFormat)) throw error;
-      this.#later = error instanceof ServerUnavailable ? (error.retryAfter ?? 0) : 0;
       return false;
     }
   }
@@ -287,13 +287,16 @@ export class Device {
   async #insist<T>(
     request: Request, read: (body: unknown) => T | null, patience: Patience, stop: AbortSignal,
   ): Promise<[Answer, T | null]> {
-    for (let repetition = 1; ; repetition += 1) {
+    for (;;) {
       if (!(await this.#core.isCurrent())) throw new Conflict();
       const began = performance.now();
       const answer = await this.#channel.ask(request, stop);
       const { status } = answer;
       const result = status !== null && status < 300 ? read(answer.body) : null;
-      if (result !== null) return [answer, result];
+      if (result !== null) {
+        this.#repetitions = this.#later = 0;
+        return [answer, result];
+      }
       if ((status === 401 || status === 403) && (await this.#isFinal(request, answer))) return [answer, null];
       if (status !== null && status >= 300 && ![401, 403, 408, 429].includes(status) && status < 500) {
         throw new InvalidFormat(
@@ -301,10 +304,11 @@ export class Device {
           "Check its address and its version.",
         );
       }
-      const wait = backOff(repetition, answer.retryAfter);
+      const wait = backOff((this.#repetitions += 1), answer.retryAfter);
       patience.left -= wait + (status === null ? (performance.now() - began) / 1000 : 0);
       if (!(patience.left >= 0)) {
         const words = answer.problem || `${this.#channel.url} has no answer yet (status ${status}).`;
+        this.#later = wait;
         throw new ServerUnavailable(words, answer.retryAfter);
       }
       await this.#sleep(wait, stop);

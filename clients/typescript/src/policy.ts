@@ -1,7 +1,7 @@
 /** What a device agrees to: docs/protocol/policy.md. All arithmetic is that of whole numbers. */
 
 import { InvalidSetting } from "./errors.js";
-import { isArrayOf, isNumber, isObject, isText, isWhole } from "./objects.js";
+import { isArrayOf, isNumber, isObject, isText, isWhole, type Fields } from "./objects.js";
 import { ONE, readRound, type Round, type Terms } from "./rounds.js";
 
 /** One row of a policy's table. */
@@ -12,9 +12,21 @@ export interface Row {
   readonly costs: readonly number[];
 }
 
-/** A compiled policy, as `thresher policy compile` writes it. A device reads these members of it. */
+/** What a policy's bounds mean for each threshold, as whole numbers. */
+export interface Table {
+  /** For which `max_epsilon`, `max_delta`, `period_epsilon` and `period_delta` it was made. */
+  readonly bounds: readonly number[];
+  readonly rounds: readonly number[];
+  readonly rows: readonly Row[];
+}
+
+/** A compiled policy, as `thresher policy compile` writes it. */
 export interface Policy {
   readonly version: 1;
+  readonly max_epsilon: number;
+  readonly max_delta: number;
+  readonly period_epsilon: number;
+  readonly period_delta: number;
   readonly period_days: number;
   readonly min_threshold: number;
   readonly max_contributions: number;
@@ -23,7 +35,7 @@ export interface Policy {
   readonly attributes: readonly string[] | null;
   readonly filters: readonly string[] | null;
   readonly pinned_key: string | null;
-  readonly table: { readonly rounds: readonly number[]; readonly rows: readonly Row[] };
+  readonly table: Table;
 }
 
 export type Reason =
@@ -42,36 +54,34 @@ const ROOM = 1_000_000_000;
 const TOO_MUCH = ROOM + 1;
 const LATEST = 34_560_000;
 
-/** Whether whole numbers follow one another in the order that `sign` says: 1 rising, −1 not rising. */
-const isOrdered = (numbers: unknown, sign: 1 | -1, most: number): numbers is number[] =>
-  isArrayOf(numbers, (each): each is number => isWhole(each, 0, most)) &&
-  numbers.every((each, i) => i === 0 || (sign > 0 ? numbers[i - 1]! < each : numbers[i - 1]! >= each));
+const isWholes = (raw: unknown, length: number): raw is number[] =>
+  isArrayOf(raw, (each): each is number => isWhole(each, 0, ONE)) && raw.length === length;
 
-function isRow(raw: unknown, columns: number): raw is Row {
+const isRising = (numbers: readonly number[]): boolean => numbers.every((each, i) => i === 0 || numbers[i - 1]! < each);
+
+function isTable(raw: unknown, policy: Fields): boolean {
+  const { bounds, rounds, rows } = raw as Partial<Table>; // what is missing throws
+  const { max_epsilon, max_delta, period_epsilon, period_delta } = policy;
   return (
-    isObject(raw) && isWhole(raw.threshold, 1) && isOrdered(raw.limits, -1, ONE) && raw.limits.length === columns &&
-    isOrdered(raw.rates, 1, ONE) && isArrayOf(raw.costs, (each): each is number => isWhole(each, 0, TOO_MUCH)) &&
-    raw.costs.length === raw.rates.length
+    String(bounds) === String([max_epsilon, max_delta, period_epsilon, period_delta]) &&
+    isWholes(rounds, rounds!.length) && isRising(rounds) && isRising(rows!.map((row) => row.threshold)) &&
+    rows!.every(
+      ({ threshold, limits, rates, costs }) =>
+        isWhole(threshold, 1) && isWholes(limits, rounds.length) && isWholes(rates, costs.length) && isRising(rates) &&
+        isWholes(costs, rates.length),
+    )
   );
-}
-
-function isTable(raw: unknown): raw is Policy["table"] {
-  if (!(isObject(raw) && isOrdered(raw.rounds, 1, 1000) && Array.isArray(raw.rows))) return false;
-  const { rounds, rows } = raw as { rounds: number[]; rows: unknown[] };
-  return rows.every((row, i) => isRow(row, rounds.length) && (i === 0 || (rows[i - 1] as Row).threshold < row.threshold));
 }
 
 const isNames = (raw: unknown): boolean => raw === null || isArrayOf(raw, isText);
 
-const isStated = (): boolean => true; // it is in the table, and not read
-
 /** All members, and what each must be. */
-const CHECKS: Readonly<Record<string, (raw: unknown) => boolean>> = {
+const CHECKS: Readonly<Record<string, (raw: unknown, policy: Fields) => boolean>> = {
   version: (raw) => raw === 1,
-  max_epsilon: isStated,
-  max_delta: isStated,
-  period_epsilon: isStated,
-  period_delta: isStated,
+  max_epsilon: isNumber,
+  max_delta: isNumber,
+  period_epsilon: isNumber,
+  period_delta: isNumber,
   period_days: (raw) => isNumber(raw) && raw > 0,
   min_threshold: (raw) => isWhole(raw, 1),
   max_contributions: (raw) => isWhole(raw, 1),
@@ -92,7 +102,13 @@ const CHECKS: Readonly<Record<string, (raw: unknown) => boolean>> = {
 export function readPolicy(raw: unknown): Policy {
   const fields = isObject(raw) ? raw : {};
   for (const name of Object.keys({ ...CHECKS, ...fields })) {
-    if (!(Object.hasOwn(CHECKS, name) && CHECKS[name]!(fields[name]))) {
+    let isRight = false;
+    try {
+      isRight = Object.hasOwn(CHECKS, name) && CHECKS[name]!(fields[name], fields);
+    } catch {
+      // a table of another form
+    }
+    if (!isRight) {
       throw new InvalidSetting(
         `policy.${name}`, "is missing, unknown or wrong", "Make the policy with: thresher policy compile.",
       );

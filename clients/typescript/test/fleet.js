@@ -15,6 +15,7 @@ export const POLICY = {
   min_threshold: 5, max_contributions: 10, hide_from_contact_list: true, coins: "any",
   attributes: null, filters: null, pinned_key: null,
   table: {
+    bounds: [4, 1e-5, 20, 1e-4],
     rounds: [1, 2, 4, 1000],
     rows: [
       { threshold: 5, limits: [ONE / 8, ONE / 16, ONE / 32, 0], rates: [ONE / 64, ONE / 8], costs: [100_000_000, 400_000_000] },

@@ -1,8 +1,11 @@
 // Reads the vectors of docs/protocol/vectors, and their tagged values.
 import { existsSync, readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
 import { WallTime } from "../dist/index.js";
 
-const folder = new URL("../../../docs/protocol/vectors/", import.meta.url);
+const folder = process.env.THRESHER_VECTORS
+  ? pathToFileURL(`${process.env.THRESHER_VECTORS}/`)
+  : new URL("../../../docs/protocol/vectors/", import.meta.url);
 
 /** A file of vectors, or null while it does not exist. */
 export function vectors(name) {

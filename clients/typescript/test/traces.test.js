@@ -1,0 +1,147 @@
+// A device goes through every trace of docs/protocol/vectors/traces.json: visits with a fake clock and a fake server.
+import assert from "node:assert/strict";
+import test from "node:test";
+import { defaultPolicy, Device, MemoryState, readRound, Unauthorised } from "../dist/index.js";
+import { hex, sha256, utf8 } from "../dist/bytes.js";
+import { vectors } from "./vectors.js";
+
+class Crash extends Error {}
+
+/** PKCS 8 of an Ed25519 secret. */
+const PREFIX = "302e020100300506032b657004220420";
+const bytes = (digits) => Uint8Array.from(digits.match(/../g), (pair) => parseInt(pair, 16));
+
+async function proofOf(secret, nonce, token) {
+  const key = await crypto.subtle.importKey("pkcs8", bytes(PREFIX + secret), { name: "Ed25519" }, false, ["sign"]);
+  const statement = new Uint8Array([...utf8("thresher unknown token 1\0"), ...bytes(nonce), ...(await sha256(utf8(token)))]);
+  return hex(new Uint8Array(await crypto.subtle.sign({ name: "Ed25519" }, key, statement)));
+}
+
+const keyOf = async (query) => hex(await sha256(utf8(`thresher query 1\0${query}`)));
+
+/** Plays a trace for one device. */
+async function play(trace) {
+  const state = new MemoryState();
+  const [sealed, sizes, nonces] = [new Map(), new Map(), new Set()];
+  let [now, exchanges, isDead, wrong] = [0, [], false, null];
+
+  async function serve(url, init) {
+    assert.ok(exchanges.length > 0, "a request too many");
+    const { expect, answer } = exchanges.shift();
+    assert.equal(init.method, "POST");
+    assert.equal(new URL(url).pathname, expect.path);
+    const body = JSON.parse(init.body);
+    const token = init.headers.authorization.replace("Bearer ", "");
+    const nonce = init.headers["thresher-nonce"];
+    if (expect.path === "/v2/devices") {
+      assert.deepEqual([body, token], [{ versions: [2] }, trace.enrolment_key]);
+    } else {
+      assert.equal(token, expect.token);
+      assert.deepEqual(body.reports.map(({ round }) => round).sort(), [...expect.reports].sort());
+      assert.deepEqual({ ...body, reports: [] }, { versions: [2], reports: [], rounds: expect.rounds });
+      assert.match(nonce, /^[0-9a-f]{32}$/);
+      assert.ok(!nonces.has(nonce));
+      nonces.add(nonce);
+    }
+    if (answer.crash) {
+      isDead = true;
+      throw new Crash();
+    }
+    for (const report of body.reports ?? []) {
+      if (!sealed.has(report.round)) sealed.set(report.round, report.sealed);
+      assert.equal(sealed.get(report.round), report.sealed);
+      assert.equal(atob(report.sealed).length, sizes.get(report.round));
+    }
+    if (answer.none) throw new TypeError("no answer");
+    for (const text of answer.body?.rounds ?? []) {
+      const { round } = (typeof text === "string" && readRound(text)) || {};
+      if (round && !sizes.has(round.name)) sizes.set(round.name, round.terms.contributions * (round.bucketSize + 48));
+    }
+    const headers = { "content-type": "application/json", ...answer.headers };
+    if (answer.proof) headers["thresher-proof"] = answer.proof === "valid" ? await proofOf(trace.identity_secret, nonce, token) : answer.proof === "other" ? await proofOf("00".repeat(32), nonce, token) : answer.proof;
+    const content = typeof answer.body === "string" ? answer.body : JSON.stringify(answer.body);
+    if (answer.status >= 300 && answer.status < 400) throw new TypeError("a redirect"); // as fetch does
+    return new Response(content, { status: answer.status, headers });
+  }
+
+  // A device that has crashed reaches neither store nor network any more.
+  const alive = (work) => async (...args) => {
+    if (isDead) throw new Crash();
+    return work(...args);
+  };
+  const start = (stop, sleep) => {
+    isDead = false;
+    return new Device("http://fleet.test", {
+      enrolmentKey: trace.enrolment_key, attributes: trace.attributes, policy: defaultPolicy(), patience: 0, clock: () => now, sleep,
+      onProblem: () => {},
+      state: { read: alive(() => state.read()), replace: alive((...texts) => state.replace(...texts)), exclusive: (work) => work() },
+      // What is asserted in here must not count as an answer that did not come.
+      fetch: alive((...args) => serve(...args).catch((error) => { if (error instanceof assert.AssertionError) wrong ??= error; throw error; })),
+    });
+  };
+
+  async function check(after, wait) {
+    if (wrong) throw wrong;
+    assert.deepEqual(exchanges, [], "a request is missing");
+    if (!after) return;
+    const { token, records, charges } = JSON.parse(await state.read());
+    assert.deepEqual(Object.fromEntries(records.map(([name, { status }]) => [name, status])), after.records);
+    assert.deepEqual(Object.fromEntries(records.filter(([, { status }]) => status === "refused").map(([name, { reason }]) => [name, reason])), after.reasons);
+    assert.deepEqual(charges.map(([key]) => key).sort(), (await Promise.all(after.charged.map(keyOf))).sort());
+    assert.equal(token, after.token);
+    if (after.wait) assert.ok(wait >= after.wait[0] - 1e-6 && wait <= after.wait[1] + 1e-6, `${wait} is not within ${after.wait}`);
+  }
+
+  const steps = [...trace.steps];
+  let device = null;
+  let stop = null;
+  let slept = null;
+  for (const step of steps) {
+    if (step.restart) {
+      device = null;
+      continue;
+    }
+    now = step.now;
+    exchanges = [...step.exchanges];
+    slept = null;
+    // The trace says when the device visits, also where it is not due yet.
+    const kept = await state.read();
+    if (kept) await state.replace(kept, JSON.stringify({ ...JSON.parse(kept), due: 0 }));
+    // `run` visits once: its pause ends it.
+    stop = new AbortController();
+    device ??= start(stop, async (seconds) => { slept = seconds; stop.abort(); });
+    try {
+      await device.run({ signal: stop.signal });
+    } catch (error) {
+      if (!(error instanceof Crash) && !(error instanceof Unauthorised)) throw error;
+    }
+    if (isDead) device = null;
+    await check(step.after, slept);
+  }
+}
+
+const traces = vectors("traces");
+
+test("traces.json", { skip: !traces && "the file does not exist yet" }, async (context) => {
+  for (const trace of traces) await context.test(trace.name, () => play(trace));
+});
+
+test("traces.json: a changed expectation is noticed", { skip: !traces && "the file does not exist yet" }, async () => {
+  const trace = traces.find(({ name }) => name === "a round is answered");
+  const changes = [
+    (changed) => { changed.steps[0].exchanges[1].expect.path = "/v2/other"; },
+    (changed) => { changed.steps[0].exchanges[2].expect.reports = []; },
+    (changed) => { changed.steps[0].exchanges[2].expect.rounds = true; },
+    (changed) => { changed.steps[0].exchanges.push(changed.steps[0].exchanges[2]); },
+    (changed) => { changed.steps[0].exchanges.pop(); },
+    (changed) => { changed.steps[0].after.records = {}; },
+    (changed) => { changed.steps[0].after.charged = []; },
+    (changed) => { changed.steps[0].after.token = "other"; },
+    (changed) => { changed.steps[0].after.wait = [61, 62]; },
+  ];
+  for (const change of changes) {
+    const changed = structuredClone(trace);
+    change(changed);
+    await assert.rejects(play(changed), { name: "AssertionError" }, change.toString());
+  }
+});
