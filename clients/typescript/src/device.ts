@@ -39,8 +39,11 @@ export interface DeviceSettings {
   readonly fallback?: Fallback;
   /** Verifies Ed25519 signatures, for platforms whose WebCrypto has none: only enrolling again by itself needs it. */
   readonly verify?: Verify;
-  /** Gets the first problem of several in a row that `run` waits out; by default it is a warning on the console. */
-  readonly onProblem?: (problem: ThresherError) => void;
+  /**
+   * Gets the first problem of several in a row that `run` waits out, and null when a visit succeeds again. By default
+   * a problem is a warning on the console.
+   */
+  readonly onProblem?: (problem: ThresherError | null) => void;
   /** In place of the platform's own: for tests. */
   readonly fetch?: Fetch;
   readonly clock?: () => number;
@@ -143,6 +146,7 @@ export class Device {
       let wait: number;
       try {
         wait = (await this.#alone((stop) => this.#visitIfDue(stop), signal)) ?? SILENCE;
+        if (failures > 0) this.#settings.onProblem?.(null);
         failures = 0;
       } catch (error) {
         if (signal?.aborted) return;
@@ -185,6 +189,7 @@ export class Device {
       await core.load();
       try {
         await core.consent(consent);
+        this.#consent = this.#settings.consent === undefined ? undefined : consent; // other tabs may change it again
         return consent;
       } catch (error) {
         if (!(error instanceof Conflict)) throw error;
