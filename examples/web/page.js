@@ -7,6 +7,8 @@ import { question, REASONS, STATUSES, terms } from "./words.js";
 const CHOICES = "thresher-page";
 const SHOWN = 100;
 const LOOK_AGAIN = 1000;
+/** Seconds after which the person is told that the server does not answer. The device goes on trying. */
+const PATIENCE = 5;
 
 const element = (id) => document.getElementById(id);
 const [consent, status, problem, visit] = ["consent", "status", "problem", "visit"].map(element);
@@ -107,13 +109,13 @@ function show(log) {
 
 // The device
 
-function start({ server, enrolmentKey, attributes }) {
+function start({ server, enrolmentKey, attributes, policy }) {
   let stop = null;
 
   // Made at the first "on": before that nothing is opened, kept or asked.
   let made = null;
   const device = () => (made ??= new Device(server, {
-    enrolmentKey, attributes: () => held(attributes), onProblem: complain,
+    enrolmentKey, policy, attributes: () => held(attributes), patience: PATIENCE, onProblem: complain,
   }));
 
   const look = async () => {
