@@ -24,6 +24,14 @@ from websockets.sync.client import ClientConnection, connect
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 FIREFOX = os.environ.get("FIREFOX", "/usr/bin/firefox-esr")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 SECONDS = 60.0
 """What may take a while on a busy machine; what never comes fails all the same."""
 

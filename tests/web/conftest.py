@@ -7,18 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import CHROMIUM, FIREFOX, ChromiumProfile, Firefox, FirefoxProfile, Profile, chromium_profile
+from browsers import ARGUMENTS, CHROMIUM, FIREFOX, ChromiumProfile, Firefox, FirefoxProfile, Profile, chromium_profile
 from playwright.sync_api import Browser, Playwright, sync_playwright
 from web_fleet import WebFleet, web_fleet
-
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 
 
 @pytest.fixture(scope="package")

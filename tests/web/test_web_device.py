@@ -7,26 +7,10 @@ import time
 
 import pytest
 from browsers import states, text, violations, visits, wait_for
+from page_steps import ANSWERED, READY, SWITCH, opened, switched_on
 from web_fleet import WebFleet, completed
 
 pytestmark = pytest.mark.slow  # browsers take their time
-
-SWITCH = "() => { document.querySelector('#consent').click(); }"
-READY = "() => !document.querySelector('#consent').disabled"
-ANSWERED = "() => document.querySelectorAll('.badge-taken').length"
-
-
-def opened(profile, url):
-    tab = profile.tab()
-    tab.goto(url)
-    wait_for(tab, READY)
-    return tab
-
-
-def switched_on(profile, fleet):
-    tab = opened(profile, fleet.page)
-    tab.evaluate(SWITCH)
-    return tab
 
 
 def test_a_page_is_a_device(fleet: WebFleet, ask, profile) -> None:

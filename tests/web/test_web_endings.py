@@ -7,9 +7,10 @@ import json
 import time
 
 import pytest
-from browsers import states, text, visits, wait_for
+from axe_playwright_python.sync_playwright import Axe
+from browsers import ARGUMENTS, CHROMIUM, ChromiumProfile, chromium_profile, states, text, visits, wait_for
+from page_steps import ANSWERED, READY, SWITCH, opened, switched_on
 from playwright.sync_api import Error
-from test_web_device import ANSWERED, READY, SWITCH, opened, switched_on
 from web_fleet import WebFleet, completed
 
 pytestmark = pytest.mark.slow  # browsers take their time
@@ -51,12 +52,15 @@ def test_the_same_bytes_are_sent_again(fleet: WebFleet, ask, window, ending) -> 
 
     window.context.route("**/v2/visit", handing_in)
     tab = switched_on(window, fleet)
+    crashed = []
+    tab.page.on("crash", crashed.append)
     until(tab, lambda: sent)
     (state,) = states(tab)
     ended.append(ending)
     if ending == "crash":
         with contextlib.suppress(Error):
-            window.context.new_cdp_session(tab.page).send("Page.crash")
+            tab.page.goto("chrome://crash", timeout=5000)
+        assert crashed
     tab.close()
     assert completed(handle) == (1 if ending == "answer lost" else 0)
     again = opened(window, fleet.page)
@@ -118,9 +122,6 @@ def test_offline_and_back(fleet: WebFleet, ask, window) -> None:
 def test_a_profile_on_disk_is_the_same_device_after_the_browser_was_closed(
     fleet: WebFleet, ask, playwright, tmp_path
 ) -> None:
-    from browsers import CHROMIUM, ChromiumProfile
-    from conftest import ARGUMENTS
-
     before, tokens = fleet.enrolled(), []
     for number in (1, 2):
         handle = ask()
@@ -148,7 +149,9 @@ def test_what_cannot_be_kept_is_not_sent(fleet: WebFleet, ask, window, refusal) 
     if refusal == "no database":
         window.context.add_init_script(REFUSED)
     elif refusal == "no choices kept":
-        window.context.add_init_script("Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); };")
+        window.context.add_init_script(
+            "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); };"
+        )
     tab = opened(window, fleet.page)
     if refusal == "full":
         quota = {"origin": fleet.page, "quotaSize": 1}
@@ -184,9 +187,6 @@ def test_off_during_a_request(fleet: WebFleet, ask, window) -> None:
 @pytest.mark.parametrize("dark", [False, True])
 def test_anybody_can_use_the_page(fleet: WebFleet, ask, chromium, dark) -> None:
     """By keyboard alone, with a screen reader, in light and dark, on a phone: axe finds nothing serious."""
-    from axe_playwright_python.sync_playwright import Axe
-    from browsers import chromium_profile
-
     ask()
     scheme = "dark" if dark else "light"
     profile = chromium_profile(chromium, color_scheme=scheme, viewport={"width": 390, "height": 844})

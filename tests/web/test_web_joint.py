@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 from browsers import chromium_profile
+from page_steps import opened
 from scipy import stats
-from test_web_device import opened
 from web_fleet import PLAN, web_fleet
 
 import thresher as th
@@ -65,7 +66,7 @@ def test_browsers_and_python_devices_in_one_round(chromium, tmp_path) -> None:
         tokens = [token for tab in tabs for token in tab.evaluate(TOKENS)]
         assert len(set(tokens)) == BROWSERS
 
-        held = {"kind": Column(("python",), _zeros(PYTHON)), "all": Column(("everybody",), _zeros(PYTHON))}
+        held = {"kind": _held("python"), "all": _held("everybody")}
         simulation = Simulation(fleet.server.url, fleet.server.enrolment_key, Population(held))
         stop = threading.Event()
         living = threading.Thread(target=simulate, args=(simulation, None), kwargs={"stop": stop}, daemon=True)
@@ -94,12 +95,9 @@ def test_browsers_and_python_devices_in_one_round(chromium, tmp_path) -> None:
             profile.close()
 
 
-def _zeros(number: int):
-    import numpy as np
-
-    return np.zeros(number, dtype=np.int32)
+def _held(value: str) -> Column:
+    return Column((value,), np.zeros(PYTHON, dtype=np.int32))
 
 
 def _counts(answer: th.Histogram) -> dict[str, int]:
-    table = answer.to_arrow().to_pylist()
-    return {row[answer.columns[0] if hasattr(answer, "columns") else next(iter(row))]: row["count"] for row in table}
+    return {next(iter(row.values())): row["count"] for row in answer.to_arrow().to_pylist()}
