@@ -126,8 +126,8 @@ export class DeviceCore {
    * Hands in what waits, as much as fits, and asks for rounds if `rounds` is true.
    *
    * The device must be enrolled.
-   * Edge cases: where not everything fits it is chosen at random, so that nothing waits for ever. A visit hands in each
-   * report once.
+   * Edge cases: where not everything fits it is chosen at random, so that nothing waits for ever. What
+   * the server has answered to waits for the next visit, also if it was not decided.
    */
   visitRequest(rounds: boolean): Request {
     const token = this.#kept.token!;
@@ -137,12 +137,12 @@ export class DeviceCore {
       const order = chosen(BigInt(waiting.length), waiting.map(() => randomWhole(16, secureRandomness)));
       request = visitRequest(token, order.map((place) => waiting[Number(place)]!), rounds);
     }
-    for (const round of request.reports) this.#tried.add(round);
     return request;
   }
 
   /** Notes what became of the reports of a request, and saves it. */
   async note(request: Request, answer: Visited): Promise<void> {
+    for (const round of request.reports) this.#tried.add(round);
     const statuses = decidedReports(request, answer);
     if (statuses.size > 0) await this.#save(this.#ended(this.#kept, statuses));
   }

@@ -85,9 +85,10 @@ export class Device {
   readonly #traffic = new Allowance(...TRAFFIC);
   #consent: boolean | undefined;
   #silence = new AbortController();
-  /** How often in a row no answer came, and how long to wait for that. */
-  #repetitions = 0;
-  #later = 0;
+  /** How many visits in a row have failed. */
+  #failures = 0;
+  /** Why this visit could not hand in what it has sealed. */
+  #undelivered: unknown;
 
   constructor(server: string, settings: DeviceSettings) {
     const { attributes, enrolmentKey, policy, state, consent, patience = 120, readingSeconds = 5 } = settings ?? {};
@@ -137,19 +138,22 @@ export class Device {
    * is not valid. Several tabs together visit about as often as one.
    */
   async run({ signal }: Stop = {}): Promise<void> {
-    let failures = 0;
     while (!signal?.aborted) {
       const before = this.#channel.read;
-      let wait: number;
+      let wait = 0;
+      let failure: unknown;
       try {
         wait = (await this.#alone((stop) => this.#visitIfDue(stop), signal)) ?? SILENCE;
-        failures = 0;
+        failure = this.#undelivered;
       } catch (error) {
         if (signal?.aborted) return;
         if (!PASSING.some((kind) => error instanceof kind)) throw error;
-        if (failures === 0) (this.#settings.onProblem ?? ((problem) => console.warn(String(problem))))(error as ThresherError);
-        failures += 1;
-        wait = (error instanceof ServerUnavailable && this.#later) || backOff(failures);
+        failure = error;
+      }
+      this.#failures = failure ? this.#failures + 1 : 0;
+      if (failure) {
+        if (this.#failures === 1) (this.#settings.onProblem ?? console.warn)(failure as ThresherError);
+        wait = Math.max(wait, backOff(this.#failures, failure instanceof ServerUnavailable ? failure.retryAfter : null));
       }
       const rest = this.#traffic.rest(this.#channel.read - before, performance.now() / 1000);
       await this.#sleep(Math.max(wait, Math.min(rest, LONGEST_WAIT)), signal).catch(() => {});
@@ -219,13 +223,14 @@ export class Device {
     const left = (): number => this.#core.state.due - this.#core.now();
     if (left() > 0 && left() <= LONGEST_WAIT) return left();
     await this.#visit(stop);
-    return Math.max(left(), this.#later, 1);
+    return Math.max(left(), 1);
   }
 
   async #visit(stop: AbortSignal): Promise<Outcome[]> {
     const core = this.#core;
     const patience = this.#patience();
     const before = core.state.records;
+    this.#undelivered = undefined;
     if (core.state.token === null) await this.#enrol(patience, stop);
     const [request, visited] = await this.#ask(patience, stop);
     await core.note(request, visited);
@@ -243,6 +248,7 @@ export class Device {
       return visited !== null; // null is a 401: the next visit tells whether that is final
     } catch (error) {
       if (!(error instanceof ServerUnavailable || error instanceof InvalidFormat)) throw error;
+      this.#undelivered = error;
       return false;
     }
   }
@@ -287,16 +293,13 @@ export class Device {
   async #insist<T>(
     request: Request, read: (body: unknown) => T | null, patience: Patience, stop: AbortSignal,
   ): Promise<[Answer, T | null]> {
-    for (;;) {
+    for (let repetition = 1; ; repetition += 1) {
       if (!(await this.#core.isCurrent())) throw new Conflict();
       const began = performance.now();
       const answer = await this.#channel.ask(request, stop);
       const { status } = answer;
       const result = status !== null && status < 300 ? read(answer.body) : null;
-      if (result !== null) {
-        this.#repetitions = this.#later = 0;
-        return [answer, result];
-      }
+      if (result !== null) return [answer, result];
       if ((status === 401 || status === 403) && (await this.#isFinal(request, answer))) return [answer, null];
       if (status !== null && status >= 300 && ![401, 403, 408, 429].includes(status) && status < 500) {
         throw new InvalidFormat(
@@ -304,11 +307,10 @@ export class Device {
           "Check its address and its version.",
         );
       }
-      const wait = backOff((this.#repetitions += 1), answer.retryAfter);
+      const wait = backOff(repetition, answer.retryAfter);
       patience.left -= wait + (status === null ? (performance.now() - began) / 1000 : 0);
       if (!(patience.left >= 0)) {
         const words = answer.problem || `${this.#channel.url} has no answer yet (status ${status}).`;
-        this.#later = wait;
         throw new ServerUnavailable(words, answer.retryAfter);
       }
       await this.#sleep(wait, stop);

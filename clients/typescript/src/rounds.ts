@@ -103,7 +103,7 @@ function readAll(text: string, raw: Fields): Round | null {
  * @returns null for a string that is skipped: it is no JSON object with the name of a round. Where `round` is null the
  *   configuration does not hold together, and the round's reason is `unreadable`.
  */
-export function readRound(text: string): Listed | null {
+export function readRound(text: unknown): Listed | null {
   if (!isText(text)) return null;
   const raw = parseJson(text);
   return isObject(raw) && isName(raw.round) ? { name: raw.round, round: readAll(text, raw), raw } : null;
