@@ -13,7 +13,6 @@ export type { DeviceState, LogEntry, Outcome, RoundRecord, StateStore, Status } 
 
 // What is agreed to
 export { cost, decide, readPolicy, refusal, type Charge, type Policy, type Reason, type Row } from "./policy.js";
-export { defaultPolicy } from "./default-policy.js";
 export { readRound, type Listed, type Round, type Terms } from "./rounds.js";
 
 // What is answered
