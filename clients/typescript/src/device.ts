@@ -9,7 +9,7 @@ import {
 } from "./errors.js";
 import type { Verify } from "./identity.js";
 import { IndexedDBState } from "./indexeddb-state.js";
-import { isToken, LONGEST_WAIT, readEnrolled, readVisited, type Request } from "./messages.js";
+import { isToken, LONGEST_WAIT, readEnrolled, readVisited, type Request, type Visited } from "./messages.js";
 import { readPolicy, type Policy } from "./policy.js";
 import type { Randomness } from "./randomness.js";
 import type { Fallback } from "./sealing.js";
@@ -87,7 +87,7 @@ export class Device {
   #silence = new AbortController();
   /** How many visits in a row have failed. */
   #failures = 0;
-  /** Why this visit could not hand in what it has sealed. */
+  /** Why a visit of `run` could not hand in what it has sealed. */
   #undelivered: unknown;
 
   constructor(server: string, settings: DeviceSettings) {
@@ -142,6 +142,7 @@ export class Device {
       const before = this.#channel.read;
       let wait = 0;
       let failure: unknown;
+      this.#undelivered = undefined;
       try {
         wait = (await this.#alone((stop) => this.#visitIfDue(stop), signal)) ?? SILENCE;
         failure = this.#undelivered;
@@ -153,7 +154,8 @@ export class Device {
       this.#failures = failure ? this.#failures + 1 : 0;
       if (failure) {
         if (this.#failures === 1) (this.#settings.onProblem ?? console.warn)(failure as ThresherError);
-        wait = Math.max(wait, backOff(this.#failures, failure instanceof ServerUnavailable ? failure.retryAfter : null));
+        const retryAfter = failure instanceof ServerUnavailable ? failure.retryAfter : null;
+        wait = Math.max(wait, backOff(this.#failures, retryAfter));
       }
       const rest = this.#traffic.rest(this.#channel.read - before, performance.now() / 1000);
       await this.#sleep(Math.max(wait, Math.min(rest, LONGEST_WAIT)), signal).catch(() => {});
@@ -230,7 +232,6 @@ export class Device {
     const core = this.#core;
     const patience = this.#patience();
     const before = core.state.records;
-    this.#undelivered = undefined;
     if (core.state.token === null) await this.#enrol(patience, stop);
     const [request, visited] = await this.#ask(patience, stop);
     await core.note(request, visited);
@@ -254,7 +255,7 @@ export class Device {
   }
 
   /** Asks for rounds. A device whose own server does not know it any more enrols again first, once. */
-  async #ask(patience: Patience, stop: AbortSignal): Promise<[Request, NonNullable<ReturnType<typeof readVisited>>]> {
+  async #ask(patience: Patience, stop: AbortSignal): Promise<[Request, Visited]> {
     for (let hasEnrolled = false; ; hasEnrolled = true) {
       const request = this.#core.visitRequest(true);
       const [{ status }, visited] = await this.#insist(request, readVisited, patience, stop);
@@ -318,7 +319,7 @@ export class Device {
     }
   }
 
-  /** Whether a 401 or 403 is the last word: to an enrolment key, of a server without identity, or with a valid proof. */
+  /** Whether a 401 or 403 is final: to an enrolment key, of a server without identity, or with a valid proof. */
   async #isFinal(request: Request, { status, proof }: Answer): Promise<boolean> {
     if (request.nonce === null || this.#core.state.identity === null) return true;
     return status === 401 && this.#core.isUnknown(request, proof);

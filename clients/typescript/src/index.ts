@@ -3,7 +3,8 @@
 export { Device, type DeviceSettings, type Stop } from "./device.js";
 export { DeviceCore, type CoreSettings } from "./core.js";
 export {
-  Conflict, InvalidFormat, InvalidSetting, MissingExtra, ServerUnavailable, StoreUnavailable, ThresherError, Unauthorised,
+  Conflict, InvalidFormat, InvalidSetting, MissingExtra, ServerUnavailable, StoreUnavailable, ThresherError,
+  Unauthorised,
 } from "./errors.js";
 
 // What is kept

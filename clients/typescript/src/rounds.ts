@@ -70,7 +70,7 @@ function readTerms(plan: unknown, raw: Fields): [Terms, samplingRate: number] | 
   const { rounds, threshold, contributions = 1, sampling_rate: samplingRate } = plan;
   const { contact_rate: contactRate, device_rate: deviceRate, aggregator_rate: aggregatorRate } = raw;
   if (
-    isWhole(threshold, 1, MOST_THRESHOLD) && isWhole(rounds, 1, MOST_ROUNDS) && isWhole(contributions, 1, MOST_ROUNDS) &&
+    isWhole(threshold, 1, MOST_THRESHOLD) && isWhole(rounds, 1) && isWhole(contributions, 1) &&
     rounds * contributions <= MOST_ROUNDS && isRate(contactRate) && isRate(deviceRate) && isRate(aggregatorRate) &&
     (deviceRate === ONE || aggregatorRate === ONE) && oddPart(contactRate) < 2 ** 20 &&
     (contributions === 1 || contactRate === ONE) && isProduct(samplingRate, [contactRate, deviceRate, aggregatorRate])
