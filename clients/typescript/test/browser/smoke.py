@@ -27,6 +27,8 @@ CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 ONE = 2**32
 PAGE = b'<!doctype html><title>Device</title><script type="module" src="/page.js"></script>'
 NO_LOCKS = "Object.defineProperty(Navigator.prototype, 'locks', { value: undefined });"
+VISIT_TWICE = """void (window.visiting =
+  Promise.all([device.visit(), newDevice().visit()]).then((all) => all.flat(), String))"""
 NO_X25519 = """{
   const real = SubtleCrypto.prototype.generateKey;
   SubtleCrypto.prototype.generateKey = function (algorithm, ...rest) {
@@ -131,7 +133,9 @@ def page_handler(folder: Path, fleet_url: list[str]) -> type[BaseHTTPRequestHand
             content = file.read_bytes() if name and file.is_file() else PAGE
             self.send_response(200)
             self.send_header("content-type", "text/javascript" if name.endswith(".js") else "text/html")
-            policy = f"default-src 'none'; script-src 'self'; connect-src {fleet_url[0]}; require-trusted-types-for 'script'"
+            policy = (
+                f"default-src 'none'; script-src 'self'; connect-src {fleet_url[0]}; require-trusted-types-for 'script'"
+            )
             self.send_header("content-security-policy", policy)
             self.send_header("set-cookie", "a=b")
             self.end_headers()
@@ -168,7 +172,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder, fleet = Path(name), Fleet()
         subprocess.run(
-            ["npx", "esbuild", "test/browser/page.js", "--bundle", "--splitting", "--format=esm", "--minify", f"--outdir={folder}"],
+            [*"npx esbuild test/browser/page.js --bundle --splitting --format=esm --minify".split(), f"--outdir={folder}"],
             cwd=PACKAGE, check=True, capture_output=True,
         )  # fmt: skip
         _, fleet_url = serve(fleet_handler(fleet))
@@ -186,7 +190,9 @@ def scenarios(browser: Any, fleet: Fleet, url: str) -> None:
     fleet.rounds = [configuration("q1")]
     context = browser.new_context()
     page = opened(context, url)
-    check(statuses(visit(page)) == ["taken"], "a visit under a strict CSP, from another origin, with the default policy")
+    check(
+        statuses(visit(page)) == ["taken"], "a visit under a strict CSP, from another origin, with the default policy"
+    )
     check(page.evaluate("device.log()")[0]["asked"]["attributes"] == ["theme"], "the log is there")
     check(page.evaluate("violations") == [], "no violation of the CSP")
     page.reload()
@@ -198,7 +204,7 @@ def scenarios(browser: Any, fleet: Fleet, url: str) -> None:
         before = len(fleet.devices)
         tabs = [opened(other, url, *scripts) for _ in range(3)]
         for tab in tabs:
-            tab.evaluate("void (window.visiting = Promise.all([device.visit(), newDevice().visit()]).then((all) => all.flat(), String))")
+            tab.evaluate(VISIT_TWICE)
         results = [tab.evaluate("visiting") for tab in tabs]
         check(len(fleet.devices) == before + 1, f"three tabs at once are one device: {words}")
         check(sum(len(each) for each in results) == 1, f"one of them answers: {words}")
@@ -233,7 +239,10 @@ def scenarios(browser: Any, fleet: Fleet, url: str) -> None:
 
     old = browser.new_context()
     page = opened(old, url, NO_X25519)
-    check(statuses(visit(page)) == ["taken"] * 3 and page.evaluate("violations") == [], "without X25519 the fallback seals")
+    check(
+        statuses(visit(page)) == ["taken"] * 3 and page.evaluate("violations") == [],
+        "without X25519 the fallback seals",
+    )
     old.close()
 
     full = browser.new_context()
