@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from thresher.privacy.plans import Plan
-from thresher.protocol.readable import ONE, read_round
+from thresher.privacy.whole_numbers import ONE
+from thresher.protocol.readable import read_round
 from thresher.protocol.vectors.buckets import (
     AGAIN,
     AGES,
