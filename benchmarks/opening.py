@@ -22,7 +22,7 @@ import thresher as th
 from measurement import Measurement
 from thresher.mechanism import Response
 from thresher.protocol import plaintext
-from thresher.protocol.messages import RoundConfiguration, decode, encode
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.rates import share
 from thresher.protocol.sealing import OVERHEAD, PublicKey, open_sealed, seal
 from thresher.questions import Values
@@ -57,7 +57,7 @@ def _configuration(key: PublicKey) -> RoundConfiguration:
 
 
 def _seal_batch(configuration: bytes, number: int) -> bytes:
-    config = decode(RoundConfiguration, configuration)
+    config = RoundConfiguration.read(configuration)
     key, info = PublicKey(config.key_id, bytes.fromhex(config.public_key)), config.hash
     random = np.random.default_rng(number)
     words = np.minimum(random.zipf(1.3, BATCH), 100_000)
@@ -74,7 +74,7 @@ def sealed_reports() -> None:
     if (DATA / "configuration.json").exists():
         return
     DATA.mkdir(parents=True, exist_ok=True)
-    configuration = encode(_configuration(KeyRing(DATA / "keys").current()))
+    configuration = _configuration(KeyRing(DATA / "keys").current()).content
     numbers = range(REPORTS // BATCH)
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool, (DATA / "reports").open("wb") as file:
         for blob in pool.map(_seal_batch, [configuration] * len(numbers), numbers):
@@ -108,7 +108,7 @@ def busy_seconds(process: int) -> float:
 
 def once(reports: int) -> dict[str, float]:
     """One round in this process, as `measure` starts it."""
-    config = decode(RoundConfiguration, (DATA / "configuration.json").read_bytes())
+    config = RoundConfiguration.read((DATA / "configuration.json").read_bytes())
     keys = KeyRing(DATA / "keys")
     before = plain_loop(keys, config)
     with tempfile.TemporaryDirectory(dir=DATA) as folder:

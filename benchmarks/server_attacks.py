@@ -36,6 +36,7 @@ CONNECTIONS = 10_000
 PLANS = 64
 
 Attack = Callable[[str, int, str], None]
+VISIT = '{"versions":[2],"reports":[],"rounds":true}'
 
 
 def measure() -> list[Measurement]:
@@ -60,7 +61,7 @@ def endless_header(host: str, port: int, _: str) -> None:
 
 def endless_trailer(host: str, port: int, _: str) -> None:
     """60 MB of one line behind a body."""
-    _flood(host, port, b"POST /v1/check-in HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ")
+    _flood(host, port, b"POST /v2/visit HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ")
 
 
 def half_sent_heads(host: str, port: int, _: str) -> None:
@@ -148,17 +149,17 @@ def _run(attack: Attack, *arguments: object) -> None:
 
 def _token(server: LocalServer) -> str:
     headers = {"Authorization": f"Bearer {server.enrolment_key}"}
-    answer = httpx.post(f"{server.url}/v1/devices", json={}, headers=headers, timeout=30)
+    answer = httpx.post(f"{server.url}/v2/devices", json={"versions": [2]}, headers=headers, timeout=30)
     return str(answer.raise_for_status().json()["token"])
 
 
 def _probe(server: LocalServer, token: str) -> dict[str, list[float | None]]:
     """Seconds of each request, None for one that failed or took five seconds."""
-    taken: dict[str, list[float | None]] = {"health": [], "check-in": []}
+    taken: dict[str, list[float | None]] = {"health": [], "visit": []}
     address = urlsplit(server.url).netloc
     requests: dict[str, tuple[Any, ...]] = {
         "health": ("GET", "/healthz"),
-        "check-in": ("POST", "/v1/check-in", "{}", {"Authorization": f"Bearer {token}"}),
+        "visit": ("POST", "/v2/visit", VISIT, {"Authorization": f"Bearer {token}"}),
     }
     end = time.monotonic() + SECONDS - 2.0
     while time.monotonic() < end:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from thresher.mechanism.coins import coins
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE
 from thresher.protocol import plaintext, sealing
-from thresher.protocol.messages import RoundConfiguration, Visit, decode
+from thresher.protocol.configurations import RoundConfiguration
+from thresher.protocol.messages import Visit, decode
 from thresher.protocol.rates import SampledBy, share
 from thresher.questions import Question, Values
 from thresher.roles.aggregator.aggregator import Aggregator
@@ -44,7 +46,7 @@ class ShippedFleet:
         held: Sequence[Any],
         kind: type[DeviceCore] = DeviceCore,
         *,
-        randomness: Any = None,
+        randomness: Any = os.urandom,
         batch_size: int = 5000,
     ) -> None:
         self.clock = StillClock(1_700_000_000.0)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 from thresher.device.device import DeviceCore, Request
 from thresher.device.policy import Policy
 from thresher.device.spending import Spend
 from thresher.device.state import MemoryState
-from thresher.mechanism.randomness import SecureRandomness
 from thresher.privacy.plans import Plan
 from thresher.protocol import messages, rates
-from thresher.protocol.messages import DEVICE_VERSION, Enrolled, RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
+from thresher.protocol.messages import DEVICE_VERSION, Enrolled
 from thresher.protocol.plaintext import decode_payload, payload
 from thresher.protocol.readable import ReadableRound, read_round
 from thresher.protocol.sealing import PrivateKey, open_sealed
@@ -119,7 +120,7 @@ def opened(sealed: bytes, of: RoundConfiguration, key: PrivateKey = KEY) -> Any:
     return decode_payload(payload(open_sealed(sealed, key, of.hash)), of.asked)
 
 
-def device(holds=None, *, state=None, policy=None, clock=None, randomness=None) -> DeviceCore:
+def device(holds=None, *, state=None, policy=None, clock=None, randomness=os.urandom) -> DeviceCore:
     """An enrolled device."""
     attributes = {"word": "hello"} if holds is None else holds
     core = DeviceCore(attributes, policy or Policy(), state or MemoryState(), randomness, clock or StillClock())
@@ -139,12 +140,9 @@ def sealed(core: DeviceCore, round: str = "round-0") -> bytes:
 class Tosses:
     """Counts how often bits are drawn."""
 
-    private = True
-
     def __init__(self) -> None:
         self.drawn = 0
-        self._source = SecureRandomness()
 
-    def fill(self, buffer) -> None:
+    def __call__(self, size: int) -> bytes:
         self.drawn += 1
-        self._source.fill(buffer)
+        return os.urandom(size)

@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx
 from fleet_server import RunningServer, started
-from one_process_fleet import AGREES, Heads
+from one_process_fleet import AGREES, HEADS
 
 from thresher.device.core import DeviceCore, Request
 from thresher.device.state import MemoryState
@@ -29,7 +29,7 @@ from thresher.questions import Values
 from thresher.verbs import HeavyHittersQuery, HistogramQuery
 
 EVERYTHING = Plan(sampling_rate=2**-12, threshold=1, epsilon=0.05, delta=0.0003)
-"""Drops nothing from devices whose coins are `Heads`, and is small enough for many queries in one ledger."""
+"""Drops nothing from devices whose coins are `HEADS`, and is small enough for many queries in one ledger."""
 LETTERS = Plan(sampling_rate=2**-12, threshold=1, epsilon=0.05, delta=0.0012, rounds=4)
 BUDGET = ("--budget-epsilon", "100", "--budget-delta", "0.99")
 SERVE = (*BUDGET, "--come-back", "1", "--no-console")
@@ -110,7 +110,7 @@ class Devices(threading.Thread):
 
     def enrol(self) -> None:
         name = f"{self.prefix}{len(self.devices)}"
-        device = DeviceCore({"name": name}, AGREES, MemoryState(), Heads())
+        device = DeviceCore({"name": name}, AGREES, MemoryState(), HEADS)
         try:
             answer = self.post(device.enrol_request(self.key))
         except GONE:
@@ -350,7 +350,7 @@ class Handful:
         self.seen: list[httpx.Response] = []
         with self.client() as client:
             for name, value in values.items():
-                device = DeviceCore({column: value}, AGREES, MemoryState(), Heads())
+                device = DeviceCore({column: value}, AGREES, MemoryState(), HEADS)
                 device.enrolled(post(client, device.enrol_request(server.enrolment_key)).content)
                 self.devices[name] = device
 

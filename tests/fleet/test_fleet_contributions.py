@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from itertools import pairwise
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from contribution_cases import CappedAfterwards, OneCoin, Repeated, ShippedFleet, counts_of
 from device_cases import configuration, device, sealed, shown, take
-from one_process_fleet import AGREES, FAULTS, Heads, OneProcessFleet
+from one_process_fleet import AGREES, FAULTS, HEADS, OneProcessFleet
 from scipy import stats
 from store_cases import Handed, accept
 
@@ -86,7 +87,7 @@ EVERYTHING = Plan(0.5, 1, 4.0, 0.99, "replace", 1, 3)
 
 def all_heads(directory: Path, held: list, **settings) -> ShippedFleet:
     """Devices whose coins always come up heads, in rounds of device coins: what is released is what was handed in."""
-    return ShippedFleet(directory, held, randomness=Heads(), **settings)
+    return ShippedFleet(directory, held, randomness=HEADS, **settings)
 
 
 def test_values_are_counted_by_the_buckets_of_the_round(tmp_path):
@@ -211,7 +212,7 @@ class TwoEach(OneProcessFleet):
     def reboot(self, name: str) -> None:
         state = FileState(self.directory / f"{name}.json")
         held = {"name": [f"{name}-a", f"{name}-b", f"{name}-a"]}
-        self.devices[name] = DeviceCore(held, AGREES, state, Heads(), self.clock)
+        self.devices[name] = DeviceCore(held, AGREES, state, HEADS, self.clock)
 
 
 @pytest.mark.slow
@@ -247,6 +248,6 @@ def test_after_a_crash_the_same_pieces_are_sent(tmp_path):
     asked = configuration(plan=Plan(1 / 16, 14, 1.0, 1e-8, "replace", 1, 3))
     first = device({"word": ["a", "b", "c", "d"]}, state=FileState(path))
     take(first, shown(asked))
-    again = device({"word": "another"}, state=FileState(path), randomness=None)
+    again = device({"word": "another"}, state=FileState(path), randomness=os.urandom)
     assert take(again, shown(asked)) == ["round-0"]
     assert sealed(again) == sealed(first)

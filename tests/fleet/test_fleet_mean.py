@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from typing import Any
 
 import pytest
 import typer
-from device_cases import ALWAYS, Tosses, checked_in, configuration, device, opened, sealed
+from device_cases import ALWAYS, Tosses, configuration, device, opened, sealed, shown, take
 from scipy import stats
 from typer.testing import CliRunner
 
@@ -22,11 +23,11 @@ POINTS = Points("x", (0.0, 1.0, 4.0))
 DEVICES = 400
 
 
-def answer(question: Any, holds: dict[str, Any], randomness: Any = None) -> Any:
+def answer(question: Any, holds: dict[str, Any], randomness: Any = os.urandom) -> Any:
     """What a device that is always sampled says."""
     asked = configuration(question=question, **ALWAYS)
     core = device(holds, randomness=randomness)
-    core.take(checked_in(asked))
+    take(core, shown(asked))
     return opened(sealed(core), asked)
 
 

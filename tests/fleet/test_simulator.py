@@ -371,9 +371,9 @@ def test_lists_of_a_fleet_beside_the_truth_and_hostile_clients_among_them(tmp_pa
     result = simulation.result
     assert not result.outcomes.unexpected
     tried = Counter(dict.fromkeys(("a piece too few", "a piece too many"), 0))
-    for (what, status), number in result.outcomes.answers.items():
+    for (what, status), number in result.outcomes.reports.items():
         if what in tried:
-            assert status == 400
+            assert status in ("rejected", "closed")
             tried[what] += number
     assert min(tried.values()) > 0
     compared = compare(answer, column)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import math
 import subprocess
@@ -15,8 +16,12 @@ import pytest
 
 from thresher.device import chosen_values
 from thresher.errors import InvalidFormat
+from thresher.protocol.pieces import pieces
 from thresher.protocol.plaintext import decode_payload, decoy, encode_bucket, fleet_bucket, payload
+from thresher.protocol.readable import configuration_hash, read_round
+from thresher.protocol.sealing import OVERHEAD, PrivateKey, SealBroken, open_sealed
 from thresher.protocol.vectors.plaintexts import read_plaintext, what_is_wrong
+from thresher.protocol.vectors.sealed import seal_with
 from thresher.protocol.vectors.tagged_values import tagged, untagged
 from thresher.questions import from_dict, kinds
 from thresher.questions.normal_form import mark_ranges
@@ -30,6 +35,7 @@ def read(name: str) -> list[dict[str, Any]]:
 
 
 BUCKETS, CHOICES, PLAINTEXTS = read("buckets.json"), read("choices.json"), read("plaintexts.json")
+CONFIGURATIONS, SEALED = read("configurations.json"), read("sealed.json")
 
 
 def inside(padded: bytes | None) -> str | None:
@@ -97,6 +103,36 @@ def check_plaintext(vector: dict[str, Any]) -> None:
         decode_payload(payload(padded), question)
 
 
+def check_configuration(vector: dict[str, Any]) -> None:
+    """Hash, name and readability, by the device's own code."""
+    assert vector["what"]
+    shown = read_round(vector["text"])
+    assert hashlib.sha256(b"thresher round 3\0" + vector["text"].encode()).hexdigest() == vector["hash"]
+    assert (shown.name, shown.round is not None) == (vector["round"], vector["readable"])
+    assert shown.round is None or shown.round.hash.hex() == vector["hash"]
+
+
+def check_sealed(vector: dict[str, Any]) -> None:
+    """Opened by the aggregator's own code, which knows nothing of how the vectors were sealed."""
+    assert vector["what"]
+    key, info = PrivateKey.from_bytes("key-1", bytes.fromhex(vector["private_key"])), configuration_hash(vector["text"])
+    assert info.hex() == vector["hash"]
+    sealed, plaintexts = bytes.fromhex(vector["sealed"]), vector["plaintexts"]
+    if plaintexts is None:
+        with pytest.raises(SealBroken):
+            open_sealed(sealed, key, info)
+        return
+    shown = read_round(vector["text"]).round
+    assert shown is not None
+    assert shown.contributions == len(plaintexts) == len(vector["ephemeral_keys"])
+    assert key.public.raw.hex() == vector["public_key"] == shown.public.raw.hex()
+    apart = list(pieces(sealed, shown.bucket_size + OVERHEAD))
+    assert [open_sealed(piece, key, info).hex() for piece in apart] == plaintexts
+    for piece, plain, secret in zip(apart, plaintexts, vector["ephemeral_keys"], strict=True):
+        again = seal_with(bytes.fromhex(plain), key.public.raw, info, bytes.fromhex(secret))
+        assert again == piece
+
+
 @pytest.mark.slow
 def test_the_files_are_current() -> None:
     run = subprocess.run([sys.executable, str(ROOT / "scripts" / "vectors"), "--check"], capture_output=True, text=True)
@@ -105,7 +141,14 @@ def test_the_files_are_current() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("check", "vectors"), [(check_bucket, BUCKETS), (check_choice, CHOICES), (check_plaintext, PLAINTEXTS)]
+    ("check", "vectors"),
+    [
+        (check_bucket, BUCKETS),
+        (check_choice, CHOICES),
+        (check_plaintext, PLAINTEXTS),
+        (check_configuration, CONFIGURATIONS),
+        (check_sealed, SEALED),
+    ],
 )
 def test_python_gives_what_the_vectors_say(
     check: Callable[[dict[str, Any]], None], vectors: list[dict[str, Any]]
@@ -129,6 +172,16 @@ def test_there_is_a_vector_for_every_kind_of_question_and_value() -> None:
     silent = {vector["question"]["kind"] for vector in BUCKETS if "bucket" in vector and vector["bucket"] is None}
     assert answered == silent == set(kinds())
     assert len({json.dumps(vector["value"]) for vector in BUCKETS if "value" in vector}) > 300
+
+
+def test_there_is_a_configuration_for_every_kind_of_question_and_rule() -> None:
+    asked = {read_round(vector["text"]).round for vector in CONFIGURATIONS if vector["readable"]}
+    assert {found.question.kind for found in asked if found is not None} == set(kinds())
+    assert len(CONFIGURATIONS) >= 60
+    assert len({vector["hash"] for vector in CONFIGURATIONS}) > 0.9 * len(CONFIGURATIONS)
+    assert sum(vector["readable"] for vector in CONFIGURATIONS) > 20
+    assert sum(vector["plaintexts"] is not None for vector in SEALED) >= 12
+    assert {len(vector["plaintexts"]) for vector in SEALED if vector["plaintexts"] is not None} == {1, 3}
 
 
 def test_tagged_values_are_read_back() -> None:
@@ -161,6 +214,18 @@ def changed(vector: dict[str, Any], others: list[dict[str, Any]]) -> Iterator[tu
     ):
         if field in vector:
             yield field, {**vector, field: other}
+    if "readable" in vector:
+        yield "text", {**vector, "text": vector["text"] + " "}
+        yield "hash", {**vector, "hash": "0" * 64}
+        yield "round", {**vector, "round": "another"}
+        yield "readable", {**vector, "readable": not vector["readable"]}
+    if "sealed" in vector and vector["plaintexts"] is not None:
+        for field in ("private_key", "public_key", "hash"):
+            yield field, {**vector, field: "09" + vector[field][2:]}
+        for field in ("plaintexts", "ephemeral_keys"):
+            yield field, {**vector, field: [each[:-2] + "7f" for each in vector[field]]}
+        yield "text", {**vector, "text": vector["text"] + " "}
+        yield "sealed", {**vector, "sealed": vector["sealed"][:-2] + ("00" if vector["sealed"][-2:] != "00" else "01")}
     if vector.get("plaintext"):
         yield "size", {**vector, "size": len(vector["plaintext"].encode()) + 1}
     if "content" in vector:
@@ -199,6 +264,8 @@ def changed(vector: dict[str, Any], others: list[dict[str, Any]]) -> Iterator[tu
         ),
         (check_choice, CHOICES, {"question", "value", "values", "buckets", "plaintexts"}),
         (check_plaintext, PLAINTEXTS, {"question", "padded", "content", "size", "random", "read", "wrong"}),
+        (check_configuration, CONFIGURATIONS, {"text", "hash", "round", "readable"}),
+        (check_sealed, SEALED, {"private_key", "public_key", "text", "hash", "plaintexts", "ephemeral_keys", "sealed"}),
     ],
 )
 def test_a_change_of_any_field_is_noticed(
@@ -208,7 +275,7 @@ def test_a_change_of_any_field_is_noticed(
     sample = [*vectors[::7], *(vector for vector in vectors if vector.get("value") == {"number": "99.5"})]
     for vector in sample:
         for field, other in changed(vector, vectors):
-            with pytest.raises((AssertionError, InvalidFormat, KeyError, pytest.fail.Exception)):
+            with pytest.raises((AssertionError, InvalidFormat, KeyError, ValueError, pytest.fail.Exception)):
                 check(other)
             noticed.add(field)
     assert fields <= noticed

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import functools
+import os
 import secrets
-import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
-import numpy as np
 
 from thresher.clock import Clock, SystemClock
 from thresher.device import held_values as reading
@@ -24,8 +24,6 @@ from thresher.device.spending import Charged, sent_until
 from thresher.device.state import DeviceState, MemoryState, Record, State, Status
 from thresher.device.terms import Terms, query_key
 from thresher.errors import InvalidFormat, NotFound, Unauthorised
-from thresher.mechanism.coins import coins
-from thresher.mechanism.randomness import Randomness, SecureRandomness
 from thresher.privacy.whole_numbers import ONE
 from thresher.protocol import messages, plaintext, sealing
 from thresher.protocol.identity import new_nonce, proves
@@ -44,7 +42,8 @@ _ENDINGS: dict[str, Status] = {status: status for status in ("taken", "closed", 
 _AROUND = 64
 """More than the bytes that a request has beside its reports, and a report beside its name and its sealed bytes."""
 _jitter = secrets.SystemRandom()
-_of_thread = threading.local()
+RandomBytes: TypeAlias = Callable[[int], bytes]
+"""Gives so many random bytes; `os.urandom` but in tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ class DeviceCore:
         attributes: Attributes,
         policy: Policy = _DEFAULT_POLICY,
         state: State | None = None,
-        randomness: Randomness | None = None,
+        randomness: RandomBytes = os.urandom,
         clock: Clock | None = None,
         reading_seconds: float = reading.SECONDS,
     ) -> None:
@@ -289,13 +288,12 @@ class DeviceCore:
     def _seal(self, round: ReadableRound, held: Visit) -> bytes:
         """Toss, answer and seal, once for each contribution. All is done whatever the coins and the values are."""
         size, contributions = round.bucket_size, round.contributions
-        randomness = self._randomness or _randomness_of_thread()
         # All random bits are drawn before any value is read, and always the same number of them.
         heads = [True] * contributions
         if round.device_rate != ONE:
-            heads = coins(contributions, round.device_rate / ONE, randomness).tolist()
-        numbers = _numbers(contributions, randomness)
-        draw = _draw(randomness) if round.question.randomised else None
+            heads = [_whole(4, self._randomness) < round.device_rate for _ in range(contributions)]
+        numbers = _numbers(contributions, self._randomness)
+        draw = (_whole(8, self._randomness) >> 11) * 2.0**-53 if round.question.randomised else None
         real = held.plaintexts(round.question, size, contributions, numbers, draw)
         decoys = [plaintext.decoy(size) for _ in range(contributions)]
         return b"".join(
@@ -345,23 +343,19 @@ def back_off(attempt: int, retry_after: float | None = None) -> float:
     return wait if retry_after is None else min(retry_after, _COME_BACK[1]) + wait
 
 
-def _numbers(contributions: int, randomness: Randomness) -> list[int]:
+def _whole(size: int, randomness: RandomBytes) -> int:
+    """A random whole number of so many bytes. A coin compares it with a rate: no floating point has a part in it."""
+    return int.from_bytes(randomness(size), "big")
+
+
+def _numbers(contributions: int, randomness: RandomBytes) -> list[int]:
     """The random numbers that choose among what is held: their remainders by n choose one of n, with a tiny bias.
 
     For one contribution it is one number of 256 bits. For several, it is one more than there are of them, of 1,024 bits
     each: a combination of many columns is one of very many.
     """
-    number, words = (1, 4) if contributions == 1 else (contributions + 1, 16)
-    drawn = np.empty((number, words), dtype=np.uint64)
-    randomness.fill(drawn)
-    return [int.from_bytes(row.tobytes(), "little") for row in drawn]
-
-
-def _draw(randomness: Randomness) -> float:
-    """A uniform random number in [0, 1): one of the 2^53 multiples of 2^-53."""
-    drawn = np.empty(1, dtype=np.uint64)
-    randomness.fill(drawn)
-    return int(drawn[0] >> np.uint64(11)) * 2.0**-53
+    number, size = (1, 32) if contributions == 1 else (contributions + 1, 128)
+    return [_whole(size, randomness) for _ in range(number)]
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -400,11 +394,3 @@ def _answered(answer: bytes) -> _Answered:
     texts = (text for text in message.rounds if isinstance(text, str))
     shown = tuple(each for text in islice(texts, MOST_ROUNDS + ROUNDS) if (each := read_round(text)).name is not None)
     return _Answered(endings, shown, message.come_back)
-
-
-def _randomness_of_thread() -> SecureRandomness:
-    """The source of randomness that all devices of this thread share."""
-    if not hasattr(_of_thread, "randomness"):
-        _of_thread.randomness = SecureRandomness()
-    randomness: SecureRandomness = _of_thread.randomness
-    return randomness

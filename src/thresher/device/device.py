@@ -11,9 +11,9 @@ only in how they wait.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from thresher.addresses import checked_token
 from thresher.clock import Clock, SystemClock
-from thresher.device.core import DeviceCore, Outcome, Request, back_off
+from thresher.device.core import DeviceCore, Outcome, RandomBytes, Request, back_off
 from thresher.device.effort import Allowance
 from thresher.device.held_values import SECONDS, Attributes
 from thresher.device.http import Answer, Channel
@@ -38,7 +38,6 @@ from thresher.errors import (
     ThresherError,
     Unauthorised,
 )
-from thresher.mechanism.randomness import Randomness
 
 if TYPE_CHECKING:
     import httpx
@@ -78,7 +77,7 @@ class Device:
         policy: what the device agrees to; by default `Policy()`.
         transport: an httpx transport, in place of the network.
         clock: in place of the system's clock.
-        randomness: in place of the operating system's randomness; for tests only.
+        randomness: a function that gives so many random bytes, in place of `os.urandom`; for tests only.
         patience: seconds that a visit waits in all for a server that does not answer. The next visit sends what could
             not be sent, unchanged.
         reading_seconds: how long a function may take; one that takes longer, or raises, has no value.
@@ -102,7 +101,7 @@ class Device:
         *,
         transport: Any = None,
         clock: Clock | None = None,
-        randomness: Randomness | None = None,
+        randomness: RandomBytes = os.urandom,
         patience: float = 120.0,
         reading_seconds: float = SECONDS,
         ca_file: str | Path | None = None,
@@ -167,7 +166,7 @@ class Device:
                 self._work.rest(time.thread_time() - began, now),
                 self._traffic.rest(self._channel.read - read, now),
             )
-            stop.wait(min(max(wait, *rests), LONGEST_REST))
+            stop.wait(max(wait, min(max(rests), LONGEST_REST)))
 
     def close(self) -> None:
         """Close the connection."""
@@ -185,6 +184,8 @@ class Device:
 
     async def check_in_async(self) -> list[Outcome]:
         """The same visit as `check_in`, without blocking the event loop."""
+        import asyncio
+
         async with self._channel.asynchronous() as client:
             while not self._visiting.acquire(blocking=False):
                 await asyncio.sleep(_TURN)
@@ -318,6 +319,8 @@ class Device:
                     answer = self._channel.ask(step)
 
     async def _drive_async(self, steps: _Steps, client: httpx.AsyncClient) -> list[Outcome]:
+        import asyncio
+
         answer: Answer | None = None
         while True:
             step = await _advanced(steps, answer)
@@ -340,10 +343,12 @@ def _advance(steps: _Steps, answer: Answer | None) -> Request | _Pause | list[Ou
 
 
 async def _advanced(steps: _Steps, answer: Answer | None) -> Request | _Pause | list[Outcome]:
-    """The same in a thread, since reading values and recomputing guarantees may take seconds.
+    """The same in a thread, since reading values and computing the cells of a table may take seconds.
 
     A visit that is cancelled meanwhile ends after that work: no other visit may begin before.
     """
+    import asyncio
+
     work = asyncio.get_running_loop().run_in_executor(None, _advance, steps, answer)
     try:
         return await asyncio.shield(work)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -19,11 +20,10 @@ import numpy as np
 
 from thresher.addresses import checked_token
 from thresher.clock import SystemClock
-from thresher.device.core import DeviceCore
+from thresher.device.core import DeviceCore, RandomBytes
 from thresher.device.policy import Policy
 from thresher.device.state import DeviceState
 from thresher.errors import ServerUnavailable, ThresherError, Unauthorised
-from thresher.mechanism.randomness import Randomness
 from thresher.privacy.settings import MAX_CONTRIBUTIONS
 from thresher.protocol import messages
 from thresher.simulator.behaviour import Behaviour
@@ -95,7 +95,7 @@ class Simulation:
         workers: int = WORKERS,
         scout_seconds: float = 0.05,
         told: Told | None = None,
-        randomness: Callable[[int], Randomness | None] | None = None,
+        randomness: Callable[[int], RandomBytes] = lambda device: os.urandom,
         ca_file: str | Path | None = None,
     ) -> None:
         self.population = population
@@ -107,7 +107,7 @@ class Simulation:
         self._workers = workers
         self._scout_seconds = scout_seconds
         self._told = told or (lambda what, done, total: None)
-        self._randomness = randomness or (lambda device: None)
+        self._randomness = randomness
         self._cores: list[DeviceCore | None] = [None] * population.devices
         self._hostile = [""] * self.behaviour.hostile_devices(population.devices)
         self._visits = Visits(self.client, self.core, population.devices, self.behaviour, self.outcomes)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thresher.client.fleet import Fleet
 from thresher.errors import VerificationFailed
@@ -27,15 +26,6 @@ from thresher.verbs import HistogramQuery
 
 _ATTRIBUTE = "held"
 _ALL = 0.999999  # what is audited is weak on purpose, and a server's budget is below 1
-
-
-class _Heads:
-    """The randomness of a device that tosses heads whenever it tosses."""
-
-    private = True
-
-    def fill(self, buffer: NDArray[Any]) -> None:
-        buffer.fill(0)
 
 
 class FromFleet(DrawnInLots):
@@ -70,7 +60,7 @@ class FromFleet(DrawnInLots):
                 server.enrolment_key,
                 devices,
                 policy=ANY,
-                randomness=lambda device: _Heads() if self._injected and (device + 1) % of_a_copy else None,
+                randomness=lambda device: bytes if self._injected and (device + 1) % of_a_copy else os.urandom,
             )
 
             def ask() -> list[Release]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from thresher.errors import Conflict, NotFound
 from thresher.mechanism.response import RoundNumbers
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.pieces import piece_size
 from thresher.protocol.states import CollectedState as State
 from thresher.roles.collector.enrolment import DeviceRegister, record_visits, revoked_among, waiting_devices

@@ -1,0 +1,192 @@
+"""Python's device goes through every trace of docs/protocol/vectors/traces.json, and a changed trace is noticed."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from device_cases import StillClock
+
+from thresher.device.device import Device
+from thresher.device.state import MemoryState
+from thresher.errors import Unauthorised
+from thresher.protocol.identity import NONCE_HEADER, PROOF_HEADER, Identity
+from thresher.protocol.readable import read_round
+from thresher.protocol.sealing import OVERHEAD
+
+FILE = Path(__file__).parent.parent.parent / "docs" / "protocol" / "vectors" / "traces.json"
+TRACES: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="ascii"))
+CODES = {"its threshold is below 5": "threshold", "its deadline is more than a year away": "deadline"}
+"""Reasons in words, and as docs/protocol/policy.md has them."""
+
+
+class Crash(BaseException):
+    """The power goes."""
+
+
+class Runner:
+    """A trace, played for one device: its clock, its network, and the event that it waits for."""
+
+    def __init__(self, trace: dict[str, Any]) -> None:
+        self.trace = trace
+        self.state, self.clock = MemoryState(), StillClock()
+        self.steps = list(trace["steps"])
+        self.exchanges: list[dict[str, Any]] = []
+        self.after: dict[str, Any] | None = None
+        self.sealed: dict[str, str] = {}
+        self.sizes: dict[str, int] = {}
+        self.nonces: set[str] = set()
+        self.device = self.started()
+
+    def started(self) -> Device:
+        return Device(
+            "http://fleet.test",
+            self.trace["enrolment_key"],
+            self.trace["attributes"],
+            self.state,
+            transport=httpx.MockTransport(self.serve),
+            clock=self.clock,
+            patience=0,
+        )
+
+    def run(self) -> None:
+        while self.steps:
+            if self.steps[0].get("restart"):
+                self.steps.pop(0)
+                self.device = self.started()
+                continue
+            try:
+                self.device.run(self)  # type: ignore[arg-type]
+            except Crash:
+                self.ended(None)
+                self.device = self.started()
+            except Unauthorised:
+                self.ended(None)
+
+    # The event
+
+    def is_set(self) -> bool:
+        """Asked before each visit, which then begins at the time of the next step."""
+        if not self.steps or self.steps[0].get("restart"):
+            return True
+        step = self.steps.pop(0)
+        self.clock.time = step["now"]
+        self.exchanges, self.after = list(step["exchanges"]), step.get("after")
+        return False
+
+    def wait(self, seconds: float) -> bool:
+        """Asked after each visit."""
+        self.ended(seconds)
+        return False
+
+    def ended(self, wait: float | None) -> None:
+        assert self.exchanges == [], "a request is missing"
+        if self.after is None:
+            return
+        kept = self.state.load()
+        assert {name: record.status for name, record in kept.rounds.items()} == self.after["records"]
+        reasons = {name: record.reason for name, record in kept.rounds.items() if record.status == "refused"}
+        assert {name: CODES.get(reason or "", reason) for name, reason in reasons.items()} == self.after["reasons"]
+        assert sorted(kept.spends) == sorted(self.after["charged"])
+        assert kept.token == self.after["token"]
+        if "wait" in self.after:
+            low, high = self.after["wait"]
+            assert wait is not None
+            assert low - 1e-6 <= wait <= high + 1e-6
+
+    # The network
+
+    def serve(self, request: httpx.Request) -> httpx.Response:
+        assert self.exchanges, "a request too many"
+        exchange = self.exchanges.pop(0)
+        expect, answer = exchange["expect"], exchange["answer"]
+        assert request.method == "POST"
+        assert request.url.path == expect["path"]
+        assert request.headers["content-type"] == "application/json"
+        body, token = json.loads(request.content), request.headers["authorization"].removeprefix("Bearer ")
+        nonce = request.headers.get(NONCE_HEADER, "")
+        if expect["path"] == "/v2/devices":
+            assert (body, token) == ({"versions": [2]}, self.trace["enrolment_key"])
+        else:
+            assert token == expect["token"]
+            assert sorted(report["round"] for report in body["reports"]) == sorted(expect["reports"])
+            assert {**body, "reports": []} == {"versions": [2], "reports": [], "rounds": expect["rounds"]}
+            assert len(bytes.fromhex(nonce)) == 16
+            assert nonce not in self.nonces
+            self.nonces.add(nonce)
+        if answer.get("crash"):
+            raise Crash
+        for report in body.get("reports", ()):
+            assert self.sealed.setdefault(report["round"], report["sealed"]) == report["sealed"]
+            assert len(base64.b64decode(report["sealed"], validate=True)) == self.sizes[report["round"]]
+        if answer.get("none"):
+            raise httpx.ConnectError("no answer")
+        return self.answered(answer, nonce, token)
+
+    def answered(self, answer: dict[str, Any], nonce: str, token: str) -> httpx.Response:
+        content, headers = answer["body"], {"content-type": "application/json", **answer.get("headers", {})}
+        for text in content.get("rounds", ()) if isinstance(content, dict) else ():
+            shown = read_round(text).round if isinstance(text, str) else None
+            if shown is not None:
+                self.sizes.setdefault(shown.round, shown.contributions * (shown.bucket_size + OVERHEAD))
+        if "proof" in answer:
+            secret = bytes.fromhex(self.trace["identity_secret"]) if answer["proof"] == "valid" else bytes(32)
+            headers[PROOF_HEADER] = Identity(secret).proof(nonce, token)
+        raw = content if isinstance(content, str) else json.dumps(content)
+        return httpx.Response(answer["status"], content=raw.encode(), headers=headers)
+
+
+@pytest.mark.parametrize("trace", TRACES, ids=[trace["name"] for trace in TRACES])
+def test_a_trace(trace: dict[str, Any]) -> None:
+    Runner(trace).run()
+
+
+def test_there_are_many_and_each_has_a_name_of_its_own() -> None:
+    assert len({trace["name"] for trace in TRACES}) == len(TRACES) >= 40
+
+
+def changes(trace: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The trace with one expectation changed, for every expectation that it has."""
+    found = []
+
+    def changed(what: str, place: int, *path: Any, to: Any) -> None:
+        other = copy.deepcopy(trace)
+        at = other["steps"][place]
+        for key in path[:-1]:
+            at = at[key]
+        if at[path[-1]] != to:
+            at[path[-1]] = to
+            found.append((what, other))
+
+    for place, step in enumerate(trace["steps"]):
+        for number, exchange in enumerate(step.get("exchanges", ())):
+            changed("path", place, "exchanges", number, "expect", "path", to="/v2/other")
+            if "reports" in exchange["expect"]:
+                changed("reports", place, "exchanges", number, "expect", "reports", to=["another"])
+                changed("rounds", place, "exchanges", number, "expect", "rounds", to=not exchange["expect"]["rounds"])
+                changed("token", place, "exchanges", number, "expect", "token", to="another")
+        changed("more", place, "exchanges", to=[*step["exchanges"], step["exchanges"][-1]]) if "now" in step else None
+        for name, to in (("records", {"x": "taken"}), ("reasons", {"x": "key"}), ("charged", ["x"]), ("token", "x")):
+            if "after" in step:
+                changed(name, place, "after", name, to=to)
+        if "wait" in step.get("after", {}):
+            changed("wait", place, "after", "wait", to=[step["after"]["wait"][1] + 1, 1e9])
+    return found
+
+
+@pytest.mark.slow
+def test_a_change_of_any_expectation_is_noticed() -> None:
+    noticed = set()
+    for trace in TRACES:
+        for what, other in changes(trace):
+            with pytest.raises(AssertionError):
+                Runner(other).run()
+            noticed.add(what)
+    assert noticed == {
+        *("path", "reports", "rounds", "token", "more", "records", "reasons", "charged", "wait"),
+    }
