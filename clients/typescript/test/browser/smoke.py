@@ -172,7 +172,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder, fleet = Path(name), Fleet()
         subprocess.run(
-            [*"npx esbuild test/browser/page.js --bundle --splitting --format=esm --minify".split(), f"--outdir={folder}"],
+            [*"npx esbuild test/browser/page.js --bundle --splitting --format=esm".split(), f"--outdir={folder}"],
             cwd=PACKAGE, check=True, capture_output=True,
         )  # fmt: skip
         _, fleet_url = serve(fleet_handler(fleet))
