@@ -136,7 +136,7 @@ test("switching off ends a request that is under way", async () => {
   const device = deviceOf(server);
   let isEnded = false;
   server.before = (request) => {
-    void device.consent(false);
+    setTimeout(() => void device.consent(false), 5);
     return new Promise((_, reject) => request.signal.addEventListener("abort", () => { isEnded = true; reject(request.signal.reason); }));
   };
   assert.deepEqual(await device.visit(), []);
