@@ -140,8 +140,9 @@ class ReportTaken(Message, frozen=True, kw_only=True):
 
 
 class Visited(Message, frozen=True, kw_only=True):
-    """What became of each report, the open rounds that this device was chosen for and has not handed in, each one
-    string, and when to come back, in seconds.
+    """What became of each report, the rounds that this device is to answer, and when to come back, in seconds.
+
+    They are the open rounds that it was chosen for and has not handed in, each the one string of its configuration.
     """
 
     version: Literal[2]
