@@ -39,8 +39,11 @@ export interface DeviceSettings {
   readonly fallback?: Fallback;
   /** Verifies Ed25519 signatures, for platforms whose WebCrypto has none: only enrolling again by itself needs it. */
   readonly verify?: Verify;
-  /** Gets the first problem of several in a row that `run` waits out; by default it is a warning on the console. */
-  readonly onProblem?: (problem: ThresherError) => void;
+  /**
+   * Gets the first problem of several in a row that `run` waits out, and null when a visit succeeds again. By default
+   * a problem is a warning on the console.
+   */
+  readonly onProblem?: (problem: ThresherError | null) => void;
   /** In place of the platform's own: for tests. */
   readonly fetch?: Fetch;
   readonly clock?: () => number;
@@ -151,6 +154,7 @@ export class Device {
         if (!PASSING.some((kind) => error instanceof kind)) throw error;
         failure = error;
       }
+      if (!failure && this.#failures > 0) this.#settings.onProblem?.(null);
       this.#failures = failure ? this.#failures + 1 : 0;
       if (failure) {
         if (this.#failures === 1) (this.#settings.onProblem ?? console.warn)(failure as ThresherError);
@@ -191,6 +195,7 @@ export class Device {
       await core.load();
       try {
         await core.consent(consent);
+        this.#consent = this.#settings.consent === undefined ? undefined : consent; // other tabs may change it again
         return consent;
       } catch (error) {
         if (!(error instanceof Conflict)) throw error;

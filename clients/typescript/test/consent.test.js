@@ -109,6 +109,20 @@ test("the setting consent is the app's own record, applied at each visit", async
   assert.ok(server.requests.length > requests);
 });
 
+test("switching off in one tab counts in a tab that had switched on", async () => {
+  const server = new Server();
+  const one = deviceOf(server);
+  const other = deviceOf(server, { state: one.kept });
+  await one.consent(true);
+  await one.visit();
+  await other.consent(false);
+  const requests = server.requests.length;
+  assert.deepEqual(await one.visit(), []);
+  assert.equal(await one.consent(), false);
+  assert.equal(server.requests.length, requests);
+  assert.equal((await stateOf(one)).token, null);
+});
+
 test("switching off during a visit ends it, in this tab and in others, at every request", async () => {
   for (const others of [false, true]) {
     for (let n = 1; n <= 3; n += 1) {

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from thresher.cli.demo_page import HOW_TO_BUILD, DemoPage
 from thresher.protocol.analyst_messages import RoundSettings
 from thresher.roles.aggregator.processes import end_with_parent
 from thresher.simulator.population import demo_population
@@ -27,6 +28,7 @@ DEVICES = 3000
 ATTRIBUTES = tuple(demo_population(1).columns)
 _ENOUGH = 0.95  # of the devices: a newcomer should not wait for the last of them
 _EPSILON, _DELTA = 100.0, 1e-4  # nobody's value is at stake, and a newcomer will ask much
+_COME_BACK = 1.0  # seconds: a round of the demo is open for a few, and a web page shall not miss it
 _PATIENCE = 5.0
 
 
@@ -40,8 +42,8 @@ def data_directory(given: Path | None) -> Iterator[Path]:
         yield Path(directory) / "fleet"
 
 
-def demo_settings(settings: Settings) -> Settings:
-    """Short rounds and a large budget, where nothing else was asked for."""
+def demo_settings(settings: Settings, page: DemoPage | None = None) -> Settings:
+    """Short rounds and a large budget, where nothing else was asked for. The page may use the device's routes."""
     first = not settings.data_dir.exists()
     return replace(
         settings,
@@ -50,6 +52,8 @@ def demo_settings(settings: Settings) -> Settings:
         device_policy=replace(POLICY, attributes=frozenset(ATTRIBUTES)),
         budget_epsilon=settings.budget_epsilon or (_EPSILON if first else None),
         budget_delta=settings.budget_delta or (_DELTA if first else None),
+        come_back=min(settings.come_back, _COME_BACK),
+        allow_origins=settings.allow_origins if page is None else (*settings.allow_origins, page.url),
     )
 
 
@@ -61,9 +65,10 @@ def _live(url: str, key: str, devices: int, stop: Event) -> None:
 
 
 class DemoFleet:
-    """Devices in a process of their own."""
+    """Devices in a process of their own, and a page on which a person can be one of them, where it was built."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: DemoPage | None = None) -> None:
+        self._page = page
         context = multiprocessing.get_context("spawn")
         self._stop = context.Event()
         self._context = context
@@ -78,10 +83,17 @@ class DemoFleet:
         self._process.start()
         typer.echo(f"{DEVICES:,} simulated devices are checking in; they hold {', '.join(ATTRIBUTES)}.")
         typer.echo(f"Open {url}/ and sign in with {token}")
+        if self._page is None:
+            typer.echo(HOW_TO_BUILD)
+        else:
+            self._page.start(url, demo_population(DEVICES))
+            typer.echo(f"Be one of the devices: {self._page.url}/")
         typer.echo("Stop with Ctrl-C; then the demo's data is deleted, unless --data-dir was given.")
 
     def end(self) -> None:
-        """Stop the devices."""
+        """Stop the devices, and the page."""
+        if self._page is not None:
+            self._page.end()
         if self._process is not None:
             self._stop.set()
             self._process.join(_PATIENCE)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from thresher.privacy.budget import Composing
     from thresher.server.assembly import Settings
+    from thresher.server.services import Services
 
 _ALL = ("collector", "aggregator", "coordinator")
 
@@ -212,17 +213,26 @@ def serve(
 
 def _serve_demo(settings: Settings, data_dir: Path | None) -> None:
     """Serve with the console and a fleet of simulated devices."""
-    from thresher.cli import demo_fleet
+    from thresher.cli import demo_fleet, demo_page
     from thresher.server.serving import serve as run
 
     if set(settings.roles) != set(_ALL):
         raise InvalidSetting("demo", "runs all roles in one process", hint="Leave --role out.")
-    devices, console = demo_fleet.DemoFleet(), _console()
+    console, built = _console(), demo_page.page_directory()
     with demo_fleet.data_directory(data_dir) as directory:
+        page = None if built is None else demo_page.DemoPage(settings, built)
+        devices = demo_fleet.DemoFleet(page)
+
+        def pages(services: Services) -> Sequence[BaseRoute]:
+            if page is None:
+                return console(services, demo_fleet.ATTRIBUTES)
+            page.make_key(services, directory)
+            return console(services, demo_fleet.ATTRIBUTES, device_page=page.url)
+
         try:
             run(
-                demo_fleet.demo_settings(replace(settings, data_dir=directory)),
-                pages=lambda services: console(services, demo_fleet.ATTRIBUTES),
+                demo_fleet.demo_settings(replace(settings, data_dir=directory), page),
+                pages=pages,
                 announce=_announce if data_dir is not None else lambda line: None,
                 ready=lambda url: devices.start(url, directory),
             )

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 _MOST_DEVICES = 200
 
 
-def console_pages(services: Services, attributes: Sequence[str] = ()) -> Sequence[BaseRoute]:
+def console_pages(
+    services: Services, attributes: Sequence[str] = (), *, device_page: str | None = None
+) -> Sequence[BaseRoute]:
     """The console's routes; none where no coordinator runs, and no levers for operators unless all roles are here.
 
-    `attributes` are suggested on the page that asks.
+    `attributes` are suggested on the page that asks; `device_page` is the address of a page that is a device.
     """
     if services.coordinator is None:
         return ()
@@ -36,6 +38,7 @@ def console_pages(services: Services, attributes: Sequence[str] = ()) -> Sequenc
         ServerDoor(services),
         ServerOperations(services) if complete else None,
         attributes=attributes or sorted(services.coordinator.policy.attributes or ()),
+        device_page=device_page,
         clock=services.clock,
         stopping=services.stopping.is_set,
         form_seconds=services.limits.body_seconds,

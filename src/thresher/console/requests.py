@@ -65,6 +65,7 @@ class PageRequest:
             "path": self.http.url.path,
             "now": self.console.clock.now(),
             "operations": self.console.operations is not None,
+            "device_page": self.console.device_page,
         }
         return self.console.render(template, status, **content)
 

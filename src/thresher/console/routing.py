@@ -25,6 +25,7 @@ def routes(
     operations: Operations | None = None,
     *,
     attributes: Sequence[str] = (),
+    device_page: str | None = None,
     clock: Clock | None = None,
     stopping: Callable[[], bool] = lambda: False,
     form_seconds: float = 30.0,
@@ -38,6 +39,7 @@ def routes(
         operations: does what operators ask for. Without it the operator's page shows the health of the roles and says
             where the rest is done.
         attributes: suggested on the ask page, beside those of earlier queries.
+        device_page: the address of a page that is a device, for links.
         clock: the time.
         stopping: says when the server is about to stop, so that live pages end their connections.
         form_seconds: how long a form may take to arrive.
@@ -48,7 +50,9 @@ def routes(
     that is left: put other routes before these.
     """
     clock = clock or SystemClock()
-    console = Console(analyst, tokens, operations, clock, Sessions(clock), attributes, stopping, compute, form_seconds)
+    console = Console(
+        analyst, tokens, operations, clock, Sessions(clock), attributes, stopping, compute, form_seconds, device_page
+    )
     get, post = ["GET"], ["POST"]
     table: list[tuple[str, Endpoint, list[str]]] = [
         ("/static/{digest}/{name}", assets.serve, get),

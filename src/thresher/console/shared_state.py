@@ -47,6 +47,8 @@ class Console:
     """Where plans are computed."""
     form_seconds: float = 30.0
     """How long a form may take to arrive."""
+    device_page: str | None = None
+    """The address of a page that is a device."""
     requests: TokenBuckets = field(default_factory=lambda: TokenBuckets(_REQUESTS, most=10_000))
     """How many requests may be sent with the sessions of one token."""
 

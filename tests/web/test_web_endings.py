@@ -1,0 +1,205 @@
+"""What can happen to a page: it is closed at any instant, crashes, is frozen, goes offline, or may not keep anything."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+
+import pytest
+from browsers import states, text, visits, wait_for
+from playwright.sync_api import Error
+from test_web_device import ANSWERED, READY, SWITCH, opened, switched_on
+from web_fleet import WebFleet, completed
+
+pytestmark = pytest.mark.slow  # browsers take their time
+
+REFUSED = """Object.defineProperty(globalThis, "indexedDB", { value: { open() {
+  const request = { error: new DOMException("refused", "SecurityError") };
+  setTimeout(() => request.onerror());
+  return request;
+} } });"""
+
+
+def until(tab, condition) -> None:
+    """Wait for something that Playwright notes; it works while it is asked something."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        tab.page.wait_for_timeout(20)
+
+
+@pytest.mark.parametrize("ending", ["close", "crash", "answer lost"])
+def test_the_same_bytes_are_sent_again(fleet: WebFleet, ask, window, ending) -> None:
+    """The report that was on its way when the page ended, and that of the next page, are the same to the last byte."""
+    handle = ask()
+    sent, rounds, ended = [], [], []
+
+    def handing_in(route, request):
+        body = json.loads(request.post_data)
+        if not body["reports"]:
+            answer = route.fetch()
+            rounds.extend(answer.json()["rounds"])
+            route.fulfill(response=answer)
+            return
+        sent.append(body["reports"])
+        if ended:
+            route.continue_()
+        elif ending == "answer lost":
+            assert route.fetch().json()["reports"][0]["status"] == "taken"
+        # otherwise the server never gets it
+
+    window.context.route("**/v2/visit", handing_in)
+    tab = switched_on(window, fleet)
+    until(tab, lambda: sent)
+    (state,) = states(tab)
+    ended.append(ending)
+    if ending == "crash":
+        with contextlib.suppress(Error):
+            window.context.new_cdp_session(tab.page).send("Page.crash")
+    tab.close()
+    assert completed(handle) == (1 if ending == "answer lost" else 0)
+    again = opened(window, fleet.page)
+    wait_for(again, ANSWERED)
+    assert len(sent) == 2
+    assert sent[0] == sent[1]
+    assert [{"round": name, "sealed": record["sealed"]} for name, record in state["records"]] == sent[0]
+    assert completed(handle) == 1
+    # It is what the page holds, sealed for the aggregator under the very configuration that it was shown.
+    assert fleet.opened(rounds[0], sent[0][0]["sealed"]) == ["fr"]
+
+
+def test_a_page_that_is_closed_at_any_instant(fleet: WebFleet, ask, window) -> None:
+    """Each page is closed a little later in its life than the one before; in the end every round has one report."""
+    handles = [ask(), ask()]
+    switched_on(window, fleet).close()
+    for instant in range(12):
+        tab = window.tab()
+        with contextlib.suppress(Error):
+            tab.page.goto(fleet.page, wait_until="commit")
+            tab.page.wait_for_timeout(40 * instant)
+        tab.close()
+    tab = opened(window, fleet.page)
+    if not tab.evaluate("() => document.querySelector('#consent').checked"):
+        tab.evaluate(SWITCH)  # the first page was closed before it had noted the choice
+    wait_for(tab, "() => document.querySelectorAll('.badge-taken').length === 2")
+    assert [completed(handle) for handle in handles] == [1, 1]
+
+
+def test_a_frozen_page_goes_on_when_it_is_thawed(fleet: WebFleet, ask, window) -> None:
+    tab = switched_on(window, fleet)
+    wait_for(tab, "async () => (await indexedDB.databases()).length")
+    until(tab, lambda: visits(window))
+    control = window.context.new_cdp_session(tab.page)
+    control.send("Page.setWebLifecycleState", {"state": "frozen"})
+    handle = ask()
+    control.send("Page.setWebLifecycleState", {"state": "active"})
+    wait_for(tab, ANSWERED)
+    assert completed(handle) == 1
+
+
+def test_offline_and_back(fleet: WebFleet, ask, window) -> None:
+    """While it is offline the page says so, tries ever more seldom, and answers once it is online again."""
+    handle = ask()
+    tab = opened(window, fleet.page)
+    window.context.set_offline(True)
+    tab.evaluate(SWITCH)
+    wait_for(tab, "() => !document.querySelector('#problem').hidden")
+    assert "cannot be reached" in text(tab, "#problem")
+    first = len(window.requests)
+    tab.page.wait_for_timeout(4000)
+    assert len(window.requests) - first <= 4  # it waits 2 seconds and more by now
+    window.context.set_offline(False)
+    wait_for(tab, ANSWERED)
+    wait_for(tab, "() => document.querySelector('#problem').hidden")
+    assert completed(handle) == 1
+
+
+def test_a_profile_on_disk_is_the_same_device_after_the_browser_was_closed(
+    fleet: WebFleet, ask, playwright, tmp_path
+) -> None:
+    from browsers import CHROMIUM, ChromiumProfile
+    from conftest import ARGUMENTS
+
+    before, tokens = fleet.enrolled(), []
+    for number in (1, 2):
+        handle = ask()
+        context = playwright.chromium.launch_persistent_context(
+            str(tmp_path / "profile"), executable_path=CHROMIUM, args=ARGUMENTS
+        )
+        profile = ChromiumProfile(context)
+        tab = opened(profile, fleet.page)
+        if number == 1:
+            tab.evaluate("() => { document.querySelector('#holds-country').value = 'de'; }")
+            tab.evaluate(SWITCH)
+        wait_for(tab, f"() => document.querySelectorAll('.badge-taken').length === {number}")
+        (state,) = states(tab)
+        tokens.append(state["token"])
+        assert tab.evaluate("() => document.querySelector('#holds-country').value") == "de"
+        assert completed(handle) == 1
+        profile.close()
+    assert tokens[0] == tokens[1]
+    assert fleet.enrolled() == before + 1
+
+
+@pytest.mark.parametrize("refusal", ["no database", "full", "no choices kept"])
+def test_what_cannot_be_kept_is_not_sent(fleet: WebFleet, ask, window, refusal) -> None:
+    handle, before = ask(), fleet.enrolled()
+    if refusal == "no database":
+        window.context.add_init_script(REFUSED)
+    elif refusal == "no choices kept":
+        window.context.add_init_script("Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); };")
+    tab = opened(window, fleet.page)
+    if refusal == "full":
+        quota = {"origin": fleet.page, "quotaSize": 1}
+        window.context.new_cdp_session(tab.page).send("Storage.overrideQuotaForOrigin", quota)
+    tab.evaluate(SWITCH)
+    wait_for(tab, "() => !document.querySelector('#problem').hidden")
+    if refusal == "no choices kept":
+        assert "full" in text(tab, "#problem")
+        assert not tab.evaluate("() => document.querySelector('#consent').checked")
+    else:
+        assert "does not keep the device's state. Nothing was sent." in text(tab, "#problem")
+    tab.page.wait_for_timeout(1500)
+    assert not [url for _, url in window.requests if url.startswith(fleet.server.url)]
+    assert (completed(handle), fleet.enrolled()) == (0, before)
+
+
+def test_off_during_a_request(fleet: WebFleet, ask, window) -> None:
+    """The person switches off while a report is on its way: that was the last request."""
+    ask()
+    waiting = window.hold(2)
+    tab = switched_on(window, fleet)
+    until(tab, waiting.is_set)
+    tab.evaluate(SWITCH)
+    wait_for(tab, READY)
+    before = len(window.requests)
+    window.let_go()
+    tab.page.wait_for_timeout(2500)
+    assert len(window.requests) == before
+    (state,) = states(tab)
+    assert (state["token"], state["records"], state["log"]) == (None, [], [])
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_anybody_can_use_the_page(fleet: WebFleet, ask, chromium, dark) -> None:
+    """By keyboard alone, with a screen reader, in light and dark, on a phone: axe finds nothing serious."""
+    from axe_playwright_python.sync_playwright import Axe
+    from browsers import chromium_profile
+
+    ask()
+    scheme = "dark" if dark else "light"
+    profile = chromium_profile(chromium, color_scheme=scheme, viewport={"width": 390, "height": 844})
+    tab = opened(profile, fleet.page)
+    tab.page.keyboard.press("Tab")
+    assert tab.page.evaluate("() => document.activeElement.className") == "skip"
+    tab.page.keyboard.press("Tab")
+    tab.page.keyboard.press("Space")
+    wait_for(tab, ANSWERED)
+    assert tab.page.get_by_role("switch", name="Take part").is_checked()
+    assert tab.evaluate("() => document.activeElement.id") == "consent"
+    found = Axe().run(tab.page).response["violations"]
+    assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+    assert tab.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    assert profile.said == []
+    profile.close()
