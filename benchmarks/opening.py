@@ -22,7 +22,7 @@ import thresher as th
 from measurement import Measurement
 from thresher.mechanism import Response
 from thresher.protocol import plaintext
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.rates import share
 from thresher.protocol.sealing import OVERHEAD, PublicKey, open_sealed, seal
 from thresher.questions import Values

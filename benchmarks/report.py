@@ -158,6 +158,8 @@ Server, database, devices and the load generator share the two cores. A report c
 which is after the commit that holds it is on disk. Repeated runs here gave 5,900 to 11,000 reports a second on SQLite
 and 6,100 to 9,300 on PostgreSQL: the machine's own speed changes that much, and processor time with it (105 to 200 µs a
 report at the server, about two thirds reading and writing HTTP in the event loop, one third SQL in the commit thread).
+A visit is two requests, one that asks and one that hands in, however many rounds are open together. With four rounds
+open that is half a request a report; where each report was a request, it was 1.25.
 
 {table(load("fleet_load"))}
 

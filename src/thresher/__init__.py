@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from thresher import errors
 from thresher._version import __version__
-from thresher.errors import MissingExtra, ThresherError, ThresherWarning
+from thresher.errors import ThresherError, ThresherWarning
 
 if TYPE_CHECKING:
     from thresher import mechanism, privacy
@@ -93,7 +93,5 @@ def __getattr__(name: str) -> object:
         if not (missing.name or "").startswith("thresher."):
             raise
         if name in _HOMES:
-            raise MissingExtra(
-                f"thresher.{name} is not there: only the device is installed.", hint="Run: pip install thresher"
-            ) from None
+            raise errors.only_the_device(f"thresher.{name}") from None
     raise AttributeError(f"module 'thresher' has no attribute {name!r}")

@@ -203,3 +203,8 @@ def require(module: str, extra: str) -> ModuleType:
             f"This needs the package {module.partition('.')[0]}, which is not installed.",
             hint=f"Install it with: pip install 'thresher[{extra}]'",
         ) from error
+
+
+def only_the_device(name: str) -> MissingExtra:
+    """The error for a public name that `thresher-device` does not have."""
+    return MissingExtra(f"{name} is not there: only the device is installed.", hint="Run: pip install thresher")

@@ -29,7 +29,7 @@ from thresher.mechanism import Release, Response, thin, threshold
 from thresher.mechanism.response import RoundNumbers
 from thresher.privacy.budget import Composing
 from thresher.protocol.analyst_messages import RoundSettings
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.plaintext import fleet_bucket, to_columns
 from thresher.protocol.recomputation import check_configuration
 from thresher.protocol.sealing import PublicKey

@@ -19,7 +19,7 @@ from thresher.console.python_line import following_line, series_line
 from thresher.console.series_tables import latest_numbers, surfaced
 from thresher.errors import InvalidFormat, InvalidSetting, StoreUnavailable
 from thresher.protocol.analyst_messages import RoundSettings
-from thresher.protocol.messages import Guarantees
+from thresher.protocol.configurations import Guarantees
 from thresher.protocol.rates import share
 from thresher.protocol.series_messages import ScheduleStated, SeriesRelease, SeriesStatus
 from thresher.protocol.states import GapState, QueryState, SeriesState

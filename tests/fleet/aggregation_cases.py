@@ -8,7 +8,7 @@ from thresher.mechanism import Response
 from thresher.privacy.guarantee import delta
 from thresher.privacy.plans import Plan
 from thresher.protocol import plaintext
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.rates import SampledBy, share
 from thresher.protocol.sealing import PrivateKey, PublicKey, seal
 from thresher.questions import Bucket, Question, Values

@@ -18,7 +18,8 @@ from thresher.mechanism.coins import coins
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE
 from thresher.protocol import plaintext, sealing
-from thresher.protocol.messages import RoundConfiguration, Visit, decode
+from thresher.protocol.configurations import RoundConfiguration
+from thresher.protocol.messages import Visit, decode
 from thresher.protocol.rates import SampledBy, share
 from thresher.questions import Question, Values
 from thresher.roles.aggregator.aggregator import Aggregator

@@ -12,7 +12,8 @@ from thresher.device.spending import Spend
 from thresher.device.state import MemoryState
 from thresher.privacy.plans import Plan
 from thresher.protocol import messages, rates
-from thresher.protocol.messages import DEVICE_VERSION, Enrolled, RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
+from thresher.protocol.messages import DEVICE_VERSION, Enrolled
 from thresher.protocol.plaintext import decode_payload, payload
 from thresher.protocol.readable import ReadableRound, read_round
 from thresher.protocol.sealing import PrivateKey, open_sealed

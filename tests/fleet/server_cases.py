@@ -91,7 +91,7 @@ def histogram_request(name: str = "first", **settings) -> dict:
 
 def configuration_of(aggregator, round: str = "r1", *, deadline: float = 4e9):
     """A round's configuration that holds together, sealed to this aggregator's key."""
-    from thresher.protocol.messages import RoundConfiguration
+    from thresher.protocol.configurations import RoundConfiguration
     from thresher.protocol.rates import share
 
     rates, plan = share(th.plan(epsilon=1, delta=1e-8), 1.0, "device")

@@ -19,7 +19,7 @@ from aggregation_cases import SIZE, configuration, response, sealed
 from thresher.errors import Conflict, InvalidFormat, NotFound, StoreUnavailable, ThresherError
 from thresher.mechanism import Release
 from thresher.privacy import DEVICE
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.sealing import OVERHEAD
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
@@ -312,7 +312,8 @@ from aggregation_cases import response
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.round_drawing import LocalDrawing
-from thresher.protocol.messages import RoundConfiguration, decode
+from thresher.protocol.configurations import RoundConfiguration
+from thresher.protocol.messages import decode
 from thresher.roles.aggregator.store import AggregatorStore
 
 where, moment = sys.argv[1:]

@@ -11,7 +11,7 @@ from server_cases import Inside, fleet_of, histogram_request, inside
 import thresher as th
 from thresher.client.fleet import Fleet, QueryHandle
 from thresher.errors import Conflict, ServerUnavailable
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.verbs import HeavyHittersQuery, RangesQuery
 
 RANGES = RangesQuery("x", th.plan(epsilon=1.0, delta=1e-6, rounds=3), 0.0, 64.0, 4)

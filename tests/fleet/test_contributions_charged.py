@@ -29,8 +29,9 @@ from thresher.privacy.rates import Guarantees, Rates
 from thresher.privacy.series import plan_series, repeat_plan
 from thresher.protocol import rates
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
-from thresher.protocol.messages import Guarantees as Stated
-from thresher.protocol.messages import GuaranteesStated, canonical, decode, encode
+from thresher.protocol.configurations import Guarantees as Stated
+from thresher.protocol.configurations import GuaranteesStated
+from thresher.protocol.messages import canonical, decode, encode
 from thresher.protocol.readable import LARGEST_REPORT
 from thresher.protocol.recomputation import check_configuration, holds
 from thresher.protocol.series_messages import ScheduleRequest, SeriesRequest

@@ -22,8 +22,9 @@ from thresher.device.device import Device, Outcome
 from thresher.device.state import DeviceState, FileState, MemoryState
 from thresher.errors import ServerUnavailable, Unauthorised
 from thresher.protocol import identity, messages
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.identity import NONCE_HEADER, PROOF_HEADER, Identity
-from thresher.protocol.messages import Enrolled, Problem, RoundConfiguration, Visit, decode, encode
+from thresher.protocol.messages import Enrolled, Problem, Visit, decode, encode
 
 SERVER = Identity(bytes(range(32)))
 OTHER = Identity(bytes(reversed(range(32))))

@@ -18,7 +18,7 @@ from thresher.device.core import DeviceCore
 from thresher.device.policy import Policy
 from thresher.mechanism import Release, Response, sample_and_threshold
 from thresher.privacy.plans import Plan
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.rates import SampledBy, share
 from thresher.questions import Among, Filtered, Question, Values, Where
 from thresher.roles.aggregator.aggregator import Aggregator

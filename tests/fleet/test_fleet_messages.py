@@ -19,20 +19,9 @@ from thresher.privacy import DEVICE
 from thresher.privacy.guarantee import delta
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import ONE, Rates, contact_list_guarantee, injected_guarantee
-from thresher.protocol import messages
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
-from thresher.protocol.messages import (
-    Enrol,
-    Enrolled,
-    Report,
-    ReportTaken,
-    RoundConfiguration,
-    Visit,
-    Visited,
-    canonical,
-    decode,
-    encode,
-)
+from thresher.protocol.configurations import GuaranteeStated, RoundConfiguration
+from thresher.protocol.messages import Enrol, Enrolled, Report, ReportTaken, Visit, Visited, canonical, decode, encode
 from thresher.protocol.rates import share
 from thresher.protocol.readable import LARGEST_REPORT, read_round
 from thresher.protocol.recomputation import check_configuration
@@ -122,7 +111,11 @@ def test_reports_of_no_or_too_many_bytes_are_refused(size):
         (Visit, {"versions": [], "reports": [], "rounds": True}, "versions"),
         (Visit, {"versions": [2], "reports": [Report(round="r", sealed=b"x")] * 257, "rounds": True}, "reports"),
         (Visit, {"versions": [2], "reports": [], "rounds": 1}, "rounds"),
-        (messages.GuaranteeStated, {"epsilon": math.nan, "delta": 0.0, "adjacency": "replace", "rounds": 1}, "epsilon"),
+        (
+            GuaranteeStated,
+            {"epsilon": math.nan, "delta": 0.0, "adjacency": "replace", "rounds": 1},
+            "epsilon",
+        ),
     ],
 )
 def test_what_could_not_be_read_back_cannot_be_made(kind, content, field):

@@ -45,6 +45,25 @@ def test_what_waits_goes_into_the_next_batch_and_everybody_gets_their_own_result
     assert gate.batches == [[0], [1, 2, 3, 4], [5, 6, 7]]
 
 
+def test_limits_count_the_sizes_of_items():
+    gate = Gate()
+    commit = GroupCommit(gate, largest=4, most_waiting=20, size=lambda item: item)
+
+    async def main():
+        first = asyncio.create_task(commit.submit(1))
+        await asyncio.to_thread(gate.begun.acquire)
+        others = [asyncio.create_task(commit.submit(size)) for size in (2, 2, 1, 9, 3, 3)]
+        await asyncio.sleep(0.05)
+        with pytest.raises(Busy):
+            await commit.submit(1)
+        gate.through.release(6)
+        assert await asyncio.gather(first, *others) == [2, 4, 4, 2, 18, 6, 6]
+
+    asyncio.run(main())
+    commit.close()
+    assert gate.batches == [[1], [2, 2], [1], [9], [3], [3]]
+
+
 def test_an_error_reaches_all_of_its_batch_and_only_those():
     gate = Gate()
     commit = GroupCommit(gate, largest=2)

@@ -15,7 +15,7 @@ from thresher.errors import InvalidSetting
 from thresher.privacy.guarantee import delta
 from thresher.privacy.plans import Plan
 from thresher.privacy.whole_numbers import BEYOND, ONE
-from thresher.protocol import messages
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.readable import read_round
 from thresher.protocol.sealing import PrivateKey
 from thresher.questions import Among, Filtered, Values, Where
@@ -23,12 +23,12 @@ from thresher.questions import Among, Filtered, Values, Where
 DAY = 86_400.0
 
 
-def refusal(under: Policy, of: messages.RoundConfiguration, spends: dict[str, Spend] | None = None, now: float = START):
+def refusal(under: Policy, of: RoundConfiguration, spends: dict[str, Spend] | None = None, now: float = START):
     charged = under.charged(under.counting(spends or {}, set(), now))
     return under.refusal(round_of(of), charged, now)
 
 
-def answered(under: Policy, spends: dict[str, Spend], of: messages.RoundConfiguration, now: float = START) -> None:
+def answered(under: Policy, spends: dict[str, Spend], of: RoundConfiguration, now: float = START) -> None:
     """Answer a round, if the policy allows it."""
     if refusal(under, of, spends, now) is None:
         charged = under.charged(under.counting(spends, set(), now))
@@ -36,7 +36,7 @@ def answered(under: Policy, spends: dict[str, Spend], of: messages.RoundConfigur
         spends |= charged.spends
 
 
-def key_of(of: messages.RoundConfiguration) -> str:
+def key_of(of: RoundConfiguration) -> str:
     return query_key(round_of(of))
 
 

@@ -10,7 +10,8 @@ from coordinator_cases import MINUTE, PLAN, Crash, Server, request
 
 import thresher as th
 from thresher.errors import Conflict, NotFound, ServerUnavailable
-from thresher.protocol.messages import RoundConfiguration, decode
+from thresher.protocol.configurations import RoundConfiguration
+from thresher.protocol.messages import decode
 from thresher.questions import Below, Cells, Values
 from thresher.roles.coordinator import round_runner
 from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, RangesQuery

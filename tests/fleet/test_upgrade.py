@@ -17,7 +17,8 @@ from thresher.mechanism import Release
 from thresher.privacy import delta
 from thresher.privacy.rates import ONE
 from thresher.privacy.units import DEVICE
-from thresher.protocol.messages import GuaranteesStated, RoundConfiguration, decode
+from thresher.protocol.configurations import GuaranteesStated, RoundConfiguration
+from thresher.protocol.messages import decode
 from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.round_drawing import LocalDrawing

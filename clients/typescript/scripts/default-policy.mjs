@@ -1,5 +1,5 @@
-// Writes src/default-policy.ts from the default policy of src/thresher/device, with its table packed. With --check it fails
-// where the file is not current.
+// Writes src/default-policy.ts from the default policy of src/thresher/device, with its table packed. With --check it
+// fails where the file is not current.
 import { readFileSync, writeFileSync } from "node:fs";
 
 const source = new URL("../../../src/thresher/device/default_policy.json", import.meta.url);

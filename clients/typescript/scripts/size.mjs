@@ -1,5 +1,5 @@
-// Fails if the device is larger than 15 kB, minified and compressed, without the fallback. The default policy is a module
-// of its own, loaded where no other policy is given.
+// Fails if the device is larger than 15 kB, minified and compressed, without the fallback. The default policy is a
+// module of its own, loaded where no other policy is given.
 import { gzipSync } from "node:zlib";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";

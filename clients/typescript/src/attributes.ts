@@ -5,15 +5,15 @@ import { sleep } from "./turns.js";
 /**
  * What a device holds: values by name, or a function that returns them when rounds are answered.
  *
- * A value may be a function too, or a promise. Of an array one element is chosen at random in each round.
+ * A value may be a function too, or a promise. An array has several values.
  */
 export type Attributes = Readonly<Record<string, unknown>> | (() => unknown);
 
 /**
  * The values of some attributes, each function being called once.
  *
- * Guarantee: never rejects, and ends after `seconds` at the latest, unless a function blocks the thread. A function that
- * throws, rejects or takes longer has no value. Own properties count, and nothing else.
+ * Guarantee: never rejects, and ends after `seconds` at the latest, unless a function blocks the thread. A function
+ * that throws, rejects or takes longer has no value. Own properties count, and nothing else.
  */
 export async function readAttributes(
   attributes: Attributes, names: ReadonlySet<string>, seconds: number,

@@ -119,13 +119,13 @@ export function isOwn(status: number, contentType: string, body: unknown): boole
 
 /** An http or https address; slashes at its end are removed. */
 function checkedAddress(url: string): string {
-  let parsed: URL | null = null;
+  let isAddress = /^https?:\/\/[^\s?#@]+$/i.test(url);
   try {
-    parsed = new URL(url);
+    new URL(url);
   } catch {
-    // no address
+    isAddress = false;
   }
-  if (!(parsed && /^https?:\/\/[!-~]+$/i.test(url)) || parsed.username || parsed.password || parsed.search || parsed.hash) {
+  if (!isAddress) {
     throw new InvalidSetting(
       "server", "must be an address", "For example https://fleet.example or http://127.0.0.1:8080.",
     );

@@ -13,7 +13,7 @@ import { drawAll, randomWhole, secureRandomness, type Draws, type Randomness } f
 import { readRound, type Listed, type Round } from "./rounds.js";
 import { configurationHash, openKem, seal, type Fallback } from "./sealing.js";
 import {
-  decodeState, EMPTY, encodeState, type DeviceState, type LogEntry, type RoundRecord, type StateStore, type Status,
+  decodeState, EMPTY, encodeState, type DeviceState, type LogEntry, type StateStore, type Status,
 } from "./state.js";
 
 /** What a core is made of. */
@@ -77,9 +77,7 @@ export class DeviceCore {
 
   /** Begins a visit: reads the state again, since another tab may have changed it. */
   async load(): Promise<DeviceState> {
-    const { policy, state } = this.#settings;
-    this.#policy ??= typeof policy === "function" ? await policy() : policy;
-    this.#text = await state.read();
+    this.#text = await this.#settings.state.read();
     this.#kept = decodeState(this.#text);
     this.#tried.clear();
     return this.#kept;
@@ -126,8 +124,8 @@ export class DeviceCore {
    * Hands in what waits, as much as fits, and asks for rounds if `rounds` is true.
    *
    * The device must be enrolled.
-   * Edge cases: where not everything fits it is chosen at random, so that nothing waits for ever. A visit hands in each
-   * report once.
+   * Edge cases: where not everything fits it is chosen at random, so that nothing waits for ever. What
+   * the server has answered to waits for the next visit, also if it was not decided.
    */
   visitRequest(rounds: boolean): Request {
     const token = this.#kept.token!;
@@ -137,12 +135,12 @@ export class DeviceCore {
       const order = chosen(BigInt(waiting.length), waiting.map(() => randomWhole(16, secureRandomness)));
       request = visitRequest(token, order.map((place) => waiting[Number(place)]!), rounds);
     }
-    for (const round of request.reports) this.#tried.add(round);
     return request;
   }
 
   /** Notes what became of the reports of a request, and saves it. */
   async note(request: Request, answer: Visited): Promise<void> {
+    for (const round of request.reports) this.#tried.add(round);
     const statuses = decidedReports(request, answer);
     if (statuses.size > 0) await this.#save(this.#ended(this.#kept, statuses));
   }
@@ -153,6 +151,8 @@ export class DeviceCore {
    * @param signal stops between two rounds; then nothing was sealed.
    */
   async decide(answer: Visited, signal?: AbortSignal): Promise<void> {
+    const { policy } = this.#settings;
+    this.#policy ??= typeof policy === "function" ? await policy() : policy;
     const now = this.#clock();
     const listed = new Map<string, Listed>();
     for (const text of answer.rounds) {
@@ -202,7 +202,7 @@ export class DeviceCore {
     if (consent) return this.#save({ consent });
     const sealed = [...this.#kept.records].filter(([, record]) => record.status === "sealed");
     const { charges } = this.#ended(this.#kept, new Map(sealed.map(([name]) => [name, "closed"])));
-    await this.#save({ ...EMPTY, consent, charges: this.#counting(charges, new Map(), this.#clock()) });
+    await this.#save({ ...EMPTY, consent, charges });
   }
 
   // Inside
@@ -225,7 +225,8 @@ export class DeviceCore {
     const { question, bucketSize, terms: { contributions } } = round;
     let answers: (Bytes | null)[] = [];
     try {
-      answers = plaintexts(question, question.attributes.map((name) => held.get(name)), bucketSize, contributions, draws);
+      const values = question.attributes.map((name) => held.get(name));
+      answers = plaintexts(question, values, bucketSize, contributions, draws);
     } catch {
       // An object of the app has thrown: there is no value.
     }
@@ -242,7 +243,7 @@ export class DeviceCore {
 
   /** The state as of now: without records and charges that are over, and without bytes of rounds that have ended. */
   #aged(listed: ReadonlyMap<string, unknown>, now: number): DeviceState {
-    const period = this.#period;
+    const period = this.#policy.period_days * 86_400;
     const late = new Map<string, Status>();
     for (const [name, { status, deadline }] of this.#kept.records) {
       if (status === "sealed" && now >= deadline && !listed.has(name)) late.set(name, "closed");
@@ -254,19 +255,9 @@ export class DeviceCore {
           status === "sealed" || listed.has(name) || now < Math.max(deadline, time + period),
       ),
     );
-    return { ...state, records, charges: this.#counting(state.charges, records, now) };
-  }
-
-  /** The charges that still count. */
-  #counting(
-    charges: ReadonlyMap<string, Charge>, records: ReadonlyMap<string, RoundRecord>, now: number,
-  ): Map<string, Charge> {
     const waiting = new Set([...records.values()].map(({ query }) => query));
-    return new Map([...charges].filter(([key, { time }]) => waiting.has(key) || now - time < this.#period));
-  }
-
-  get #period(): number {
-    return this.#policy.period_days * 86_400;
+    const charges = new Map([...state.charges].filter(([key, { time }]) => waiting.has(key) || now - time < period));
+    return { ...state, records, charges };
   }
 
   /** A state in which some rounds are over: their bytes are dropped, and their charges begin to age now. */

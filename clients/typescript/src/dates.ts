@@ -3,7 +3,8 @@
 export type Every = "day" | "week" | "month";
 
 const DAY = /^[0-9]{4}-[0-9]{2}-[0-9]{2}$/;
-const CLOCK = /^[T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)?$/;
+const CLOCK =
+  /^[T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)?$/;
 const A_DAY = 86_400_000;
 
 const atMidnight = (day: string): number => Date.parse(`${day}T00:00Z`);
@@ -20,7 +21,7 @@ export function isDay(text: unknown): text is string {
 /**
  * A date, or a time on a wall clock, as the text that is counted.
  *
- * A `Date` is a time on the device's own clock, in its time zone. Where a calendar day is meant, hold text: "2024-02-29".
+ * A `Date` is a time on the device's own clock, in its time zone. For a calendar day hold text: "2024-02-29".
  */
 export class WallTime {
   /** `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS`, with `.` and six digits where the fraction is not zero. */

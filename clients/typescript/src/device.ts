@@ -9,7 +9,7 @@ import {
 } from "./errors.js";
 import type { Verify } from "./identity.js";
 import { IndexedDBState } from "./indexeddb-state.js";
-import { isToken, LONGEST_WAIT, readEnrolled, readVisited, type Request } from "./messages.js";
+import { isToken, LONGEST_WAIT, readEnrolled, readVisited, type Request, type Visited } from "./messages.js";
 import { readPolicy, type Policy } from "./policy.js";
 import type { Randomness } from "./randomness.js";
 import type { Fallback } from "./sealing.js";
@@ -88,9 +88,10 @@ export class Device {
   readonly #traffic = new Allowance(...TRAFFIC);
   #consent: boolean | undefined;
   #silence = new AbortController();
-  /** How often in a row no answer came, and how long to wait for that. */
-  #repetitions = 0;
-  #later = 0;
+  /** How many visits in a row have failed. */
+  #failures = 0;
+  /** Why a visit of `run` could not hand in what it has sealed. */
+  #undelivered: unknown;
 
   constructor(server: string, settings: DeviceSettings) {
     const { attributes, enrolmentKey, policy, state, consent, patience = 120, readingSeconds = 5 } = settings ?? {};
@@ -140,20 +141,25 @@ export class Device {
    * is not valid. Several tabs together visit about as often as one.
    */
   async run({ signal }: Stop = {}): Promise<void> {
-    let failures = 0;
     while (!signal?.aborted) {
       const before = this.#channel.read;
-      let wait: number;
+      let wait = 0;
+      let failure: unknown;
+      this.#undelivered = undefined;
       try {
         wait = (await this.#alone((stop) => this.#visitIfDue(stop), signal)) ?? SILENCE;
-        if (failures > 0) this.#settings.onProblem?.(null);
-        failures = 0;
+        failure = this.#undelivered;
       } catch (error) {
         if (signal?.aborted) return;
         if (!PASSING.some((kind) => error instanceof kind)) throw error;
-        if (failures === 0) (this.#settings.onProblem ?? ((problem) => console.warn(String(problem))))(error as ThresherError);
-        failures += 1;
-        wait = (error instanceof ServerUnavailable && this.#later) || backOff(failures);
+        failure = error;
+      }
+      if (!failure && this.#failures > 0) this.#settings.onProblem?.(null);
+      this.#failures = failure ? this.#failures + 1 : 0;
+      if (failure) {
+        if (this.#failures === 1) (this.#settings.onProblem ?? console.warn)(failure as ThresherError);
+        const retryAfter = failure instanceof ServerUnavailable ? failure.retryAfter : null;
+        wait = Math.max(wait, backOff(this.#failures, retryAfter));
       }
       const rest = this.#traffic.rest(this.#channel.read - before, performance.now() / 1000);
       await this.#sleep(Math.max(wait, Math.min(rest, LONGEST_WAIT)), signal).catch(() => {});
@@ -224,7 +230,7 @@ export class Device {
     const left = (): number => this.#core.state.due - this.#core.now();
     if (left() > 0 && left() <= LONGEST_WAIT) return left();
     await this.#visit(stop);
-    return Math.max(left(), this.#later, 1);
+    return Math.max(left(), 1);
   }
 
   async #visit(stop: AbortSignal): Promise<Outcome[]> {
@@ -248,12 +254,13 @@ export class Device {
       return visited !== null; // null is a 401: the next visit tells whether that is final
     } catch (error) {
       if (!(error instanceof ServerUnavailable || error instanceof InvalidFormat)) throw error;
+      this.#undelivered = error;
       return false;
     }
   }
 
   /** Asks for rounds. A device whose own server does not know it any more enrols again first, once. */
-  async #ask(patience: Patience, stop: AbortSignal): Promise<[Request, NonNullable<ReturnType<typeof readVisited>>]> {
+  async #ask(patience: Patience, stop: AbortSignal): Promise<[Request, Visited]> {
     for (let hasEnrolled = false; ; hasEnrolled = true) {
       const request = this.#core.visitRequest(true);
       const [{ status }, visited] = await this.#insist(request, readVisited, patience, stop);
@@ -292,16 +299,13 @@ export class Device {
   async #insist<T>(
     request: Request, read: (body: unknown) => T | null, patience: Patience, stop: AbortSignal,
   ): Promise<[Answer, T | null]> {
-    for (;;) {
+    for (let repetition = 1; ; repetition += 1) {
       if (!(await this.#core.isCurrent())) throw new Conflict();
       const began = performance.now();
       const answer = await this.#channel.ask(request, stop);
       const { status } = answer;
       const result = status !== null && status < 300 ? read(answer.body) : null;
-      if (result !== null) {
-        this.#repetitions = this.#later = 0;
-        return [answer, result];
-      }
+      if (result !== null) return [answer, result];
       if ((status === 401 || status === 403) && (await this.#isFinal(request, answer))) return [answer, null];
       if (status !== null && status >= 300 && ![401, 403, 408, 429].includes(status) && status < 500) {
         throw new InvalidFormat(
@@ -309,11 +313,10 @@ export class Device {
           "Check its address and its version.",
         );
       }
-      const wait = backOff((this.#repetitions += 1), answer.retryAfter);
+      const wait = backOff(repetition, answer.retryAfter);
       patience.left -= wait + (status === null ? (performance.now() - began) / 1000 : 0);
       if (!(patience.left >= 0)) {
         const words = answer.problem || `${this.#channel.url} has no answer yet (status ${status}).`;
-        this.#later = wait;
         throw new ServerUnavailable(words, answer.retryAfter);
       }
       await this.#sleep(wait, stop);
@@ -321,7 +324,7 @@ export class Device {
     }
   }
 
-  /** Whether a 401 or 403 is the last word: to an enrolment key, of a server without identity, or with a valid proof. */
+  /** Whether a 401 or 403 is final: to an enrolment key, of a server without identity, or with a valid proof. */
   async #isFinal(request: Request, { status, proof }: Answer): Promise<boolean> {
     if (request.nonce === null || this.#core.state.identity === null) return true;
     return status === 401 && this.#core.isUnknown(request, proof);

@@ -3,7 +3,8 @@
 export { Device, type DeviceSettings, type Stop } from "./device.js";
 export { DeviceCore, type CoreSettings } from "./core.js";
 export {
-  Conflict, InvalidFormat, InvalidSetting, MissingExtra, ServerUnavailable, StoreUnavailable, ThresherError, Unauthorised,
+  Conflict, InvalidFormat, InvalidSetting, MissingExtra, ServerUnavailable, StoreUnavailable, ThresherError,
+  Unauthorised,
 } from "./errors.js";
 
 // What is kept
@@ -13,7 +14,6 @@ export type { DeviceState, LogEntry, Outcome, RoundRecord, StateStore, Status } 
 
 // What is agreed to
 export { cost, decide, readPolicy, refusal, type Charge, type Policy, type Reason, type Row } from "./policy.js";
-export { defaultPolicy } from "./default-policy.js";
 export { readRound, type Listed, type Round, type Terms } from "./rounds.js";
 
 // What is answered

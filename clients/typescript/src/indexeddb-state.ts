@@ -29,8 +29,8 @@ const result = <T>(request: IDBRequest<T>): Promise<T> =>
  * Guarantee: after `replace` the state survives a crash of the browser (`durability: "strict"`). One visit at a time
  * runs in all tabs and workers of an origin: it holds a Web Lock, or, where the browser has none, a lease in the
  * database. Even without either, of two visits only one can save: the other gets a `Conflict` and sends nothing.
- * Edge cases: a private window has a state of its own that ends with it. A browser that refuses the database, and a full
- * quota, are a `StoreUnavailable`.
+ * Edge cases: a private window has a state of its own that ends with it. A browser that refuses the database, and a
+ * full quota, are a `StoreUnavailable`.
  */
 export class IndexedDBState implements StateStore {
   readonly #name: string;
@@ -40,12 +40,12 @@ export class IndexedDBState implements StateStore {
   }
 
   read(): Promise<string | null> {
-    return this.#run<string | null>(async (states) => (await result<string | undefined>(states.get(this.#name))) ?? null);
+    return this.#run((states) => this.#kept(states));
   }
 
   async replace(before: string | null, after: string): Promise<void> {
     const isSaved = await this.#run(async (states) => {
-      const kept = (await result<string | undefined>(states.get(this.#name))) ?? null;
+      const kept = await this.#kept(states);
       if (kept === before) states.put(after, this.#name);
       return kept === before;
     });
@@ -67,8 +67,15 @@ export class IndexedDBState implements StateStore {
     }
   }
 
-  /** Takes or renews the lease; false where another has it. One that ends later than any can comes from a clock that
-   * was set back, and does not count. */
+  async #kept(states: IDBObjectStore): Promise<string | null> {
+    return (await result<string | undefined>(states.get(this.#name))) ?? null;
+  }
+
+  /**
+   * Takes or renews the lease; false where another has it.
+   *
+   * Edge cases: one that ends later than any can comes from a clock that was set back, and does not count.
+   */
   #lease(owner: string, length: number): Promise<boolean> {
     const key = `${this.#name} lease`;
     return this.#run(async (states) => {

@@ -1,7 +1,7 @@
 /** Requests and answers: section 1 of docs/protocol/rounds.md. */
 
 import { hex } from "./bytes.js";
-import { isArrayOf, isNumber, isObject } from "./objects.js";
+import { isNumber, isObject } from "./objects.js";
 import { randomBytes } from "./randomness.js";
 import type { Status } from "./state.js";
 
@@ -25,7 +25,7 @@ export interface Enrolled {
 /** The answer to a visit. */
 export interface Visited {
   readonly reports: readonly unknown[];
-  readonly rounds: readonly string[];
+  readonly rounds: readonly unknown[];
   /** Seconds, from 1 to 86,400. */
   readonly comeBack: number;
 }
@@ -73,8 +73,7 @@ export function readEnrolled(raw: unknown): Enrolled | null {
 export function readVisited(raw: unknown): Visited | null {
   if (!isObject(raw) || raw.version !== VERSION) return null;
   const { reports, rounds, come_back: comeBack } = raw;
-  const isText = (each: unknown): each is string => typeof each === "string";
-  if (!(Array.isArray(reports) && isArrayOf(rounds, isText) && isNumber(comeBack))) return null;
+  if (!(Array.isArray(reports) && Array.isArray(rounds) && isNumber(comeBack))) return null;
   return { reports, rounds, comeBack: Math.min(Math.max(comeBack, 1), LONGEST_WAIT) };
 }
 

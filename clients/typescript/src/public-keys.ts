@@ -6,8 +6,8 @@ const A = 486662n;
 /**
  * Whether 64 hexadecimal digits are a point of small order, for which every shared secret is zero.
  *
- * Reference: RFC 7748. With u the point's coordinate, u = 0 has order 2, u = 1 and u = −1 have order 4, and the points
- * of order 8 are those whose double is 1: (u² − 1)² = 4u(u² + Au + 1).
+ * Reference: RFC 7748. With u the point's coordinate, u = 0 has order 2, u = 1 and u = −1 have order 4, and the
+ * points of order 8 are those whose double is 1: (u² − 1)² = 4u(u² + Au + 1).
  */
 export function isSmallOrder(publicKey: string): boolean {
   const littleEndian = publicKey.match(/../g)!.reverse().join("");

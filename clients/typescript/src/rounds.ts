@@ -70,7 +70,7 @@ function readTerms(plan: unknown, raw: Fields): [Terms, samplingRate: number] | 
   const { rounds, threshold, contributions = 1, sampling_rate: samplingRate } = plan;
   const { contact_rate: contactRate, device_rate: deviceRate, aggregator_rate: aggregatorRate } = raw;
   if (
-    isWhole(threshold, 1, MOST_THRESHOLD) && isWhole(rounds, 1, MOST_ROUNDS) && isWhole(contributions, 1, MOST_ROUNDS) &&
+    isWhole(threshold, 1, MOST_THRESHOLD) && isWhole(rounds, 1) && isWhole(contributions, 1) &&
     rounds * contributions <= MOST_ROUNDS && isRate(contactRate) && isRate(deviceRate) && isRate(aggregatorRate) &&
     (deviceRate === ONE || aggregatorRate === ONE) && oddPart(contactRate) < 2 ** 20 &&
     (contributions === 1 || contactRate === ONE) && isProduct(samplingRate, [contactRate, deviceRate, aggregatorRate])
@@ -103,7 +103,7 @@ function readAll(text: string, raw: Fields): Round | null {
  * @returns null for a string that is skipped: it is no JSON object with the name of a round. Where `round` is null the
  *   configuration does not hold together, and the round's reason is `unreadable`.
  */
-export function readRound(text: string): Listed | null {
+export function readRound(text: unknown): Listed | null {
   if (!isText(text)) return null;
   const raw = parseJson(text);
   return isObject(raw) && isName(raw.round) ? { name: raw.round, round: readAll(text, raw), raw } : null;

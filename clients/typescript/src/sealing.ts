@@ -29,21 +29,21 @@ export async function openKem(fallback?: Fallback): Promise<KEM> {
   if (await hasX25519()) return KEM_DHKEM_X25519_HKDF_SHA256();
   const module = fallback ?? (await import("@panva/hpke-noble").catch(() => null));
   if (!module) {
-    throw new MissingExtra("WebCrypto has no X25519.", "Install @panva/hpke-noble, or give it as the setting fallback.");
+    throw new MissingExtra("WebCrypto has no X25519.", "Install @panva/hpke-noble, or give the setting fallback.");
   }
   return module.KEM_DHKEM_X25519_HKDF_SHA256();
 }
 
 /** "HPKE" and the numbers of DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-128-GCM. */
-const SUITE = /* @__PURE__ */ concat(/* @__PURE__ */ encode("HPKE"), /* @__PURE__ */ Uint8Array.of(0, 32, 0, 1, 0, 1));
+const SUITE = /* @__PURE__ */ encode("HPKE\0\x20\0\x01\0\x01");
 const NOTHING = new Uint8Array();
 
 /**
  * Seals plaintexts of one round, one after another: `enc` ‖ ciphertext for each.
  *
  * Reference: RFC 9180, section 5.1, mode base, and section 6.1, single shot. The library's own `CipherSuite` does the
- * same for all modes, both sides and exports, which makes every page that has a device 2 kB larger; a test opens with it
- * what is sealed here.
+ * same for all modes and both sides, which makes every page that has a device 2 kB larger. A test opens with it what is
+ * sealed here.
  *
  * @param publicKey 64 hexadecimal digits.
  * @param info the configuration's hash.

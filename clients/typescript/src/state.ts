@@ -90,7 +90,7 @@ export const LONGEST_LOG = 1000;
 /**
  * Where a state is kept, as text.
  *
- * `IndexedDBState` is one for browsers, `FileState` of "@thresher/device/node" one for Node, `MemoryState` one for tests.
+ * `IndexedDBState` is for browsers, `FileState` of "@thresher/device/node" for Node, `MemoryState` for tests.
  */
 export interface StateStore {
   /** What was last saved, or null. */

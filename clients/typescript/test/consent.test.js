@@ -145,6 +145,19 @@ test("switching off during a visit ends it, in this tab and in others, at every 
   }
 });
 
+test("switching off ends a request that is under way", async () => {
+  const server = new Server();
+  const device = deviceOf(server);
+  let isEnded = false;
+  server.before = (request) => {
+    setTimeout(() => void device.consent(false), 5);
+    return new Promise((_, reject) => request.signal.addEventListener("abort", () => { isEnded = true; reject(request.signal.reason); }));
+  };
+  assert.deepEqual(await device.visit(), []);
+  assert.ok(isEnded);
+  assert.equal(await device.consent(), false);
+});
+
 test("run while switched off makes no request and goes on when it is switched on", async () => {
   const server = new Server();
   const stop = new AbortController();

@@ -6,7 +6,7 @@ import test from "node:test";
 import { fileURLToPath } from "node:url";
 import fc from "fast-check";
 import { moduleOf, packRows } from "../scripts/default-policy.mjs";
-import { defaultPolicy } from "../dist/index.js";
+import { defaultPolicy } from "../dist/default-policy.js";
 import { unpackRows } from "../dist/policy-table.js";
 import { POLICY } from "./fleet.js";
 

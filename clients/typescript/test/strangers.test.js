@@ -32,7 +32,7 @@ test("whatever a stranger answers, the device keeps its state and comes back", a
     () => answer("{}"),
     () => answer('{"version": 3, "reports": [], "rounds": [], "come_back": 1}'),
     () => answer('{"version": 2, "reports": {}, "rounds": [], "come_back": 1}'),
-    () => answer('{"version": 2, "reports": [], "rounds": [1], "come_back": 1}'),
+    () => answer('{"version": 2, "reports": [], "rounds": {}, "come_back": 1}'),
     () => answer('{"version": 2, "reports": [], "rounds": [], "come_back": "1"}'),
     () => answer('{"version": 2, "reports": [], "rounds": [], "come_back": 1e999}'),
     () => answer('{"__proto__": {"version": 2, "reports": [], "rounds": [], "come_back": 1}}'),

@@ -1,7 +1,8 @@
 // A device goes through every trace of docs/protocol/vectors/traces.json: visits with a fake clock and a fake server.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { defaultPolicy, Device, MemoryState, readRound, Unauthorised } from "../dist/index.js";
+import { Device, MemoryState, readRound, Unauthorised } from "../dist/index.js";
+import { defaultPolicy } from "../dist/default-policy.js";
 import { hex, sha256, utf8 } from "../dist/bytes.js";
 import { vectors } from "./vectors.js";
 

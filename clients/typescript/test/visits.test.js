@@ -238,6 +238,21 @@ test("charges: their time never goes back, they count for a period, and then the
   assert.equal(log.length, 1);
 });
 
+test("charges: a later round that is sealed on a clock that was set back does not make them older", async () => {
+  const server = new Server();
+  const clock = new Clock();
+  const device = deviceOf(server, { clockwork: clock, patience: 0 });
+  const plan = { rounds: 2 };
+  server.open(text({ plan }));
+  await device.visit();
+  clock.time = NOW - 1000;
+  server.open(text({ plan, index: 1 }));
+  server.before = ({ body }) => (body.rounds === false ? problem(503, "busy") : null);
+  await device.visit();
+  const [[, { indexes, time }]] = (await stateOf(device)).charges;
+  assert.deepEqual([indexes, time], [[0, 1], NOW]);
+});
+
 test("settings that are wrong are named, and wrong policies too", () => {
   const server = new Server();
   const fails = (settings, setting) =>

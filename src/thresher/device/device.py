@@ -11,7 +11,6 @@ only in how they wait.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
@@ -185,6 +184,8 @@ class Device:
 
     async def check_in_async(self) -> list[Outcome]:
         """The same visit as `check_in`, without blocking the event loop."""
+        import asyncio
+
         async with self._channel.asynchronous() as client:
             while not self._visiting.acquire(blocking=False):
                 await asyncio.sleep(_TURN)
@@ -318,6 +319,8 @@ class Device:
                     answer = self._channel.ask(step)
 
     async def _drive_async(self, steps: _Steps, client: httpx.AsyncClient) -> list[Outcome]:
+        import asyncio
+
         answer: Answer | None = None
         while True:
             step = await _advanced(steps, answer)
@@ -340,10 +343,12 @@ def _advance(steps: _Steps, answer: Answer | None) -> Request | _Pause | list[Ou
 
 
 async def _advanced(steps: _Steps, answer: Answer | None) -> Request | _Pause | list[Outcome]:
-    """The same in a thread, since reading values and recomputing guarantees may take seconds.
+    """The same in a thread, since reading values and computing the cells of a table may take seconds.
 
     A visit that is cancelled meanwhile ends after that work: no other visit may begin before.
     """
+    import asyncio
+
     work = asyncio.get_running_loop().run_in_executor(None, _advance, steps, answer)
     try:
         return await asyncio.shield(work)

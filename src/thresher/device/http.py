@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +94,8 @@ class Channel:
 
     def _settings(self) -> dict[str, Any]:
         """Client settings. Redirects are not followed, since the token would be sent along; no cookie is kept."""
+        from http.cookiejar import CookieJar, DefaultCookiePolicy
+
         return {
             "transport": self._transport,
             "timeout": TIMEOUT,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from thresher import errors
+
 if TYPE_CHECKING:
     from thresher.privacy import paper
     from thresher.privacy.budget import Budget, Charge, Composing, charge_for
@@ -76,5 +78,10 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'thresher.privacy' has no attribute {name!r}")
     home = _HOMES[name]
-    found = importlib.import_module(f"thresher.privacy.{home or name}")
+    try:
+        found = importlib.import_module(f"thresher.privacy.{home or name}")
+    except ModuleNotFoundError as missing:
+        if not (missing.name or "").startswith("thresher."):
+            raise
+        raise errors.only_the_device(f"thresher.privacy.{name}") from None
     return getattr(found, name) if home else found

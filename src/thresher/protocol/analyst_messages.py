@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from thresher.protocol.configurations import Guarantees
 from thresher.protocol.lasting import time_in_words
-from thresher.protocol.messages import VERSION, BucketSize, Count, Guarantees, Message, Name, Text, Version
+from thresher.protocol.messages import VERSION, BucketSize, Count, Message, Name, Text, Version
 from thresher.protocol.rates import SampledBy
 from thresher.protocol.states import QueryState, RoundState
 

@@ -132,15 +132,16 @@ def _read(content: dict[str, Any], hashed: bytes) -> ReadableRound | None:
     )
     if not readable:
         return None
+    question = questions.from_dict(content["question"])
     public = PublicKey(content["key_id"], bytes.fromhex(key))
-    if not can_be_sealed_for(public):
+    if (question.randomised and contributions > 1) or not can_be_sealed_for(public):
         return None
     return ReadableRound(
         fleet=content["fleet"],
         query=content["query"],
         index=content["index"],
         round=content["round"],
-        question=questions.from_dict(content["question"]),
+        question=question,
         threshold=threshold,
         rounds=rounds,
         contributions=contributions,

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from thresher.errors import InvalidFormat, ThresherError
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Rates, check_contacted
-from thresher.protocol.messages import Guarantees, GuaranteesStated, GuaranteeStated, RoundConfiguration
+from thresher.protocol.configurations import Guarantees, GuaranteesStated, GuaranteeStated, RoundConfiguration
 from thresher.protocol.pieces import check_report_size
 from thresher.protocol.rates import check_bounded
 from thresher.questions import Question

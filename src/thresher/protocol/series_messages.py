@@ -9,7 +9,8 @@ from msgspec import Meta
 
 from thresher.privacy.settings import MAX_ROUNDS
 from thresher.protocol.analyst_messages import Caution, PlanPreview, RoundSettings
-from thresher.protocol.messages import VERSION, Count, Guarantees, Message, Name, Text, Version
+from thresher.protocol.configurations import Guarantees
+from thresher.protocol.messages import VERSION, Count, Message, Name, Text, Version
 from thresher.protocol.schedules import EVERY, Interval, Missed, Schedule, instant
 from thresher.protocol.states import GapState, QueryState, SeriesState
 

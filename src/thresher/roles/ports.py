@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from thresher.mechanism.response import Response, RoundNumbers
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.sealing import PublicKey
 from thresher.roles.collector.enrolment import Overview
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from thresher.errors import InvalidFormat
 from thresher.mechanism.response import Response, RoundNumbers
-from thresher.protocol.messages import LARGEST_CONFIGURATION, RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
+from thresher.protocol.messages import LARGEST_CONFIGURATION
 from thresher.roles.collector.enrolment import Overview as FleetOverview
 from thresher.server.auth import COLLECTOR_TO_AGGREGATOR, COORDINATOR_TO_AGGREGATOR, COORDINATOR_TO_COLLECTOR
 from thresher.server.limits import KIB, MIB

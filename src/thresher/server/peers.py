@@ -19,7 +19,8 @@ import httpx
 from thresher.addresses import checked_address
 from thresher.errors import Conflict, InvalidFormat, NotFound, ServerUnavailable, ThresherError
 from thresher.mechanism.response import Response, RoundNumbers
-from thresher.protocol.messages import Message, Problem, RoundConfiguration, decode, encode
+from thresher.protocol.configurations import RoundConfiguration
+from thresher.protocol.messages import Message, Problem, decode, encode
 from thresher.protocol.sealing import PublicKey
 from thresher.roles.collector.enrolment import Overview
 from thresher.server import peer_messages as messages

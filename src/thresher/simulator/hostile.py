@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from thresher.errors import ServerUnavailable
 from thresher.protocol import messages
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.pieces import piece_size, report_size
 from thresher.protocol.readable import LARGEST_REPORT
 from thresher.roles.tokens import new_token
@@ -91,7 +92,7 @@ class Hostile:
         if answer is None or answer.status != 200:
             return
         for text in messages.decode(messages.Visited, answer.body).rounds:
-            configuration = messages.RoundConfiguration.read(text)
+            configuration = RoundConfiguration.read(text)
             piece = piece_size(configuration.bucket_size)
             size = report_size(configuration.planned, configuration.bucket_size)
             sealed = os.urandom(size)

@@ -19,7 +19,8 @@ from thresher.lab.audit.paths import INJECTED, Observed, observed
 from thresher.mechanism import Release, Response
 from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Rates
-from thresher.protocol.messages import DEVICE_VERSION, Enrolled, RoundConfiguration, Visit, Visited, decode, encode
+from thresher.protocol.configurations import RoundConfiguration
+from thresher.protocol.messages import DEVICE_VERSION, Enrolled, Visit, Visited, decode, encode
 from thresher.protocol.plaintext import encode_bucket
 from thresher.protocol.rates import SampledBy, share
 from thresher.protocol.sealing import PublicKey, seal

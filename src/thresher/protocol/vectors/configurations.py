@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from thresher.privacy.plans import Plan
-from thresher.protocol.readable import ONE, read_round
+from thresher.privacy.whole_numbers import ONE
+from thresher.protocol.readable import read_round
 from thresher.protocol.vectors.buckets import (
     AGAIN,
     AGES,
@@ -79,6 +80,23 @@ def _questions() -> Iterator[tuple[str, str]]:
                 "question": {"kind": "filtered", "question": good, "where": [{"column": "a", "among": ["x"]}]},
                 "where": [{"column": "b", "among": ["x"]}],
             },
+        ),
+        ("no condition", {"kind": "filtered", "question": good, "where": []}),
+        *(
+            (f"condition: {what}", {"kind": "filtered", "question": good, "where": [{"column": "a", **condition}]})
+            for what, condition in (
+                ("no text", {"among": []}),
+                ("a number as text", {"among": [1]}),
+                ("no end", {"from": None, "below": None}),
+                ("one end", {"from": 1, "below": None}),
+                ("equal ends", {"from": 1, "below": 1}),
+                ("ends that fall", {"from": 2, "below": 1}),
+                ("days", {"from": "2024-01-01", "below": "2024-01-02"}),
+                ("days that fall", {"from": "2024-01-02", "below": "2024-01-01"}),
+                ("a number and a day", {"from": 1, "below": "2024-01-02"}),
+                ("digits that no double is", {"from": "9007199254740993", "below": None}),
+                ("digits that are a double", {"from": "9007199254740992", "below": None}),
+            )
         ),
         ("a list", [good]),
         ("null", None),
@@ -179,6 +197,10 @@ def _plans(good: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"a report of {what}", _written(_planned(good, **plan) | {"bucket_size": size})
     several = Plan(PLAN.sampling_rate, PLAN.threshold, 1.0, 1e-8, "replace", 1, 3)
     yield "three contributions", example(plan=several).text
+    rounded = {"kind": "points", "column": "age", "points": [0.0, 1.0]}
+    for number in (1, 2):
+        asked = _planned(good, rounds=1, contributions=number) | {"question": rounded}
+        yield f"points and {number} contributions", _written(asked)
     half = _planned(good, contributions=3, sampling_rate=1 / 32) | {"contact_rate": ONE // 2}
     yield "three contributions and a contact coin", _written(half)
 

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from thresher.privacy.plans import Plan
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.rates import SampledBy, share
 from thresher.protocol.sealing import PrivateKey
 from thresher.questions import Question, Values

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from thresher.privacy.plans import Plan
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.identity import Identity
-from thresher.protocol.messages import RoundConfiguration
 from thresher.protocol.vectors.example_rounds import PLAN, START, bytes_of, content, example
 
 IDENTITY = bytes_of("identity")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from thresher.errors import Conflict, InvalidFormat, StoreUnavailable
 from thresher.mechanism import Response
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.pieces import piece_size
 from thresher.protocol.recomputation import check_configuration
 from thresher.protocol.sealing import PublicKey

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from thresher.errors import InvalidFormat, ServerUnavailable
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.pieces import piece_size, pieces
 from thresher.protocol.plaintext import DECOY, decode_payload, payload
 from thresher.protocol.sealing import PrivateKey, open_sealed

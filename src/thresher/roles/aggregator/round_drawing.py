@@ -23,7 +23,7 @@ from thresher.errors import InvalidFormat
 from thresher.mechanism import Randomness, Release, Response, SecureRandomness, binomials, threshold
 from thresher.privacy.units import DEVICE
 from thresher.privacy.whole_numbers import ONE
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.pieces import pieces
 from thresher.protocol.plaintext import to_columns
 from thresher.protocol.sealing import PrivateKey

@@ -16,7 +16,7 @@ from typing import Any
 from thresher.errors import InvalidSetting, ServerUnavailable, StoreUnavailable, require
 from thresher.files import shred
 from thresher.mechanism import Randomness, Response
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.pieces import piece_size
 from thresher.protocol.sealing import PrivateKey
 from thresher.roles.aggregator.round_drawing import Batches, Drawing, Drawn

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from thresher.errors import Conflict, InvalidSetting, ServerUnavailable
 from thresher.mechanism import Randomness, Response
-from thresher.protocol.messages import RoundConfiguration, canonical
+from thresher.protocol.configurations import RoundConfiguration
+from thresher.protocol.messages import canonical
 from thresher.protocol.pieces import pieces
 from thresher.protocol.plaintext import decode_payload
 from thresher.protocol.recomputation import check_configuration

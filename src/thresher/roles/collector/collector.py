@@ -18,14 +18,9 @@ from thresher.errors import InvalidFormat
 from thresher.mechanism.coins import coins
 from thresher.mechanism.randomness import Randomness, SecureRandomness
 from thresher.privacy.whole_numbers import ONE
+from thresher.protocol.configurations import CONFIGURATION_VERSION, RoundConfiguration
 from thresher.protocol.identity import Identity, new_secret
-from thresher.protocol.messages import (
-    CONFIGURATION_VERSION,
-    DEVICE_VERSION,
-    LARGEST_ANSWER,
-    Enrolled,
-    RoundConfiguration,
-)
+from thresher.protocol.messages import DEVICE_VERSION, LARGEST_ANSWER, Enrolled
 from thresher.roles.collector.enrolment import EnrolledDevice, EnrolmentKey, Entry, NewDevice, Overview
 from thresher.roles.collector.reports import NewVisit, Outcome, Visited
 from thresher.roles.collector.store import CollectorStore, Progress

@@ -124,10 +124,10 @@ def contact(transaction: Transaction, number: int, numerator: int, devices: Sequ
 
 def accept_reports(
     transaction: Transaction, round: VisitedRound, reports: Sequence[NewReport]
-) -> tuple[list[Outcome], dict[str, int]]:
-    """Take the reports of one round; what became of each, and which device's was taken, with its place."""
+) -> tuple[list[Outcome], set[str], set[str]]:
+    """Take the reports of one round; what became of each, whose were taken, and which devices have no coin in it."""
     if round.state in (CollectedState.FORGETTING, CollectedState.FORGOTTEN):
-        return [Outcome.CLOSED] * len(reports), {}
+        return [Outcome.CLOSED] * len(reports), set(), set()
     digests = [hashlib.sha256(report.sealed).digest()[:_DIGEST_BYTES] for report in reports]
     taken = _take(transaction, round, reports, digests) if round.is_open else {}
     known: dict[str, tuple[bool, bytes | None]] = {device: (True, digests[place]) for device, place in taken.items()}
@@ -146,7 +146,7 @@ def accept_reports(
         else:
             outcome = Outcome.CONFLICT if chosen else Outcome.NOT_CONTACTED
         outcomes.append(outcome)
-    return outcomes, taken
+    return outcomes, set(taken), {report.device for report in reports} - known.keys()
 
 
 def _take(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from thresher.errors import Conflict, NotFound
 from thresher.mechanism.response import RoundNumbers
-from thresher.protocol.messages import RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.pieces import piece_size
 from thresher.protocol.states import CollectedState as State
 from thresher.roles.collector.enrolment import DeviceRegister, record_visits, revoked_among, waiting_devices
@@ -119,28 +119,53 @@ class CollectorStore(DeviceRegister):
             for round in _concerned(transaction, places, now):
                 handed_in = places.get(round.round, [])
                 reports = [NewReport(visits[at].device, visits[at].reports[index][1]) for at, index in handed_in]
-                waiting: list[str] = []
-                if round.is_open and (asking or reports):
-                    devices = sorted({*asking, *(report.device for report in reports)}) if reports else asking
-                    contacted = contact(transaction, round.number, round.contact_numerator, devices, toss)
-                    self._count(transaction, round.number, asked=contacted.asked, contacted=contacted.chosen)
-                    waiting = contacted.waiting
-                if reports:
-                    decided, taken = accept_reports(transaction, round, reports)
-                    self._count(transaction, round.number, completed=len(taken))
-                    waiting = [device for device in waiting if device not in taken]
-                    for (at, index), outcome in zip(handed_in, decided, strict=True):
-                        outcomes[at][index] = outcome
+                waiting, decided = self._serve(transaction, round, asking, reports, toss)
+                for (at, index), outcome in zip(handed_in, decided, strict=True):
+                    outcomes[at][index] = outcome
                 for device in waiting:
-                    if device in shown:
-                        shown[device].append(round.round)
-            record_visits(transaction, sorted({visit.device for _, visit in here}), now)
+                    shown[device].append(round.round)
+            record_visits(transaction, asking, now)  # a visit begins with a request for rounds
         return [
             None
             if visit.device in revoked
             else Visited(tuple(outcomes[place]), tuple(shown[visit.device]) if visit.rounds else ())
             for place, visit in enumerate(visits)
         ]
+
+    def _serve(
+        self,
+        transaction: Transaction,
+        round: VisitedRound,
+        asking: Sequence[str],
+        reports: Sequence[NewReport],
+        toss: Toss,
+    ) -> tuple[list[str], list[Outcome]]:
+        """What visits do in one round: which of those that ask are to answer it, and what became of each report.
+
+        Nearly every device that hands in has a coin. So the coins of those that do not ask are looked for only where
+        a report was not taken.
+        """
+        waiting: list[str] = []
+        if round.is_open and asking:
+            waiting = self._contact(transaction, round, asking, toss)
+        if not reports:
+            return waiting, []
+        decided, taken, without_coin = accept_reports(transaction, round, reports)
+        if round.is_open and without_coin:
+            self._contact(transaction, round, sorted(without_coin), toss)
+            places = [place for place, report in enumerate(reports) if report.device in without_coin]
+            again, more, _ = accept_reports(transaction, round, [reports[place] for place in places])
+            taken |= more
+            for place, outcome in zip(places, again, strict=True):
+                decided[place] = outcome
+        self._count(transaction, round.number, completed=len(taken))
+        return [device for device in waiting if device not in taken], decided
+
+    def _contact(self, transaction: Transaction, round: VisitedRound, devices: Sequence[str], toss: Toss) -> list[str]:
+        """Toss the coins that are missing; the devices that were chosen and have not answered."""
+        contacted = contact(transaction, round.number, round.contact_numerator, devices, toss)
+        self._count(transaction, round.number, asked=contacted.asked, contacted=contacted.chosen)
+        return contacted.waiting
 
     def progress(self, round: str) -> Progress:
         """A round's numbers and state. `NotFound` for one that was never opened."""

@@ -15,14 +15,9 @@ from thresher.privacy.plans import Plan
 from thresher.privacy.rates import Rates
 from thresher.protocol import sealing
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
+from thresher.protocol.configurations import Guarantees, RoundConfiguration
 from thresher.protocol.lasting import time_in_words
-from thresher.protocol.messages import (
-    LARGEST_CONFIGURATION,
-    Guarantees,
-    RoundConfiguration,
-    canonical,
-    decode,
-)
+from thresher.protocol.messages import LARGEST_CONFIGURATION, canonical, decode
 from thresher.protocol.pieces import check_report_size
 from thresher.protocol.rates import SAMPLED_BY, SampledBy, share
 from thresher.protocol.readable import LARGEST_BUCKET

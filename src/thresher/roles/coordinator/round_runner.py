@@ -25,7 +25,8 @@ from thresher.errors import (
 )
 from thresher.mechanism.release import Release
 from thresher.mechanism.response import Response, RoundNumbers
-from thresher.protocol.messages import LARGEST_CONFIGURATION, RoundConfiguration
+from thresher.protocol.configurations import RoundConfiguration
+from thresher.protocol.messages import LARGEST_CONFIGURATION
 from thresher.protocol.states import ENDED_ROUND, QueryState, RoundState
 from thresher.questions import Question
 from thresher.roles.coordinator import views

@@ -12,7 +12,8 @@ from thresher.privacy.plans import Plan
 from thresher.privacy.series import SMALLEST_EPSILON, rounds_in_all
 from thresher.privacy.settings import check_delta, check_epsilon
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
-from thresher.protocol.messages import Guarantees, canonical, decode
+from thresher.protocol.configurations import Guarantees
+from thresher.protocol.messages import canonical, decode
 from thresher.protocol.schedules import Schedule
 from thresher.protocol.series_messages import ScheduleStated, SeriesPreview, SeriesRequest
 from thresher.roles.coordinator.admission import Admitted, admit

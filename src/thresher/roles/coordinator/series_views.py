@@ -10,7 +10,8 @@ from typing import Any
 from thresher.errors import InvalidFormat
 from thresher.privacy.plans import Plan
 from thresher.protocol.analyst_messages import RoundSettings
-from thresher.protocol.messages import Guarantees, Message, decode
+from thresher.protocol.configurations import Guarantees
+from thresher.protocol.messages import Message, decode
 from thresher.protocol.schedules import Schedule
 from thresher.protocol.series_messages import ScheduleStated, SeriesRelease, SeriesStatus
 from thresher.protocol.states import OPEN_SERIES, GapState, QueryState, SeriesState

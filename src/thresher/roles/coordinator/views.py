@@ -26,7 +26,8 @@ from thresher.protocol.analyst_messages import (
     RoundSettings,
     RoundStatus,
 )
-from thresher.protocol.messages import Guarantees, GuaranteesStated, Message, decode, encode
+from thresher.protocol.configurations import Guarantees, GuaranteesStated
+from thresher.protocol.messages import Message, decode, encode
 from thresher.protocol.states import QueryState, RoundState
 from thresher.roles.coordinator.admission import rates_of
 from thresher.roles.ports import AggregatorPort, CollectorPort
