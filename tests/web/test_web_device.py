@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow  # browsers take their time
 
 
 def test_a_page_is_a_device(fleet: WebFleet, ask, profile) -> None:
-    """Off: nothing is sent or kept. On: it enrols and answers, the person reads what was asked, and nothing is blocked."""
+    """Off: nothing is sent or kept. On: it enrols and answers, and shows what was asked; nothing is blocked."""
     handle = ask()
     tab = opened(profile, fleet.page)
     time.sleep(1.2)  # a visit would have come

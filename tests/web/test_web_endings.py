@@ -1,4 +1,4 @@
-"""What can happen to a page: it is closed at any instant, crashes, is frozen, goes offline, or may not keep anything."""
+"""What can happen to a page: it is closed at any instant, crashes, is frozen or offline, or may keep nothing."""
 
 from __future__ import annotations
 
