@@ -162,6 +162,7 @@ class DemoPage:
         server = self._reached(int(url.rpartition(":")[2]))
         settings = page_settings(server, self._key, population)
         serving = _Serving(self._directory, settings, self._settings.tls_cert, self._settings.tls_key)
+        self._listener.listen(_CONNECTIONS)  # who comes before the process has started waits, and is not refused
         self._process = multiprocessing.get_context("spawn").Process(
             target=_serve, args=(self._listener, serving), daemon=True, name="page"
         )
