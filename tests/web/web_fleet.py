@@ -100,8 +100,12 @@ class WebFleet:
         return json.loads(plain[2 : 2 + int.from_bytes(plain[:2], "big")])
 
 
-def completed(handle: QueryHandle) -> int:
-    return handle.status().rounds[0].completed
+def completed(handle: QueryHandle, at_least: int = 0) -> int:
+    """How many devices have completed a query's round. The coordinator learns it a moment after the collector."""
+    end = time.monotonic() + 20
+    while (number := handle.status().rounds[0].completed) < at_least and time.monotonic() < end:
+        time.sleep(0.05)
+    return number
 
 
 @contextlib.contextmanager
