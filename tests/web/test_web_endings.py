@@ -148,7 +148,9 @@ def test_what_cannot_be_kept_is_not_sent(fleet: WebFleet, ask, window, refusal) 
     if refusal == "no database":
         window.context.add_init_script(REFUSED)
     elif refusal == "no choices kept":
-        window.context.add_init_script("Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); };")
+        window.context.add_init_script(
+            "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); };"
+        )
     tab = opened(window, fleet.page)
     if refusal == "full":
         quota = {"origin": fleet.page, "quotaSize": 1}

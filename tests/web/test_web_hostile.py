@@ -101,7 +101,9 @@ def usable(tab) -> None:
 
 
 def test_a_weak_plan_is_refused_and_a_good_one_answered(against) -> None:
-    server, tab = against(listing(round_of("weak", rate=0.9, threshold=2), round_of("broad", rate=0.9), round_of("good")))
+    server, tab = against(
+        listing(round_of("weak", rate=0.9, threshold=2), round_of("broad", rate=0.9), round_of("good"))
+    )
     wait_for(tab, "() => document.querySelectorAll('#entries tr').length === 3")
     wait_for(tab, "() => document.querySelectorAll('.badge-taken').length === 1")
     words = text(tab, "#entries")

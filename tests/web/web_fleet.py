@@ -84,9 +84,7 @@ class WebFleet:
 
     def ask(self, attribute: str = "country", **rounds: Any) -> QueryHandle:
         """Open a round that stays open until it is closed, unless `rounds` says otherwise."""
-        handle = th.histogram(
-            self.fleet.with_rounds(**{"seconds": 600, **rounds}), attribute, plan=PLAN, wait=False
-        )
+        handle = th.histogram(self.fleet.with_rounds(**{"seconds": 600, **rounds}), attribute, plan=PLAN, wait=False)
         while not (rounds_now := handle.status().rounds) or rounds_now[0].state != "open":
             time.sleep(0.02)
         return handle
