@@ -9,10 +9,8 @@ from typing import TypeVar
 T = TypeVar("T")
 ROUNDS = 256
 """New rounds that a device looks at in one visit; more than a server has open at a time."""
-REPORTS = 256
-"""Reports that a device sends in one visit. The state is saved after each that is taken."""
 PLANS = 4
-"""New plans whose guarantee and cost a device recomputes in one visit."""
+"""Cells of its policy's table that a device computes in one visit, where it has no compiled one."""
 SECONDS = 2.0
 """Processor seconds after which a visit begins no further recomputation."""
 

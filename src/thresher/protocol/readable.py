@@ -71,7 +71,6 @@ class ReadableRound:
 class ShownRound:
     """A string that a server listed: `name` is None if it has no name, and `round` is None if it cannot be read."""
 
-    text: str = field(repr=False)
     name: str | None = None
     round: ReadableRound | None = None
 
@@ -94,14 +93,14 @@ def read_round(text: str) -> ShownRound:
         hashed = configuration_hash(text)
         content = json.loads(text, parse_constant=_no_number)
     except (ThresherError, ValueError, RecursionError):
-        return ShownRound(text)
+        return ShownRound()
     name = content.get("round") if isinstance(content, dict) else None
     if not _is_name(name):
-        return ShownRound(text)
+        return ShownRound()
     try:
-        return ShownRound(text, name, _read(content, hashed))
+        return ShownRound(name, _read(content, hashed))
     except (ThresherError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError):
-        return ShownRound(text, name)
+        return ShownRound(name)
 
 
 def _read(content: dict[str, Any], hashed: bytes) -> ReadableRound | None:
