@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
 from thresher.questions.normal_form import END, normal
-from thresher.questions.question import ArrowType, Foreign, Impossible, OneColumn, Reader, are_whole, is_well_formed, json_bytes
+from thresher.questions.question import (
+    ArrowType,
+    Foreign,
+    Impossible,
+    OneColumn,
+    Reader,
+    are_whole,
+    is_well_formed,
+    json_bytes,
+)
 from thresher.questions.values import read_text
 
 if TYPE_CHECKING:
