@@ -11,6 +11,8 @@ from typing import Any, get_args
 import pytest
 
 from thresher.device.policy import DEFAULT_TABLE, Reason
+from thresher.device.policy_file import policy_from_dict
+from thresher.errors import InvalidSetting
 
 FOLDER = Path(__file__).parents[2] / "docs" / "protocol" / "vectors"
 POLICIES = {each["name"]: each["policy"] for each in json.loads((FOLDER / "policy-files.json").read_text("ascii"))}
@@ -54,7 +56,7 @@ def decided(policy: dict[str, Any], vector: dict[str, Any]) -> str | None:
     spent = sum(looked_up(policy, each)[2] for each in others)
     reasons = {
         "deadline": round["deadline"] - vector["now"] > 34_560_000,
-        "key": policy["pinned_key"] not in (None, round["public_key"]),
+        "key": (policy["pinned_key"] or round["public_key"]).lower() != round["public_key"],
         "attribute": allowed is not None and not set(inner["columns"]) <= set(allowed),
         "filter": filterable is not None and not set(filters) <= set(filterable),
         "coins": policy["coins"] == "aggregator" and round["aggregator_rate"] == ONE,
@@ -72,6 +74,17 @@ def check(vector: dict[str, Any]) -> None:
     policy = POLICIES[vector["policy"]]
     assert looked_up(policy, vector["round"]) == (vector["limit"], vector["rate"], vector["cost"])
     assert decided(policy, vector) == vector["reason"]
+
+
+def test_files_are_accepted_or_refused_as_the_checks_say():
+    checks = json.loads((FOLDER / "policy-checks.json").read_text("ascii"))
+    assert {each["accepted"] for each in checks} == {True, False}
+    for each in checks:
+        if each["accepted"]:
+            policy_from_dict(each["policy"])
+        else:
+            with pytest.raises(InvalidSetting):
+                policy_from_dict({"table": {}, **each["policy"]})  # Python computes a table that is missing
 
 
 def test_the_page_decides_as_the_device_does():

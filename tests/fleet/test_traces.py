@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ from thresher.device.device import Device
 from thresher.device.state import MemoryState
 from thresher.errors import Unauthorised
 from thresher.protocol.identity import NONCE_HEADER, PROOF_HEADER, Identity
-from thresher.protocol.readable import read_round
-from thresher.protocol.sealing import OVERHEAD
+from thresher.protocol.pieces import pieces
+from thresher.protocol.plaintext import payload
+from thresher.protocol.readable import ReadableRound, read_round
+from thresher.protocol.sealing import OVERHEAD, open_sealed
+from thresher.protocol.vectors.example_rounds import KEY
 
 FILE = Path(__file__).parent.parent.parent / "docs" / "protocol" / "vectors" / "traces.json"
 TRACES: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="ascii"))
@@ -39,7 +43,8 @@ class Runner:
         self.exchanges: list[dict[str, Any]] = []
         self.after: dict[str, Any] | None = None
         self.sealed: dict[str, str] = {}
-        self.sizes: dict[str, int] = {}
+        self.shown: dict[str, ReadableRound] = {}
+        self.sent: set[str] = set()
         self.nonces: set[str] = set()
         self.device = self.started()
 
@@ -67,6 +72,7 @@ class Runner:
                 self.device = self.started()
             except Unauthorised:
                 self.ended(None)
+                self.device = self.started()
 
     # The event
 
@@ -76,6 +82,7 @@ class Runner:
             return True
         step = self.steps.pop(0)
         self.clock.time = step["now"]
+        self.sent.clear()
         self.exchanges, self.after = list(step["exchanges"]), step.get("after")
         return False
 
@@ -94,6 +101,7 @@ class Runner:
         assert {name: CODES.get(reason or "", reason) for name, reason in reasons.items()} == self.after["reasons"]
         assert sorted(kept.spends) == sorted(self.after["charged"])
         assert kept.token == self.after["token"]
+        assert self.after.get("ends", False) == (wait is None)
         if "wait" in self.after:
             low, high = self.after["wait"]
             assert wait is not None
@@ -114,7 +122,14 @@ class Runner:
             assert (body, token) == ({"versions": [2]}, self.trace["enrolment_key"])
         else:
             assert token == expect["token"]
-            assert sorted(report["round"] for report in body["reports"]) == sorted(expect["reports"])
+            names = {report["round"] for report in body["reports"]}
+            assert len(names) == len(body["reports"])
+            assert not names & self.sent or expect["rounds"]
+            self.sent |= names
+            assert len(request.content) <= 256 << 10
+            assert (len(names) if isinstance(expect["reports"], int) else sorted(names)) == (
+                expect["reports"] if isinstance(expect["reports"], int) else sorted(expect["reports"])
+            )
             assert {**body, "reports": []} == {"versions": [2], "reports": [], "rounds": expect["rounds"]}
             assert len(bytes.fromhex(nonce)) == 16
             assert nonce not in self.nonces
@@ -123,17 +138,30 @@ class Runner:
             raise Crash
         for report in body.get("reports", ()):
             assert self.sealed.setdefault(report["round"], report["sealed"]) == report["sealed"]
-            assert len(base64.b64decode(report["sealed"], validate=True)) == self.sizes[report["round"]]
+            self.opened(report["round"], report["sealed"])
         if answer.get("none"):
             raise httpx.ConnectError("no answer")
         return self.answered(answer, nonce, token)
+
+    def opened(self, name: str, text: str) -> None:
+        """A report has what it must have, sealed for the key of the vectors under the hash of its round."""
+        sealed, shown = base64.b64decode(text, validate=True), self.shown[name]
+        assert base64.b64encode(sealed).decode() == text
+        assert len(sealed) == shown.contributions * (shown.bucket_size + OVERHEAD)
+        found = []
+        for piece in pieces(sealed, shown.bucket_size + OVERHEAD):
+            plain = open_sealed(piece, KEY, shown.hash)
+            assert len(plain) == shown.bucket_size
+            content = payload(plain).decode()
+            found.append("" if re.fullmatch(r'\{"decoy":"[0-9a-f]{32}"\}', content) else content)
+        assert sorted(found) == sorted(each or "" for each in self.trace["plaintexts"][name])
 
     def answered(self, answer: dict[str, Any], nonce: str, token: str) -> httpx.Response:
         content, headers = answer["body"], {"content-type": "application/json", **answer.get("headers", {})}
         for text in content.get("rounds", ()) if isinstance(content, dict) else ():
             shown = read_round(text).round if isinstance(text, str) else None
             if shown is not None:
-                self.sizes.setdefault(shown.round, shown.contributions * (shown.bucket_size + OVERHEAD))
+                self.shown.setdefault(shown.round, shown)
         if "proof" in answer:
             secret = bytes.fromhex(self.trace["identity_secret"]) if answer["proof"] == "valid" else bytes(32)
             headers[PROOF_HEADER] = Identity(secret).proof(nonce, token)

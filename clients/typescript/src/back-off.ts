@@ -19,12 +19,12 @@ export function backOff(n: number, retryAfter: number | null = null): number {
   return Math.min(retryAfter ?? 0, LONGEST_WAIT) + (longest * (1 + share)) / 2;
 }
 
-/** The seconds of a `Retry-After` header: a number or an HTTP date; null for anything else. */
+/** The seconds of a `Retry-After` header: a number or an HTTP date that is still to come; null for anything else. */
 export function readRetryAfter(header: string | null, now: number): number | null {
   if (header === null) return null;
   if (/^\d{1,9}(\.\d{1,9})?$/.test(header.trim())) return Number(header);
   const time = Date.parse(header) / 1000;
-  return Number.isNaN(time) ? null : Math.max(time - now, 0);
+  return / GMT$/.test(header) && time > now ? time - now : null;
 }
 
 /** A token bucket: how much a device reads from its server, in bursts and in the long run. */

@@ -71,7 +71,7 @@ export class Channel {
 
   async #answer(response: Response): Promise<Answer> {
     const { status, headers } = response;
-    const retryAfter = readRetryAfter(headers.get("retry-after"), this.#clock());
+    const retryAfter = status < 400 ? null : readRetryAfter(headers.get("retry-after"), this.#clock());
     const body = await this.#body(response);
     if (!isOwn(status, headers.get("content-type") ?? "", body)) {
       const later = retryAfter === null ? null : Math.min(retryAfter, LONGEST_OF_STRANGERS);

@@ -251,6 +251,7 @@ export class Device {
     try {
       const [, visited] = await this.#insist(request, readVisited, patience, stop);
       if (visited) await this.#core.note(request, visited);
+      else this.#undelivered = new ServerUnavailable("The server does not know this device.", null);
       return visited !== null; // null is a 401: the next visit tells whether that is final
     } catch (error) {
       if (!(error instanceof ServerUnavailable || error instanceof InvalidFormat)) throw error;
@@ -265,7 +266,8 @@ export class Device {
       const request = this.#core.visitRequest(true);
       const [{ status }, visited] = await this.#insist(request, readVisited, patience, stop);
       if (visited) return [request, visited];
-      if (status !== 401 || hasEnrolled || this.#settings.enrolmentKey === undefined) {
+      // Without an identity there is no proof, and a 401 is no reason to enrol again.
+      if (status !== 401 || !this.#core.state.identity || hasEnrolled || this.#settings.enrolmentKey === undefined) {
         throw new Unauthorised(
           "The server does not know this device.",
           "Enrol it with a valid key: device.enrol({ again: true }).",
@@ -313,11 +315,12 @@ export class Device {
           "Check its address and its version.",
         );
       }
-      const wait = backOff(repetition, answer.retryAfter);
+      const retryAfter = status === 401 || status === 403 ? null : answer.retryAfter;
+      const wait = backOff(repetition, retryAfter);
       patience.left -= wait + (status === null ? (performance.now() - began) / 1000 : 0);
       if (!(patience.left >= 0)) {
         const words = answer.problem || `${this.#channel.url} has no answer yet (status ${status}).`;
-        throw new ServerUnavailable(words, answer.retryAfter);
+        throw new ServerUnavailable(words, retryAfter);
       }
       await this.#sleep(wait, stop);
       stop.throwIfAborted();

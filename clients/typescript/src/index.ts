@@ -22,7 +22,7 @@ export { WallTime } from "./dates.js";
 export { candidates, chosen, distinct, plaintexts, type Choices } from "./choices.js";
 export { decoy, encodeBucket, padded } from "./plaintext.js";
 export { readQuestion, type Bucket, type Element, type Question } from "./questions.js";
-export { drawAll, secureRandomness, type Draws, type Randomness } from "./randomness.js";
+export { drawAll, isHeads, secureRandomness, type Draws, type Randomness } from "./randomness.js";
 export { configurationHash, openKem, seal, type Fallback } from "./sealing.js";
 
 // What is sent

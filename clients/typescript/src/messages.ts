@@ -37,7 +37,7 @@ const LONGEST_BODY = 256 * 1024;
 export const LONGEST_WAIT = 86_400;
 
 /** A key or token that fits into a header. */
-export const isToken = (value: unknown): value is string => typeof value === "string" && /^[!-~]+$/.test(value);
+export const isToken = (value: unknown): value is string => typeof value === "string" && /^[!-~]{1,200}$/.test(value);
 
 export const enrolRequest = (enrolmentKey: string): Request => ({
   path: "/v2/devices", token: enrolmentKey, body: JSON.stringify({ versions: [VERSION] }), nonce: null, reports: [],
@@ -79,13 +79,12 @@ export function readVisited(raw: unknown): Visited | null {
 
 const FINAL = ["taken", "closed", "conflict", "rejected"];
 
-/** What the server has decided of the reports of a request: the i-th element is about the i-th report. */
+/** What the server has decided of the reports of a request, by their rounds. */
 export function decidedReports(request: Request, answer: Visited): Map<string, Status> {
   const statuses = new Map<string, Status>();
-  request.reports.forEach((round, i) => {
-    const report = answer.reports[i];
-    if (!isObject(report) || report.round !== round) return;
-    if (FINAL.includes(report.status as string)) statuses.set(round, report.status as Status);
-  });
+  for (const report of answer.reports) {
+    const { round, status } = (isObject(report) ? report : {}) as { round: string; status: Status };
+    if (request.reports.includes(round) && FINAL.includes(status)) statuses.set(round, status);
+  }
   return statuses;
 }

@@ -1,7 +1,7 @@
 /** What a device agrees to: docs/protocol/policy.md. All arithmetic is that of whole numbers. */
 
 import { InvalidSetting } from "./errors.js";
-import { isArrayOf, isNumber, isObject, isText, isWhole, type Fields } from "./objects.js";
+import { hasExactly, isArrayOf, isNumber, isText, isWhole, type Fields } from "./objects.js";
 import { ONE, readRound, type Round, type Terms } from "./rounds.js";
 
 /** One row of a policy's table. */
@@ -54,35 +54,52 @@ const ROOM = 1_000_000_000;
 const TOO_MUCH = ROOM + 1;
 const LATEST = 34_560_000;
 
-const isWholes = (raw: unknown, length: number): raw is number[] =>
-  isArrayOf(raw, (each): each is number => isWhole(each, 0, ONE)) && raw.length === length;
+/** The settings of the default policy: a member that a file leaves out is as here, and no table is none. */
+const DEFAULTS = {
+  version: 1, max_epsilon: 4, max_delta: 1e-5, period_epsilon: 20, period_delta: 1e-4, period_days: 30,
+  min_threshold: 5, max_contributions: 10, hide_from_contact_list: true, coins: "any",
+  attributes: null, filters: null, pinned_key: null, table: null,
+};
 
-const isRising = (numbers: readonly number[]): boolean => numbers.every((each, i) => i === 0 || numbers[i - 1]! < each);
+const isWholes = (raw: unknown, least: number, most: number): raw is number[] =>
+  isArrayOf(raw, (each): each is number => isWhole(each, least, most));
 
-function isTable(raw: unknown, policy: Fields): boolean {
-  const { bounds, rounds, rows } = raw as Partial<Table>; // what is missing throws
-  const { max_epsilon, max_delta, period_epsilon, period_delta } = policy;
+const isRising = (numbers: readonly number[], least = 1): boolean =>
+  numbers.every((each, i) => i === 0 || each - numbers[i - 1]! >= least);
+
+function isRow(raw: unknown, columns: number): boolean {
+  if (!hasExactly(raw, "threshold limits rates costs")) return false;
+  const { threshold, limits, rates, costs } = raw;
   return (
-    String(bounds) === String([max_epsilon, max_delta, period_epsilon, period_delta]) &&
-    isWholes(rounds, rounds!.length) && isRising(rounds) && isRising(rows!.map((row) => row.threshold)) &&
-    rows!.every(
-      ({ threshold, limits, rates, costs }) =>
-        isWhole(threshold, 1) && isWholes(limits, rounds.length) && isWholes(rates, costs.length) && isRising(rates) &&
-        isWholes(costs, rates.length),
-    )
+    isWhole(threshold, 1) && isWholes(limits, 0, ONE - 1) && limits.length === columns &&
+    isWholes(rates, 1, ONE) && isRising(rates) && isWholes(costs, 1, TOO_MUCH) && costs.length === rates.length &&
+    isRising(costs, 0)
   );
 }
 
+function isTable(raw: unknown, policy: Fields): boolean {
+  if (!hasExactly(raw, "bounds rounds rows")) return false;
+  const { bounds, rounds, rows } = raw;
+  const { max_epsilon, max_delta, period_epsilon, period_delta } = policy;
+  return (
+    String(bounds) === String([max_epsilon, max_delta, period_epsilon, period_delta]) &&
+    isWholes(rounds, 1, ONE) && rounds.length > 0 && isRising(rounds) && Array.isArray(rows) &&
+    rows.length > 0 && rows.every((row) => isRow(row, rounds.length)) &&
+    isRising((rows as Row[]).map((row) => row.threshold))
+  );
+}
+
+const isPositive = (raw: unknown): raw is number => isNumber(raw) && raw > 0;
 const isNames = (raw: unknown): boolean => raw === null || isArrayOf(raw, isText);
 
 /** All members, and what each must be. */
 const CHECKS: Readonly<Record<string, (raw: unknown, policy: Fields) => boolean>> = {
   version: (raw) => raw === 1,
-  max_epsilon: isNumber,
-  max_delta: isNumber,
-  period_epsilon: isNumber,
-  period_delta: isNumber,
-  period_days: (raw) => isNumber(raw) && raw > 0,
+  max_epsilon: isPositive,
+  max_delta: isPositive,
+  period_epsilon: isPositive,
+  period_delta: isPositive,
+  period_days: (raw) => isPositive(raw) && raw <= 36_500,
   min_threshold: (raw) => isWhole(raw, 1),
   max_contributions: (raw) => isWhole(raw, 1),
   hide_from_contact_list: (raw) => typeof raw === "boolean",
@@ -96,21 +113,17 @@ const CHECKS: Readonly<Record<string, (raw: unknown, policy: Fields) => boolean>
 /**
  * Checks a policy that was read from a file.
  *
- * @throws InvalidSetting that names the member which is missing or wrong. An unknown member is an error too: a
+ * A member that is not there, but for the table, is as in the default policy.
+ *
+ * @throws InvalidSetting that names the member which is wrong. An unknown member is an error too: a
  *   misspelled one would not protect anybody.
  */
 export function readPolicy(raw: unknown): Policy {
-  const fields = isObject(raw) ? raw : {};
-  for (const name of Object.keys({ ...CHECKS, ...fields })) {
-    let isRight = false;
-    try {
-      isRight = Object.hasOwn(CHECKS, name) && CHECKS[name]!(fields[name], fields);
-    } catch {
-      // a table of another form
-    }
-    if (!isRight) {
+  const fields: Fields = { ...DEFAULTS, ...(raw as Fields) };
+  for (const name of Object.keys(fields)) {
+    if (!(Object.hasOwn(CHECKS, name) && CHECKS[name]!(fields[name], fields))) {
       throw new InvalidSetting(
-        `policy.${name}`, "is missing, unknown or wrong", "Make the policy with: thresher policy compile.",
+        `policy.${name}`, "is unknown or wrong", "Make the policy with: thresher policy compile.",
       );
     }
   }

@@ -34,6 +34,9 @@ export interface Draws extends Choices {
 
 const ONE = 2 ** 32;
 
+/** Whether a coin is heads: 32 random bits, read as a whole number, are below the rate. */
+export const isHeads = (bits: number, deviceRate: number): boolean => bits < deviceRate;
+
 /**
  * Draws everything that a round needs.
  *
@@ -48,7 +51,7 @@ export function drawAll(
   const whole = (bytes: number): bigint => randomWhole(bytes, randomness);
   const times = <T>(count: number, draw: () => T): T[] => Array.from({ length: count }, draw);
   return {
-    heads: times(contributions, () => deviceRate === ONE || Number(whole(4)) < deviceRate),
+    heads: times(contributions, () => deviceRate === ONE || isHeads(Number(whole(4)), deviceRate)),
     places: times(attributes, () => whole(24)),
     // One of up to 1000^parts combinations is chosen: 10 bits for each part, and 128 more.
     picks: contributions === 1 ? times(parts, () => whole(24)) : times(contributions, () => whole(16 + 2 * parts)),

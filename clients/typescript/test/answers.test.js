@@ -1,7 +1,7 @@
 // Section 7 of docs/protocol/answers.md: buckets, choices and plaintexts.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { candidates, chosen, decoy, distinct, drawAll, padded, plaintexts, readQuestion, secureRandomness } from "../dist/index.js";
+import { candidates, chosen, decoy, distinct, drawAll, isHeads, padded, plaintexts, readQuestion, secureRandomness } from "../dist/index.js";
 import { fromHex, hex } from "../dist/bytes.js";
 import { untag, vectors } from "./vectors.js";
 
@@ -125,4 +125,8 @@ test("draws: always the same number of bits, and coins compare whole numbers", (
   assert.deepEqual([0, 999, 1000, 2 ** 32 - 1].map(headsAt), [true, true, false, false]);
   const { draw } = drawAll({ deviceRate: 2 ** 32, contributions: 1 }, 1, 1, (bytes) => bytes.fill(255));
   assert.equal(draw, 1 - 2 ** -53);
+});
+
+test("coins.json: 32 bits and a rate", () => {
+  for (const { bits, device_rate, heads } of vectors("coins")) assert.equal(isHeads(bits, device_rate), heads);
 });

@@ -81,7 +81,7 @@ test("switched off: silence, and nothing is kept but charges without names", asy
 
 test("switched off and on again: the budget is not renewed, and no round is answered twice", async () => {
   const server = new Server();
-  const policy = { ...POLICY, table: { bounds: POLICY.table.bounds, rounds: [1000], rows: [{ threshold: 5, limits: [ONE], rates: [ONE], costs: [600_000_000] }] } };
+  const policy = { ...POLICY, table: { bounds: POLICY.table.bounds, rounds: [1000], rows: [{ threshold: 5, limits: [ONE - 1], rates: [ONE], costs: [600_000_000] }] } };
   server.open(text());
   const device = deviceOf(server, { policy });
   await device.visit();

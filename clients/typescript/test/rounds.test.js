@@ -224,15 +224,15 @@ test("decisions: each reason, in order", () => {
 });
 
 test("a query may cost more than a period has room for only if it is alone", () => {
-  const table = { rounds: [1000], rows: [{ threshold: 1, limits: [ONE], rates: [ONE / 8], costs: [1] }] };
+  const table = { rounds: [1000], rows: [{ threshold: 1, limits: [ONE - 1], rates: [ONE / 8], costs: [1] }] };
   assert.equal(cost(policy({ table }), TERMS), 1_000_000_001);
   assert.equal(reason({}, { table }), null);
   assert.equal(reason({}, { table }, { "default/o": charge({ aggregatorRate: 1 }) }), "budget");
-  assert.equal(reason({}, { table: { rounds: [], rows: [] } }), "limit");
+  assert.equal(reason({}, { table: { rounds: [1], rows: [{ ...table.rows[0], threshold: 99_999 }] } }), "limit");
 });
 
 test("the protecting rate: which coins a device relies on, rounded up", () => {
-  const table = { rounds: [1], rows: [{ threshold: 1, limits: [ONE], rates: [1, 2, 3, ONE], costs: [1, 2, 3, 4] }] };
+  const table = { rounds: [1], rows: [{ threshold: 1, limits: [ONE - 1], rates: [1, 2, 3, ONE], costs: [1, 2, 3, 4] }] };
   const terms = (contactRate, deviceRate, aggregatorRate) => ({ ...TERMS, contactRate, deviceRate, aggregatorRate });
   const at = (changes, ...rates) => cost(policy({ table, ...changes }), terms(...rates));
   assert.equal(at({ hide_from_contact_list: true }, 1, ONE, 3), 3);
@@ -262,14 +262,19 @@ test("policies.json: every decision", { skip: !vectors("policies") && "the file 
   }
 });
 
-test("policy-files.json: a file is refused if a member is missing, unknown, or not what its table was made for", { skip: files.size === 0 && "the file does not exist yet" }, () => {
+test("policy-checks.json: which files are accepted", { skip: !vectors("policy-checks") && "the file does not exist yet" }, () => {
+  for (const { what, policy: file, accepted } of vectors("policy-checks")) {
+    if (accepted) readPolicy(file);
+    else assert.throws(() => readPolicy(file), (error) => error.setting.startsWith("policy."), what);
+  }
+});
+
+test("policy-files.json: a file is refused without its table, and with a table that was made for others", { skip: files.size === 0 && "the file does not exist yet" }, () => {
   for (const file of files.values()) {
-    readPolicy(file);
-    for (const name of Object.keys(file)) {
-      const { [name]: _, ...rest } = file;
-      assert.throws(() => readPolicy(rest), (error) => error.setting === `policy.${name}` || error.setting === "policy.table");
+    assert.deepEqual(readPolicy(file), file);
+    const { table, ...rest } = file;
+    for (const wrong of [rest, { ...file, max_epsilon: file.max_epsilon + 1 }, { ...file, table: { ...table, bounds: undefined } }]) {
+      assert.throws(() => readPolicy(wrong), (error) => error.setting === "policy.table");
     }
-    assert.throws(() => readPolicy({ ...file, max_epsilon: file.max_epsilon + 1 }), (error) => error.setting === "policy.table");
-    assert.throws(() => readPolicy({ ...file, table: { ...file.table, bounds: undefined } }), (error) => error.setting === "policy.table");
   }
 });

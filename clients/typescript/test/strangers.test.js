@@ -118,8 +118,9 @@ test("Retry-After is a number or a date", () => {
   assert.equal(readRetryAfter(null, NOW), null);
   assert.equal(readRetryAfter("120", NOW), 120);
   assert.equal(readRetryAfter(new Date((NOW + 60) * 1000).toUTCString(), NOW), 60);
-  assert.equal(readRetryAfter(new Date((NOW - 60) * 1000).toUTCString(), NOW), 0);
+  assert.equal(readRetryAfter(new Date((NOW - 60) * 1000).toUTCString(), NOW), null);
   assert.equal(readRetryAfter("soon", NOW), null);
+  assert.equal(readRetryAfter("2999-01-01", NOW), null);
 });
 
 test("a busy server is asked again with the same reports, as long as patience lasts", async () => {

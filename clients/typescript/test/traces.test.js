@@ -1,9 +1,10 @@
 // A device goes through every trace of docs/protocol/vectors/traces.json: visits with a fake clock and a fake server.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Device, MemoryState, readRound, Unauthorised } from "../dist/index.js";
+import { configurationHash, Device, MemoryState, readRound, Unauthorised } from "../dist/index.js";
 import { defaultPolicy } from "../dist/default-policy.js";
 import { hex, sha256, utf8 } from "../dist/bytes.js";
+import { SUITE } from "./fleet.js";
 import { vectors } from "./vectors.js";
 
 class Crash extends Error {}
@@ -20,10 +21,32 @@ async function proofOf(secret, nonce, token) {
 
 const keyOf = async (query) => hex(await sha256(utf8(`thresher query 1\0${query}`)));
 
+/** The private key of all traces. */
+const RECEIVER = await SUITE.DeserializePrivateKey(Uint8Array.from({ length: 32 }, (_, i) => i), true);
+
+/** What is in a report: the JSON of its pieces, sorted, and "" for a decoy. */
+async function contents(sealed, { text, bucketSize, terms }) {
+  assert.match(sealed, /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/);
+  assert.equal(btoa(atob(sealed)), sealed);
+  const raw = Uint8Array.from(atob(sealed), (character) => character.charCodeAt(0));
+  const [info, size] = [await configurationHash(text), bucketSize + 48];
+  assert.equal(raw.length, terms.contributions * size);
+  const found = [];
+  for (let at = 0; at < raw.length; at += size) {
+    const plain = await SUITE.Open(RECEIVER, raw.slice(at, at + 32), raw.slice(at + 32, at + size), { info }).catch(() => assert.fail("a report does not open"));
+    const end = 2 + plain[0] * 256 + plain[1];
+    assert.equal(plain.length, bucketSize);
+    assert.ok(plain.subarray(end).every((byte) => byte === 0));
+    const json = new TextDecoder().decode(plain.subarray(2, end));
+    found.push(/^\{"decoy":"[0-9a-f]{32}"\}$/.test(json) ? "" : json);
+  }
+  return found.sort();
+}
+
 /** Plays a trace for one device. */
 async function play(trace) {
   const state = new MemoryState();
-  const [sealed, sizes, nonces] = [new Map(), new Map(), new Set()];
+  const [sealed, shown, nonces, sent] = [new Map(), new Map(), new Set(), new Set()];
   let [now, exchanges, isDead, wrong] = [0, [], false, null];
 
   async function serve(url, init) {
@@ -38,7 +61,12 @@ async function play(trace) {
       assert.deepEqual([body, token], [{ versions: [2] }, trace.enrolment_key]);
     } else {
       assert.equal(token, expect.token);
-      assert.deepEqual(body.reports.map(({ round }) => round).sort(), [...expect.reports].sort());
+      const names = body.reports.map(({ round }) => round).sort();
+      assert.deepEqual(typeof expect.reports === "number" ? names.length : names, typeof expect.reports === "number" ? expect.reports : [...expect.reports].sort());
+      assert.equal(new Set(names).size, names.length);
+      assert.ok(expect.rounds || !names.some((name) => sent.has(name)));
+      for (const name of names) sent.add(name);
+      assert.ok(utf8(init.body).length <= 256 * 1024);
       assert.deepEqual({ ...body, reports: [] }, { versions: [2], reports: [], rounds: expect.rounds });
       assert.match(nonce, /^[0-9a-f]{32}$/);
       assert.ok(!nonces.has(nonce));
@@ -51,12 +79,13 @@ async function play(trace) {
     for (const report of body.reports ?? []) {
       if (!sealed.has(report.round)) sealed.set(report.round, report.sealed);
       assert.equal(sealed.get(report.round), report.sealed);
-      assert.equal(atob(report.sealed).length, sizes.get(report.round));
+      const expected = trace.plaintexts[report.round].map((each) => each ?? "").sort();
+      assert.deepEqual(await contents(report.sealed, shown.get(report.round)), expected);
     }
     if (answer.none) throw new TypeError("no answer");
     for (const text of answer.body?.rounds ?? []) {
       const { round } = (typeof text === "string" && readRound(text)) || {};
-      if (round && !sizes.has(round.name)) sizes.set(round.name, round.terms.contributions * (round.bucketSize + 48));
+      if (round && !shown.has(round.name)) shown.set(round.name, round);
     }
     const headers = { "content-type": "application/json", ...answer.headers };
     if (answer.proof) headers["thresher-proof"] = answer.proof === "valid" ? await proofOf(trace.identity_secret, nonce, token) : answer.proof === "other" ? await proofOf("00".repeat(32), nonce, token) : answer.proof;
@@ -104,7 +133,9 @@ async function play(trace) {
     }
     now = step.now;
     exchanges = [...step.exchanges];
+    sent.clear();
     slept = null;
+    let ends = false;
     // The trace says when the device visits, also where it is not due yet.
     const kept = await state.read();
     if (kept) await state.replace(kept, JSON.stringify({ ...JSON.parse(kept), due: 0 }));
@@ -115,9 +146,11 @@ async function play(trace) {
       await device.run({ signal: stop.signal });
     } catch (error) {
       if (!(error instanceof Crash) && !(error instanceof Unauthorised)) throw error;
+      ends = error instanceof Unauthorised;
     }
-    if (isDead) device = null;
+    if (isDead || ends) device = null;
     await check(step.after, slept);
+    if (step.after) assert.equal(ends, step.after.ends ?? false);
   }
 }
 
@@ -139,6 +172,9 @@ test("traces.json: a changed expectation is noticed", { skip: !traces && "the fi
     (changed) => { changed.steps[0].after.charged = []; },
     (changed) => { changed.steps[0].after.token = "other"; },
     (changed) => { changed.steps[0].after.wait = [61, 62]; },
+    (changed) => { changed.steps[0].after.ends = true; },
+    (changed) => { changed.plaintexts["q1-0"] = [null]; },
+    (changed) => { changed.plaintexts["q1-0"] = ['["de"]']; },
   ];
   for (const change of changes) {
     const changed = structuredClone(trace);

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ _ENDINGS: dict[str, Status] = {status: status for status in ("taken", "closed", 
 """The statuses of a report after which the device is done with its round."""
 _AROUND = 64
 """More than the bytes that a request has beside its reports, and a report beside its name and its sealed bytes."""
+_TOKEN = re.compile(r"[!-~]{1,200}")
 _jitter = secrets.SystemRandom()
 RandomBytes: TypeAlias = Callable[[int], bytes]
 """Gives so many random bytes; `os.urandom` but in tests."""
@@ -134,6 +136,8 @@ class DeviceCore:
     def enrolled(self, answer: Enrolled | bytes) -> None:
         """Save the token and the public key of the server that gave it."""
         message = messages.decode(Enrolled, answer) if isinstance(answer, bytes) else answer
+        if not _TOKEN.fullmatch(message.token):
+            raise InvalidFormat("The server's answer has a token that fits into no header.")
         self._save(token=message.token, identity=message.identity)
 
     # A visit
@@ -142,18 +146,19 @@ class DeviceCore:
         """The next request of a visit.
 
         With `rounds` it begins a visit: it hands in what waits, and asks which rounds the device was chosen for. The
-        other requests hand in what was sealed since then; None where nothing is left.
+        other requests hand in what was sealed since then, and what did not fit; None where nothing is left.
         Edge cases: a request has `MOST_REPORTS` reports and `LARGEST_VISIT` bytes at most. If more wait, they are
         chosen at random, so that none waits for ever.
         """
         if rounds:
-            waiting, self._fresh = [name for name, kept in self._kept.rounds.items() if kept.status == "sealed"], []
+            waiting = [name for name, kept in self._kept.rounds.items() if kept.status == "sealed"]
         else:
-            waiting = [name for name in self._fresh if self._record(name).status == "sealed"]
+            waiting = self._fresh
             if not waiting:
                 return None
         names = self._fitting(waiting)
-        self._fresh = [name for name in self._fresh if name not in names]
+        chosen = set(names)
+        self._fresh = [name for name in waiting if name not in chosen]
         reports = [{"round": name, "sealed": self._kept.rounds[name].sealed} for name in names]
         body = msgspec.json.encode({"versions": [DEVICE_VERSION], "reports": reports, "rounds": rounds})
         return Request("POST", "/v2/visit", self._token(), body, new_nonce(), tuple(names), rounds)
@@ -196,13 +201,13 @@ class DeviceCore:
         effort, held = Effort(), self._reader.visit()
         message = _answered(answer)
         now = self._clock.now()
-        self.come_back = min(max(message.come_back, _COME_BACK[0]), _COME_BACK[1])
         ended = {
             name: Record(status, record.deadline, record.time)
             for name, status in message.endings.items()
             if name in request.reports and (record := self._record(name)).status == "sealed"
         }
         if request.rounds:
+            self.come_back = min(max(message.come_back, _COME_BACK[0]), _COME_BACK[1])
             self._decide(message.shown, ended, effort, held, now)
         elif ended:
             queries = {self._kept.rounds[name].query for name in ended}
@@ -234,7 +239,9 @@ class DeviceCore:
         # That spends wait with their answers needs no saving: each visit sees it from the answers.
         if rounds != self._kept.rounds or spends != counting or spends.keys() != self._kept.spends.keys():
             self._save(rounds=rounds, spends=spends)
-        self._fresh = fresh
+        # What did not fit into the request, unless its round has ended meanwhile, and what was sealed now.
+        left = [name for name in self._fresh if name in rounds and rounds[name].status == "sealed"]
+        self._fresh = [*left, *fresh]
 
     def _answer(
         self,
@@ -291,7 +298,7 @@ class DeviceCore:
         # All random bits are drawn before any value is read, and always the same number of them.
         heads = [True] * contributions
         if round.device_rate != ONE:
-            heads = [_whole(4, self._randomness) < round.device_rate for _ in range(contributions)]
+            heads = [is_heads(_whole(4, self._randomness), round.device_rate) for _ in range(contributions)]
         numbers = _numbers(contributions, self._randomness)
         draw = (_whole(8, self._randomness) >> 11) * 2.0**-53 if round.question.randomised else None
         real = held.plaintexts(round.question, size, contributions, numbers, draw)
@@ -343,8 +350,13 @@ def back_off(attempt: int, retry_after: float | None = None) -> float:
     return wait if retry_after is None else min(retry_after, _COME_BACK[1]) + wait
 
 
+def is_heads(bits: int, rate: int) -> bool:
+    """Whether a coin of this rate is heads: 32 random bits, read as a whole number, are below the rate."""
+    return bits < rate
+
+
 def _whole(size: int, randomness: RandomBytes) -> int:
-    """A random whole number of so many bytes. A coin compares it with a rate: no floating point has a part in it."""
+    """A random whole number of so many bytes."""
     return int.from_bytes(randomness(size), "big")
 
 
@@ -363,8 +375,8 @@ class _Answer(msgspec.Struct, frozen=True):
 
     version: Literal[2]
     come_back: float
-    reports: list[Any] = []
-    rounds: list[Any] = []
+    reports: list[Any]
+    rounds: list[Any]
 
 
 @dataclass(frozen=True, slots=True)

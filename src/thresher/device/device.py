@@ -211,7 +211,11 @@ class Device:
                 self._put_off = error  # what is sealed waits for the next visit
                 break
             if answer.status in _REFUSED:
-                break  # the next visit tells whether that is final
+                self._put_off = ServerUnavailable(
+                    f"What answers at {self._channel.url} does not take this device's reports.",
+                    hint="The next visit tells whether that is final.",
+                )
+                break
             try:
                 self.core.visited(further, answer.body)
             except InvalidFormat as error:
@@ -227,7 +231,8 @@ class Device:
             yield from self._enrolling(patience, again=True)
             request, answer = yield from self._asked_once(patience)
         if answer.status in _REFUSED:
-            if self.core.identity is not None and not self.core.is_unknown(request, answer.proof):
+            proven = answer.status == 401 and self.core.is_unknown(request, answer.proof)
+            if self.core.identity is not None and not proven:
                 raise ServerUnavailable(
                     f"What answers at {self._channel.url} refuses this device, and does not prove to be its server.",
                     hint="If an operator has revoked the device, or the server has a new identity: "
@@ -271,7 +276,7 @@ class Device:
         attempt = 0
         while True:
             answer = yield from self._sent(request, patience)
-            if answer.status in (200, 201, *_REFUSED):
+            if answer.status is not None and (answer.status < 300 or answer.status in _REFUSED):
                 return answer
             if answer.status is not None and answer.status not in (408, 429) and answer.status < 500:
                 raise InvalidFormat(

@@ -25,6 +25,7 @@ from thresher.unreachable import Failure, failure_of, stranger, trusted
 if TYPE_CHECKING:
     import httpx
 
+_DATE = r"[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT"
 TIMEOUT = 30.0
 """Seconds for a connection, and for each piece of an answer."""
 SLOWEST = 120.0
@@ -115,7 +116,7 @@ class Channel:
 
     def _answer(self, response: httpx.Response, body: bytes) -> Answer:
         status, headers = response.status_code, response.headers
-        later = self._retry_after(headers.get("retry-after"))
+        later = self._retry_after(headers.get("retry-after")) if status >= 400 else None
         if is_own(status, headers.get("content-type", ""), body):
             return Answer(status, body, later, headers.get(PROOF_HEADER, ""))
         # A stranger cannot keep the device away for long.
@@ -147,8 +148,10 @@ class Channel:
         """Seconds, from a number or a date; None for anything else."""
         if header is None:
             return None
-        if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", header.strip()):
+        if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", header.strip()):
             return float(header)
+        if not re.fullmatch(_DATE, header.strip()):
+            return None
         try:
             return max(email.utils.parsedate_to_datetime(header).timestamp() - self._clock.now(), 0.0)
         except (ValueError, TypeError, OverflowError, OSError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -88,6 +89,8 @@ def _value(name: str, value: Any) -> Any:
             raise InvalidSetting(name, "must be a list of names")
         return frozenset(value)
     if name == "pinned_key" and value is not None:
+        if not (isinstance(value, str) and re.fullmatch("[0-9a-fA-F]{64}", value)):
+            raise InvalidSetting(name, "must be 64 hexadecimal digits")
         return bytes.fromhex(value)
     if name == "hide_from_contact_list" and not isinstance(value, bool):
         raise InvalidSetting(name, "must be true or false")

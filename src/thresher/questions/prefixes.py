@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
 from thresher.questions.normal_form import END, normal
-from thresher.questions.question import ArrowType, Foreign, Impossible, OneColumn, Reader, are_whole, json_bytes
+from thresher.questions.question import (
+    ArrowType,
+    Foreign,
+    Impossible,
+    OneColumn,
+    Reader,
+    are_whole,
+    is_well_formed,
+    json_bytes,
+)
 from thresher.questions.values import read_text
 
 if TYPE_CHECKING:
@@ -42,6 +51,8 @@ class Prefixes(OneColumn):
                 "length", f"must be above the length that is known already, at most {LONGEST_PREFIX:,}"
             )
         object.__setattr__(self, "parents", frozenset(self.parents))
+        if not all(is_well_formed(parent) for parent in self.parents):
+            raise InvalidSetting("parents", "must be texts")
 
     @property
     def lacks_buckets(self) -> bool:

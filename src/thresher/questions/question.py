@@ -270,6 +270,10 @@ def import_all(package: str, folders: tuple[str, ...]) -> None:
         importlib.import_module(f"{package}.{module.name}")
 
 
+_LISTS = frozenset({"columns", "edges", "points", "parents", "texts", "parts"})
+"""Fields of questions that are lists. Text would be read as a list of its characters."""
+
+
 def from_dict(content: Any) -> Any:
     """Read what `Question.to_dict` wrote. Anything unknown, missing or out of range is an error."""
     name = str(content.get("kind")) if isinstance(content, Mapping) else ""
@@ -279,6 +283,8 @@ def from_dict(content: Any) -> Any:
     settings = {name: value for name, value in content.items() if name != "kind"}
     if set(settings) != {field.name for field in fields(kind)}:  # type: ignore[arg-type]
         raise InvalidFormat("This question has missing or unknown fields.")
+    if any(name in _LISTS and not isinstance(value, list | tuple) for name, value in settings.items()):
+        raise InvalidFormat("This question has a field that is no list.")
     try:
         return kind.read(settings)
     except ThresherError:
@@ -298,10 +304,18 @@ def draw_for(question: Question, draw: Any) -> tuple[Any, ...]:
     return (draw,) if question.randomised else ()
 
 
+def is_well_formed(text: Any) -> bool:
+    """Whether this is text without a surrogate that stands alone."""
+    try:
+        return isinstance(text, str) and bool(text.isascii() or text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 def column_names(columns: Any) -> tuple[str, ...]:
     """One name or several, checked."""
     names = (columns,) if isinstance(columns, str) else tuple(columns)
-    if not names or not all(isinstance(name, str) and name for name in names):
+    if not names or not all(name and is_well_formed(name) for name in names):
         raise InvalidSetting("column", "must be the name of a column, or several names")
     if len(set(names)) < len(names):
         raise InvalidSetting("column", "must not name a column twice")

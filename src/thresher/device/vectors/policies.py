@@ -17,6 +17,7 @@ from thresher.device.policy import DEFAULT_TABLE, LONGEST_ROUND, Policy
 from thresher.device.policy_file import policy_from_dict
 from thresher.device.spending import Spend
 from thresher.device.terms import Terms, query_key
+from thresher.errors import InvalidSetting
 from thresher.privacy.whole_numbers import BEYOND, ONE, PERIOD
 from thresher.protocol.readable import ReadableRound
 from thresher.protocol.sealing import PublicKey
@@ -46,6 +47,8 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "small": {},
     "named": {"attributes": ["a", "é"], "filters": None},
     "filtering": {"attributes": ["a"], "filters": ["b"]},
+    "filters": {"attributes": None, "filters": ["b"]},
+    "pinned-names": {"attributes": ["a"], "pinned_key": _KEY.hex().upper(), "coins": "aggregator"},
     "silent": {"attributes": [], "filters": []},
     "pinned": {"pinned_key": _KEY.hex()},
     "aggregator": {"coins": "aggregator", "hide_from_contact_list": False},
@@ -56,7 +59,7 @@ _LOOKED_UP = ("default", "small", "aggregator", "contacted", "strict")
 _QUESTIONS: list[Question] = [
     Values(("a",)), Values(("é",)), Values(("e\u0301",)), Values(("a", "é")), Values(("a", "b")),
     Values(("__proto__",)), Filtered(Values(("a",)), Where((Among("b", ("x",)),))),
-    Filtered(Values(("b",)), Where((Among("a", ("x",)),))),
+    Filtered(Values(("b",)), Where((Among("a", ("x",)),))), Filtered(Values(("a",)), Where((Among("a", ("x",)),))),
 ]  # fmt: skip
 
 
@@ -66,6 +69,50 @@ def policy_files() -> list[dict[str, Any]]:
     settings = {name: value for name, value in default.items() if name != "table"}
     small = [{"name": name, "policy": {**settings, **changes, "table": _TABLE}} for name, changes in _SETTINGS.items()]
     return [{"name": "default", "policy": default}, *small]
+
+
+def policy_checks() -> list[dict[str, Any]]:
+    """Files that a client accepts, and files that it refuses."""
+    default = json.loads(DEFAULT_TABLE.read_bytes())
+    good = {**{name: value for name, value in default.items() if name != "table"}, "table": _TABLE}
+    row = _TABLE["rows"][1]  # type: ignore[index]
+
+    def rowed(**changes: Any) -> dict[str, Any]:
+        return good | {"table": {**_TABLE, "rows": [{**row, **changes}]}}
+
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("all members", good),
+        ("only a table", {"table": _TABLE}),
+        ("a pinned key in upper case", good | {"pinned_key": _KEY.hex().upper()}),
+        ("no table", {name: value for name, value in good.items() if name != "table"} | {"max_epsilon": 3.0}),
+        ("unknown member", good | {"atributes": []}),
+        ("unknown version", good | {"version": 2}),
+        ("bounds of other settings", good | {"max_delta": 1e-6}),
+        ("bounds of other settings, by default", {"table": {**_TABLE, "bounds": [3.0, *_BOUNDS[1:]]}}),
+        ("unknown coins", good | {"coins": "device"}),
+        ("a short pinned key", good | {"pinned_key": "00" * 31}),
+        ("one name", good | {"attributes": "a"}),
+        ("no period", good | {"period_days": 0}),
+        ("a threshold of 0", good | {"min_threshold": 0}),
+        ("a further member in a table", good | {"table": {**_TABLE, "more": 1}}),
+        ("a table without rows", good | {"table": {**_TABLE, "rows": []}}),
+        ("rounds that fall", good | {"table": {**_TABLE, "rounds": [1, 10, 3, 1000]}}),
+        ("a further member in a row", rowed(more=1)),
+        ("too few limits", rowed(limits=row["limits"][1:])),
+        ("rates that fall", rowed(rates=row["rates"][::-1])),
+        ("costs that fall", rowed(costs=row["costs"][::-1])),
+        ("more costs than rates", rowed(costs=[*row["costs"], 10])),
+        ("a limit of 1", rowed(limits=[ONE] * 4)),
+        ("a cost that is not whole", rowed(costs=[2, 7, 9.5])),
+    ]
+    return [{"what": what, "policy": policy, "accepted": _is_accepted(policy)} for what, policy in cases]
+
+
+def _is_accepted(policy: dict[str, Any]) -> bool:
+    try:
+        return policy_from_dict(policy).table is not None
+    except InvalidSetting:
+        return False
 
 
 def decisions() -> Iterator[dict[str, Any]]:
@@ -162,6 +209,13 @@ def _named() -> Iterator[tuple[ReadableRound, dict[str, Spend]]]:
     for key in (bytes(32), bytes(range(1, 33)), _KEY[:31] + b" "):
         yield _round(key=key), {}
     yield _round(rates=(ONE, 1 << 24, ONE)), {}
+    # Two reasons at once: the first of them counts.
+    yield _round(_QUESTIONS[4], key=bytes(32)), {}
+    yield _round(_QUESTIONS[4], rates=(ONE, 1 << 24, ONE)), {}
+    yield _round(rates=(ONE, ONE, ONE)), {"f/q": _spend(_round())}
+    # The same query of another fleet is another query.
+    yield _round(), {"g/q": _spend(_round())}
+    yield _round(), {"g/q": _spend(_round(threshold=19))}
 
 
 def _edges(policy: Policy) -> Iterator[tuple[ReadableRound, dict[str, Spend]]]:

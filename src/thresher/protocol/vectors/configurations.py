@@ -49,7 +49,10 @@ def configurations() -> list[dict[str, Any]]:
 
 def _vector(what: str, text: str) -> dict[str, Any]:
     shown = read_round(text)
-    hashed = hashlib.sha256(b"thresher round 3\0" + text.encode()).hexdigest()
+    try:
+        hashed = hashlib.sha256(b"thresher round 3\0" + text.encode()).hexdigest()
+    except UnicodeEncodeError:
+        hashed = None
     return {"what": what, "text": text, "hash": hashed, "round": shown.name, "readable": shown.round is not None}
 
 
@@ -98,10 +101,54 @@ def _questions() -> Iterator[tuple[str, str]]:
                 ("digits that are a double", {"from": "9007199254740992", "below": None}),
             )
         ),
+        *_wrong_fields(good),
         ("a list", [good]),
         ("null", None),
     ):
         yield f"question: {what}", _written(content() | {"question": wrong})
+
+
+def _wrong_fields(good: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Both sides of the rules of docs/protocol/answers.md, section 3."""
+    ages, rounded = {"kind": "bins", "column": "age", "edges": [0, 18]}, {"kind": "points", "points": [0, 1]}
+    for what, parts in (
+        ("two points", [{**rounded, "column": "a"}, {**rounded, "column": "b"}]),
+        ("one column twice", [good, {"kind": "values", "columns": ["country"]}]),
+        ("a part of another kind", [good, {"kind": "below", "column": "age", "split": 1}]),
+        ("a part of two columns", [ages, {"kind": "values", "columns": ["a", "b"]}]),
+        ("two parts", [good, ages]),
+    ):
+        yield f"joint: {what}", {"kind": "joint", "parts": parts}
+    yield "equal edges", {**ages, "edges": [0, 18, 18]}
+    yield "columns that are no list", {"kind": "values", "columns": "country"}
+    yield "a column with half a surrogate", {"kind": "values", "columns": ["\ud800"]}
+    for cells in (2**40, 2**40 + 1):
+        yield f"{cells} cells", {"kind": "cells", "column": "age", "lower": 0, "upper": 1, "cells": cells}
+    yield "cells too far apart", {"kind": "cells", "column": "age", "lower": -1e308, "upper": 1e308, "cells": 1}
+    yield "cells that overflow", {"kind": "cells", "column": "age", "lower": 0, "upper": 1e308, "cells": 2}
+    for number in (1_000, 1_001):
+        yield f"{number} points", {"kind": "points", "column": "age", "points": list(range(number))}
+    yield "points too far apart", {"kind": "points", "column": "age", "points": [-1e308, 1e308]}
+    prefixes: dict[str, Any] = {"kind": "prefixes", "column": "word", "length": 4, "known": 2, "parents": ["th"]}
+    yield "parents of any length, marked, twice", {**prefixes, "parents": ["t", "tha", "a\0", "a\0", "e\u0301"]}
+    yield "a parent that is no text", {**prefixes, "parents": [1]}
+    for length in (10_000, 10_001):
+        yield f"a length of {length}", {**prefixes, "length": length}
+    for what, text in (("whole", "a"), ("too long", "ab"), ("decomposed", "e\u0301"), ("marked", "\0")):
+        known = 3 if what == "decomposed" else 2
+        yield f"a text {what}", {**prefixes, "kind": "recounted_prefixes", "known": known, "texts": [text]}
+    for what, where in (
+        ("not in normal form", [{"column": "a", "among": ["e\u0301", "\u00e9"]}]),
+        ("31 marks", [{"column": "a", "among": ["a" + "\u0301" * 31]}]),
+        ("two on one attribute", [{"column": "a", "among": ["x"]}, {"column": "a", "among": ["y"]}]),
+        ("a further field", [{"column": "a", "among": ["x"], "from": 1}]),
+        ("no such day", [{"column": "a", "from": "2024-02-30", "below": None}]),
+        ("beyond 64 bits", [{"column": "a", "from": None, "below": "9223372036854775809"}]),
+        ("a leading zero", [{"column": "a", "from": "09007199254740993", "below": None}]),
+        ("ends that are one double", [{"column": "a", "from": 9007199254740992, "below": "9007199254740993"}]),
+        ("digits that fall", [{"column": "a", "from": "9007199254740993", "below": 9007199254740992}]),
+    ):
+        yield f"where: {what}", {"kind": "filtered", "question": good, "where": where}
 
 
 def _spellings() -> Iterator[tuple[str, str]]:
@@ -128,6 +175,8 @@ def _spellings() -> Iterator[tuple[str, str]]:
     yield "a whole deadline", text.replace("1790003600.0", "1790003600")
     yield "a rate with an exponent", text.replace("0.0625", "625e-4")
     yield "a rate with many digits", text.replace("0.0625", "0.06250000000000000000000000000000000")
+    yield "half a surrogate", text.replace("country", "\ud800")
+    yield "half a surrogate, escaped, in what is not read", text.replace('"epsilon":', '"\\ud800":1,"epsilon":')
     yield "a byte order mark", "\ufeff" + text
     yield "something behind it", text + "x"
     yield "a comma too many", text[:-1] + ",}"
@@ -201,6 +250,12 @@ def _plans(good: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for number in (1, 2):
         asked = _planned(good, rounds=1, contributions=number) | {"question": rounded}
         yield f"points and {number} contributions", _written(asked)
+        where = [{"column": "a", "among": ["x"]}]
+        for outer in (
+            {"kind": "joint", "parts": [{"kind": "values", "columns": ["a"]}, rounded]},
+            {"kind": "filtered", "question": rounded, "where": where},
+        ):
+            yield f"points in {outer['kind']} and {number} contributions", _written(asked | {"question": outer})
     half = _planned(good, contributions=3, sampling_rate=1 / 32) | {"contact_rate": ONE // 2}
     yield "three contributions and a contact coin", _written(half)
 
@@ -239,4 +294,5 @@ def _planned(good: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def _written(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    written = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return written.replace("\ud800", "\\ud800")

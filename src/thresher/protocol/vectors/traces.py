@@ -15,6 +15,7 @@ from typing import Any
 from thresher.privacy.plans import Plan
 from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.identity import Identity
+from thresher.protocol.readable import read_round
 from thresher.protocol.vectors.example_rounds import PLAN, START, bytes_of, content, example
 
 IDENTITY = bytes_of("identity")
@@ -38,21 +39,26 @@ class Device:
     token: str | None = "token-1"  # noqa: S105 - one of these traces
 
 
-def enrols(token: str = "token-1", answer: dict[str, Any] | None = None) -> Exchange:  # noqa: S107
+def enrols(token: str = "token-1", answer: dict[str, Any] | None = None, **more: Any) -> Exchange:  # noqa: S107
     """The device asks for a token."""
-    body = {"version": 2, "token": token, "identity": Identity(IDENTITY).public}
+    body = {"version": 2, "token": token, "identity": Identity(IDENTITY).public} | more
     return {"expect": {"path": "/v2/devices"}, "answer": answer or {"status": 200, "body": body}}
 
 
 def visits(
     answer: dict[str, Any],
-    reports: Sequence[str] = (),
+    reports: Sequence[str] | int = (),
     *,
     rounds: bool = True,
     token: str = "token-1",  # noqa: S107
 ) -> Exchange:
     """The device visits with these reports."""
-    expected = {"path": "/v2/visit", "token": token, "reports": list(reports), "rounds": rounds}
+    expected = {
+        "path": "/v2/visit",
+        "token": token,
+        "reports": reports if isinstance(reports, int) else list(reports),
+        "rounds": rounds,
+    }
     return {"expect": expected, "answer": answer}
 
 
@@ -82,7 +88,7 @@ def page(status: int, **headers: str) -> dict[str, Any]:
 def step(
     now: float, *exchanges: Exchange, after: Device | None = None, wait: tuple[float, float] | None = (60.0, 60.0)
 ) -> dict[str, Any]:
-    """One visit at a time, in seconds after the start; `wait` is None where nothing is said of it."""
+    """One visit at a time, in seconds after the start; `wait` is None where the device ends."""
     found = {"now": START + now, "exchanges": list(exchanges)}
     if after is None:
         return found
@@ -92,7 +98,7 @@ def step(
         "charged": list(after.charged),
         "token": after.token,
     }
-    return found | {"after": expected | ({} if wait is None else {"wait": list(wait)})}
+    return found | {"after": expected | ({"ends": True} if wait is None else {"wait": list(wait)})}
 
 
 RESTART = {"restart": True}
@@ -107,7 +113,31 @@ def later(repetition: int, more: float = 0.0) -> tuple[float, float]:
 def trace(name: str, *steps: dict[str, Any], **settings: Any) -> dict[str, Any]:
     """A whole trace."""
     given = {"attributes": {"country": "fr"}, "enrolment_key": "enrolment-1", "identity_secret": IDENTITY.hex()}
-    return {"name": name, **given, **settings, "steps": list(steps)}
+    made = given | settings
+    return {"name": name, **made, "plaintexts": _plaintexts(steps, made["attributes"]), "steps": list(steps)}
+
+
+def _plaintexts(steps: Sequence[dict[str, Any]], attributes: dict[str, Any]) -> dict[str, list[str | None]]:
+    """What is in the reports of every round that is handed in; the rounds of traces ask for one attribute."""
+    exchanges = [exchange for each in steps for exchange in each.get("exchanges", ())]
+    handed_in = {name for each in exchanges for name in _listed(each["expect"].get("reports", []))}
+    found: dict[str, list[str | None]] = {}
+    for exchange in exchanges:
+        body = exchange["answer"].get("body")
+        for text in body.get("rounds", ()) if isinstance(body, dict) else ():
+            shown = read_round(text).round if isinstance(text, str) else None
+            if shown is None or shown.round in found or (handed_in and shown.round not in handed_in):
+                continue
+            held = attributes.get(shown.question.columns[0], [])
+            values = held if isinstance(held, list) else [held]
+            tails = shown.device_rate == 1  # heads once in 2^32 times
+            pieces: list[str | None] = [] if tails else [json.dumps([value]) for value in values]
+            found[shown.round] = [*pieces, *[None] * (shown.contributions - len(pieces))]
+    return found
+
+
+def _listed(reports: Any) -> list[str]:
+    return reports if isinstance(reports, list) else []
 
 
 ROUND, SECOND, THIRD = example("q1-0"), example("q2-0"), example("q3-0")
@@ -141,7 +171,45 @@ def _ordinary() -> list[dict[str, Any]]:
         trace(
             "a round is answered",
             step(0, enrols(), visits(said([ROUND])), visits(said(q1_0="taken"), ["q1-0"], rounds=False), after=TAKEN),
+            RESTART,
             step(60, visits(said()), after=TAKEN),
+        ),
+        trace(
+            "the answer to the request for rounds says when to come back",
+            step(
+                0,
+                enrols(),
+                visits(said([ROUND])),
+                visits(said(come_back=7.0, q1_0="taken"), ["q1-0"], rounds=False),
+                after=TAKEN,
+            ),
+        ),
+        trace(
+            "a coin of the device that is tails",
+            step(
+                0,
+                enrols(),
+                visits(said([_tails()])),
+                visits(said(q1_0="taken"), ["q1-0"], rounds=False),
+                after=TAKEN,
+            ),
+        ),
+        trace(
+            "a new round whose deadline has passed on this clock is answered",
+            step(
+                7200, enrols(), visits(said([ROUND])), visits(said(q1_0="taken"), ["q1-0"], rounds=False), after=TAKEN
+            ),
+        ),
+        trace(
+            "five reports of 48,000 bytes need two requests",
+            step(
+                0,
+                enrols(),
+                visits(said([_long(number) for number in range(5)])),
+                visits(said(**{f"q1_{number}": "taken" for number in range(5)}), 4, rounds=False),
+                visits(said(**{f"q1_{number}": "taken" for number in range(5)}), 1, rounds=False),
+                after=Device({f"q1-{number}": "taken" for number in range(5)}, charged=("default/q1",)),
+            ),
         ),
         trace(
             "two rounds are handed in together",
@@ -200,7 +268,7 @@ def _ordinary() -> list[dict[str, Any]]:
                 0,
                 enrols(),
                 visits(said([ROUND], more={"news": {"a": [1]}})),
-                visits(said(q1_0="taken", more={"version_next": 3}), ["q1-0"], rounds=False),
+                visits(said(q1_0="taken", more={"versionsecond": 3}), ["q1-0"], rounds=False),
                 after=TAKEN,
             ),
         ),
@@ -217,6 +285,17 @@ def _ordinary() -> list[dict[str, Any]]:
 def _several() -> RoundConfiguration:
     plan = Plan(PLAN.sampling_rate, PLAN.threshold, 1.0, 1e-8, "replace", 1, 3)
     return example("q1-0", plan=plan)
+
+
+def _tails() -> str:
+    changed = content() | {"device_rate": 1, "aggregator_rate": 2**32}
+    return json.dumps(changed | {"plan": {**changed["plan"], "sampling_rate": 2.0**-32}})
+
+
+def _long(index: int) -> str:
+    changed = content(example(f"q1-{index}", index=0)) | {"index": index, "bucket_size": 4096}
+    plan = {**changed["plan"], "rounds": 5, "contributions": 10, "sampling_rate": 2.0**-20}
+    return json.dumps(changed | {"plan": plan, "aggregator_rate": 2**12, "bucket_size": 4096})
 
 
 def _statuses() -> list[dict[str, Any]]:
@@ -250,7 +329,8 @@ def _statuses() -> list[dict[str, Any]]:
             trace(
                 f"a status that {what} decides nothing",
                 step(0, enrols(), visits(said([ROUND])), visits(answer, ["q1-0"], rounds=False), after=WITH_ONE),
-                step(60, visits(said(q1_0="taken"), ["q1-0"]), after=TAKEN),
+                step(60, visits(NONE, ["q1-0"]), after=WITH_ONE, wait=later(1)),
+                step(61, visits(said(q1_0="taken"), ["q1-0"]), after=TAKEN),
             )
         )
     found.append(
@@ -285,6 +365,12 @@ def _statuses() -> list[dict[str, Any]]:
                 visits(said([ROUND], q1_0="taken")),
                 visits(said(), ["q1-0"], rounds=False),
                 after=WITH_ONE,
+            ),
+            step(
+                60,
+                visits(said([SECOND]), ["q1-0"]),
+                visits(said(q1_0="taken", q2_0="taken"), ["q2-0"], rounds=False),
+                after=Device({"q1-0": "sealed", "q2-0": "taken"}, charged=("default/q1", "default/q2")),
             ),
         )
     )
@@ -351,6 +437,18 @@ def _failures() -> list[dict[str, Any]]:
         )
     found.append(
         trace(
+            "Retry-After of an enrolment",
+            step(
+                0,
+                enrols(answer=refused(503, headers={"retry-after": "900"})),
+                after=Device(token=None),
+                wait=later(1, 900.0),
+            ),
+            step(901, enrols(), visits(said()), after=Device()),
+        )
+    )
+    found.append(
+        trace(
             "Retry-After where reports are handed in",
             step(
                 0,
@@ -366,21 +464,39 @@ def _failures() -> list[dict[str, Any]]:
     return found
 
 
+def _without(body: dict[str, Any], member: str) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name != member}
+
+
 def _strangers() -> list[dict[str, Any]]:
     found = []
     problem = refused(401)["body"]
+    good = said(q1_0="taken")["body"]
+    untold = refused(401)["body"]
+    del untold["title"]
     media = {"content-type": "application/problem+json"}
     for what, answer, more in (
         ("a page with status 200", page(200), 0.0),
+        ("a page with the answer", page(200) | {"body": good}, 0.0),
+        ("an answer of another version", {"status": 200, "body": good | {"version": 3}}, 0.0),
+        ("an answer without come_back", {"status": 200, "body": _without(good, "come_back")}, 0.0),
+        ("an answer without reports", {"status": 200, "body": _without(good, "reports")}, 0.0),
+        ("an answer without rounds", {"status": 200, "body": _without(good, "rounds")}, 0.0),
+        ("a problem as JSON", refused(401, headers={"content-type": "application/json"}) | {"proof": "valid"}, 0.0),
+        ("a problem without a title", {"status": 401, "headers": media, "body": untold, "proof": "valid"}, 0.0),
         ("a page with status 404", page(404), 0.0),
         ("a page with status 401", page(401), 0.0),
         ("a page that asks to wait for a day", page(503, retry_after="86400"), 300.0),
         ("a redirect", page(302, location="https://portal.example/login"), 0.0),
         ("JSON with status 404", {"status": 404, "body": {"error": "not found"}}, 0.0),
-        ("a problem of another status", {"status": 403, "headers": media, "body": problem}, 0.0),
+        (
+            "a problem of another status",
+            {"status": 503, "headers": media | {"retry-after": "86400"}, "body": problem},
+            300.0,
+        ),
         (
             "a problem of another type",
-            {"status": 401, "headers": media, "body": problem | {"type": "about:blank"}},
+            {"status": 401, "headers": media, "body": problem | {"type": "about:blank"}, "proof": "valid"},
             0.0,
         ),
         ("a problem without a code", {"status": 401, "headers": media, "body": {"type": "x", "status": 401}}, 0.0),
@@ -392,6 +508,13 @@ def _strangers() -> list[dict[str, Any]]:
                 step(60, visits(answer, ["q1-0"]), after=WITH_ONE, wait=later(2, more)),
                 step(400, visits(said(q1_0="taken"), ["q1-0"]), after=TAKEN),
             )
+        )
+    for what, own in (
+        ("status 201", {"status": 201}),
+        ("a media type with parameters", {"headers": {"content-type": " Application/JSON ; charset=utf-8"}}),
+    ):
+        found.append(
+            trace(f"the server's own: {what}", SEALS, step(60, visits(said(q1_0="taken") | own, ["q1-0"]), after=TAKEN))
         )
     found.append(
         trace(
@@ -449,6 +572,7 @@ def _crashes() -> list[dict[str, Any]]:
 def _times() -> list[dict[str, Any]]:
     closed = Device({"q1-0": "closed"}, charged=("default/q1",))
     nothing = Device()
+    second = example("q1-1", index=1)
     lasting = example("q1-0", deadline=START + 90 * DAY)
     return [
         trace(
@@ -462,6 +586,53 @@ def _times() -> list[dict[str, Any]]:
             SEALS,
             step(4000, visits(said([ROUND]), ["q1-0"]), after=WITH_ONE),
             step(4060, visits(said(q1_0="taken"), ["q1-0"]), after=TAKEN),
+        ),
+        trace(
+            "nothing is dropped or deleted in a visit whose list did not come",
+            SEALS,
+            step(40 * DAY, visits(NONE, ["q1-0"]), after=WITH_ONE, wait=later(2)),
+            step(41 * DAY, visits(said([ROUND], q1_0="taken"), ["q1-0"]), after=TAKEN),
+            step(80 * DAY, visits(NONE), after=TAKEN, wait=later(1)),
+            step(81 * DAY, visits(said()), after=nothing),
+        ),
+        trace(
+            "a second round of a query: the charge has its index, and its time does not go back",
+            step(0, enrols(), visits(said([ROUND])), visits(said(q1_0="taken"), ["q1-0"], rounds=False), after=TAKEN),
+            step(
+                -10 * DAY,
+                visits(said([second])),
+                visits(said(q1_1="taken"), ["q1-1"], rounds=False),
+                after=Device({"q1-0": "taken", "q1-1": "taken"}, charged=("default/q1",)),
+            ),
+            step(
+                60,
+                visits(said([example("other", query="q1", index=1)])),
+                after=Device(
+                    {"q1-0": "taken", "q1-1": "taken", "other": "refused"},
+                    {"other": "answered"},
+                    charged=("default/q1",),
+                ),
+            ),
+            step(
+                30 * DAY - 1,
+                visits(said()),
+                after=Device({"q1-0": "taken", "other": "refused"}, {"other": "answered"}, charged=("default/q1",)),
+            ),
+        ),
+        trace(
+            "a second round of a query: the charge counts from it on",
+            step(0, enrols(), visits(said([ROUND])), visits(said(q1_0="taken"), ["q1-0"], rounds=False), after=TAKEN),
+            step(
+                10 * DAY,
+                visits(said([second])),
+                visits(CRASH, ["q1-1"], rounds=False),
+            ),
+            step(
+                10 * DAY + 1,
+                visits(said(q1_1="taken"), ["q1-1"]),
+                after=Device({"q1-0": "taken", "q1-1": "taken"}, charged=("default/q1",)),
+            ),
+            step(35 * DAY, visits(said()), after=Device({"q1-1": "taken"}, charged=("default/q1",))),
         ),
         trace(
             "just before the deadline",
@@ -589,6 +760,10 @@ def _unknown() -> list[dict[str, Any]]:
                 ("401 with another's proof", other),
                 ("401 with a proof that is no signature", refused(401, headers={"thresher-proof": "zz"})),
                 ("403 without a proof", refused(403, "forbidden")),
+                ("403 with a valid proof", refused(403, "forbidden") | {"proof": "valid"}),
+                ("401 with Retry-After", refused(401, "unauthorised", headers={"retry-after": "900"})),
+                ("400 with Retry-After", refused(400, "invalid-format", headers={"retry-after": "900"})),
+                ("413", refused(413, "too-large")),
             )
         ),
         trace(
@@ -597,11 +772,44 @@ def _unknown() -> list[dict[str, Any]]:
                 0,
                 enrols(),
                 visits(said([ROUND])),
-                visits(refused(401, "unauthorised"), ["q1-0"], rounds=False),
+                visits(proven, ["q1-0"], rounds=False),
                 after=WITH_ONE,
-                wait=None,
             ),
-            step(60, visits(said(q1_0="taken"), ["q1-0"]), after=TAKEN),
+            step(60, visits(NONE, ["q1-0"]), after=WITH_ONE, wait=later(2)),
+            step(61, visits(said(q1_0="taken"), ["q1-0"]), after=TAKEN),
+        ),
+        trace(
+            "the first enrolment is not the one that a visit may repeat; the new identity is kept",
+            step(
+                0,
+                enrols(identity=Identity(bytes(32)).public),
+                visits(other),
+                enrols("token-2"),
+                visits(said(), token="token-2"),  # noqa: S106
+                after=replace(Device(), token="token-2"),  # noqa: S106
+            ),
+            step(
+                60,
+                visits(proven, token="token-2"),  # noqa: S106
+                enrols("token-3"),
+                visits(said(), token="token-3"),  # noqa: S106
+                after=replace(Device(), token="token-3"),  # noqa: S106
+            ),
+        ),
+        trace(
+            "401 to a device without an identity: it ends, and begins again when it is started",
+            step(0, enrols(identity=None), visits(said()), after=Device()),
+            step(60, visits(proven), after=Device(), wait=None),
+            step(120, visits(NONE), after=Device(), wait=later(1)),
+            step(180, visits(said()), after=Device()),
+        ),
+        *(
+            trace(
+                f"{status} to an enrolment: the device ends",
+                step(0, enrols(answer=refused(status)), after=Device(token=None), wait=None),
+                step(60, enrols(), visits(said()), after=Device()),
+            )
+            for status in (401, 403)
         ),
     ]
 
