@@ -151,11 +151,16 @@ def test_every_public_name_exists_and_is_sorted():
         assert len(set(module.__all__)) == len(module.__all__)
 
 
+def test_names_can_be_completed():
+    assert set(thresher.__all__) <= set(dir(thresher))
+    assert set(thresher.privacy.__all__) <= set(dir(thresher.privacy))
+
+
 def test_packages_only_re_export():
     for path in ROOT.rglob("__init__.py"):
         body = ast.parse(path.read_text(encoding="utf-8")).body
         for node in body:
-            if isinstance(node, ast.FunctionDef) and node.name == "__getattr__":
+            if isinstance(node, ast.FunctionDef) and node.name in ("__getattr__", "__dir__"):
                 continue  # re-exports later
             allowed = (ast.Import, ast.ImportFrom, ast.Assign, ast.Expr, ast.If)
             assert isinstance(node, allowed), f"{path.relative_to(ROOT)} holds code"

@@ -95,3 +95,8 @@ def __getattr__(name: str) -> object:
         if name in _HOMES:
             raise errors.only_the_device(f"thresher.{name}") from None
     raise AttributeError(f"module 'thresher' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """All public names, for completion."""
+    return sorted({*globals(), *__all__})

@@ -207,4 +207,7 @@ def require(module: str, extra: str) -> ModuleType:
 
 def only_the_device(name: str) -> MissingExtra:
     """The error for a public name that `thresher-device` does not have."""
-    return MissingExtra(f"{name} is not there: only the device is installed.", hint="Run: pip install thresher")
+    return MissingExtra(
+        f"{name} is not there: only the device is installed.",
+        hint="Run: pip uninstall thresher-device, then pip install thresher",
+    )

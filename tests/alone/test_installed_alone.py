@@ -106,8 +106,10 @@ def test_it_decides_by_the_vectors(said):
 
 def test_what_it_does_not_have_says_so(said):
     assert said["refusals"] == [
-        "thresher.histogram is not there: only the device is installed. Run: pip install thresher",
-        "thresher.privacy.plan is not there: only the device is installed. Run: pip install thresher",
+        "thresher.histogram is not there: only the device is installed. Run: pip uninstall thresher-device, then pip "
+        "install thresher",
+        "thresher.privacy.plan is not there: only the device is installed. Run: pip uninstall thresher-device, then "
+        "pip install thresher",
         "policy has other bounds than the default, and no table. Compile it where thresher is installed "
         "(thresher policy compile), and read the file: Policy.from_file.",
     ]

@@ -19,7 +19,9 @@ from thresher.device.state import DeviceState, MemoryState
 from thresher.device.terms import Terms
 from thresher.privacy.plans import Plan
 from thresher.privacy.whole_numbers import BEYOND, PERIOD
-from thresher.protocol import messages
+from thresher.protocol import messages, readable
+from thresher.protocol.readable import SHORT
+from thresher.questions import Values
 
 
 def test_a_round_that_looks_expensive_costs_a_look_at_the_table():
@@ -157,3 +159,14 @@ def test_an_ordinary_device_never_rests():
     for visit in range(1_000):
         assert work.rest(0.02, visit * 1.0) == 0
         assert traffic.rest(20_000, visit * 1.0) == 0
+
+
+def test_of_long_answers_and_long_rounds_few_are_remembered():
+    """A server could otherwise fill a device's memory: sixteen answers of 16 MiB, read, are more than a gigabyte."""
+    core = device()
+    for number in range(5):
+        long = configuration(f"long-{number}", question=Values((f"{number}" + "x" * SHORT,)))
+        take(core, shown(long, configuration(f"short-{number}", index=number % 3)))
+    assert device_core._long_answer.cache_info().maxsize == 1
+    assert readable._long_rounds.cache_info().currsize <= 2
+    assert max(map(len, [configuration().text])) < SHORT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from device_cases import (
@@ -20,6 +22,7 @@ from device_cases import (
 )
 
 from thresher.device.core import DeviceCore
+from thresher.device.policy import Policy
 from thresher.device.spending import fit
 from thresher.device.state import DeviceState, FileState, MemoryState
 
@@ -182,3 +185,19 @@ def test_what_a_hoarder_of_an_earlier_version_has_collected_is_not_sent():
     assert take(core, shown(*rounds)) == ["round-12"]
     assert fit(ONCE.cost(spend.terms) for spend in spends_of(core).values())
     assert list(spends_of(core)) == ["fleet/query-12"]
+
+
+@pytest.mark.parametrize(("period", "charged"), [(30.0, True), (60.0, False)])
+def test_an_answer_of_an_earlier_version_without_a_charge_is_in_no_request(period, charged):
+    """Sealed 40 days ago, and 0.1.0 forgot its charge after 30: also where the period is longer now."""
+    clock, state = StillClock(), MemoryState()
+    core = device(policy=TWICE, clock=clock, state=state)
+    take(core, shown(*queries(1, deadline=FAR)))
+    clock.time += 40 * DAY
+    old = of_an_earlier_version(state)
+    spends = old.load().spends if charged else {}
+    old.save(msgspec.structs.replace(old.load(), spends=spends))
+    again = device(policy=replace(Policy(), period_days=period), clock=clock, state=old)
+    assert again.visit_request(rounds=True).reports == ()
+    take(again, shown(*queries(1, deadline=FAR)))
+    assert again.outcome("round-0").status == "closed"

@@ -16,7 +16,7 @@ from thresher.privacy.guarantee import delta
 from thresher.privacy.plans import Plan
 from thresher.privacy.whole_numbers import BEYOND, ONE
 from thresher.protocol.configurations import RoundConfiguration
-from thresher.protocol.readable import read_round
+from thresher.protocol.readable import short_rounds
 from thresher.protocol.sealing import PrivateKey
 from thresher.questions import Among, Filtered, Values, Where
 
@@ -243,7 +243,7 @@ def test_a_key_that_nobody_can_seal_for_is_refused():
 def test_what_is_remembered_is_bounded():
     for number in range(200):
         round_of(configuration(f"round-{number}"))
-    assert read_round.cache_info().currsize <= 64
+    assert short_rounds.cache_info().currsize <= 64
     assert round_of(configuration("round-3")).round == "round-3"
 
 

@@ -29,7 +29,7 @@ from thresher.privacy.whole_numbers import ONE
 from thresher.protocol import messages, plaintext, sealing
 from thresher.protocol.identity import new_nonce, proves
 from thresher.protocol.messages import DEVICE_VERSION, LARGEST_VISIT, MOST_REPORTS, Enrol, Enrolled
-from thresher.protocol.readable import ReadableRound, ShownRound, read_round
+from thresher.protocol.readable import SHORT, ReadableRound, ShownRound, read_round
 
 FIRST_WAIT = 0.5
 LARGEST_WAIT = 300.0
@@ -151,7 +151,8 @@ class DeviceCore:
         chosen at random, so that none waits for ever.
         """
         if rounds:
-            waiting = [name for name, kept in self._kept.rounds.items() if kept.status == "sealed"]
+            now = self._clock.now()
+            waiting = [name for name, kept in self._kept.rounds.items() if self._waits(kept, now)]
         else:
             waiting = self._fresh
             if not waiting:
@@ -232,7 +233,7 @@ class DeviceCore:
         new = [each for each in shown if each.name not in rounds]
         spends, fresh = counting, []
         # What was charged before must be known first; where it is not, the next visit goes on where this one stopped.
-        if new and all(self._knows(spend.terms, effort) for spend in counting.values()):
+        if new and all(self._remembers(spend.terms, effort) for spend in counting.values()):
             charged = self.policy.charged(counting)
             fresh = self._answer(new, rounds, charged, effort, held, now)
             spends = charged.spends
@@ -286,6 +287,10 @@ class DeviceCore:
             return _LATER
         return self.policy.refusal(round, charged, now)
 
+    def _remembers(self, terms: Terms, effort: Effort) -> bool:
+        """The same for a query that was charged before."""
+        return self.policy.knows(terms) or effort.remembers(lambda: self.policy.compute(terms)) is not None
+
     def _knows(self, terms: Terms, effort: Effort) -> bool:
         """Whether limit and cost of a query are known, or can be computed in this visit."""
         return self.policy.knows(terms) or effort.recomputes(lambda: self.policy.compute(terms)) is not None
@@ -313,14 +318,23 @@ class DeviceCore:
     def _aged(self, name: str, record: Record, listed: set[str | None], now: float) -> Record:
         """A record as of now: the sealed bytes of a round that is over are dropped.
 
-        A round that the server lists is open, also if its deadline has passed on this device's clock. Bytes that 0.1.0
-        sealed a period ago or more are dropped too: the charge that they belong to may have been forgotten.
+        A round that the server lists is open, also if its deadline has passed on this device's clock.
         """
         if record.status != "sealed":
             return record
         is_open = name in listed or now < record.deadline
-        is_charged = record.query is not None or now - record.time < self.policy.period
-        return record if is_open and is_charged else Record("closed", record.deadline, record.time)
+        return record if is_open and self._waits(record, now) else Record("closed", record.deadline, record.time)
+
+    def _waits(self, record: Record, now: float) -> bool:
+        """Whether a report waits to be sent, and its query is charged.
+
+        0.1.0 did not record to which query sealed bytes belong, and may have forgotten its charge. They are not sent if
+        they are a period old, or older than every charge: the time of a charge was that of its latest answer.
+        """
+        if record.status != "sealed" or record.query is not None:
+            return record.status == "sealed"
+        spends = self._kept.spends.values()
+        return now - record.time < self.policy.period and any(spend.time >= record.time for spend in spends)
 
     def _save(self, **changes: Any) -> None:
         changed = msgspec.structs.replace(self._kept, **changes)
@@ -388,9 +402,12 @@ class _Answered:
     come_back: float
 
 
-@functools.lru_cache(maxsize=16)
 def _answered(answer: bytes) -> _Answered:
     """The answer to a visit, read once for all devices of the process that get the same bytes."""
+    return _short_answer(answer) if len(answer) <= SHORT else _long_answer(answer)
+
+
+def _read_answer(answer: bytes) -> _Answered:
     try:
         message = msgspec.json.decode(answer, type=_Answer)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -406,3 +423,8 @@ def _answered(answer: bytes) -> _Answered:
     texts = (text for text in message.rounds if isinstance(text, str))
     shown = tuple(each for text in islice(texts, MOST_ROUNDS + ROUNDS) if (each := read_round(text)).name is not None)
     return _Answered(endings, shown, message.come_back)
+
+
+# A server may send answers of many MiB: of the long ones, one is kept at a time.
+_short_answer = functools.lru_cache(maxsize=16)(_read_answer)
+_long_answer = functools.lru_cache(maxsize=1)(_read_answer)

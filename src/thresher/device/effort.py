@@ -12,30 +12,43 @@ ROUNDS = 256
 PLANS = 4
 """Cells of its policy's table that a device computes in one visit, where it has no compiled one."""
 SECONDS = 2.0
-"""Processor seconds after which a visit begins no further recomputation."""
+"""Processor seconds after which a visit begins to compute no further cell."""
+REMEMBERED = 20.0
+"""The same for cells of queries that were charged before: nothing is answered before all of them are known."""
 
 
 class Effort:
     """How much work one visit may still do for the rounds that it was shown. The rest waits for the next visit.
 
-    Guarantee: at most `ROUNDS` rounds are looked at and at most `PLANS` plans are recomputed, whatever a server sends.
+    Guarantee: at most `ROUNDS` rounds are looked at and at most `PLANS` cells are computed, whatever a server sends.
     """
 
-    __slots__ = ("_clock", "_plans", "_rounds", "_seconds")
+    __slots__ = ("_clock", "_plans", "_remembered", "_rounds", "_seconds")
 
     def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
         self._clock = clock
         self._rounds = ROUNDS
         self._plans = PLANS
         self._seconds = SECONDS
+        self._remembered = REMEMBERED
 
     def looks(self) -> bool:
         """Whether one more round is looked at."""
         self._rounds -= 1
         return self._rounds >= 0
 
+    def remembers(self, computation: Callable[[], T]) -> T | None:
+        """What is computed for a query that was charged before, or None where the visit has done enough of that."""
+        if not self._remembered > 0:
+            return None
+        began = self._clock()
+        try:
+            return computation()
+        finally:
+            self._remembered -= self._clock() - began
+
     def recomputes(self, computation: Callable[[], T]) -> T | None:
-        """The result of a recomputation, or None where the visit has done enough of them."""
+        """What is computed for a new query, or None where the visit has done enough of that."""
         if not (self._plans > 0 and self._seconds > 0):
             return None
         self._plans -= 1

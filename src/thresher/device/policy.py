@@ -271,7 +271,8 @@ class Policy:
             case "limit":
                 return (
                     f"its query gives away more than epsilon {self.max_epsilon:g} with delta {self.max_delta:g}, or "
-                    f"than epsilon {self.period_epsilon:g} with delta {self.period_delta:g}"
+                    f"than epsilon {self.period_epsilon:g} with delta {self.period_delta:g}, as the policy's table "
+                    "rounds it"
                 )
             case "terms":
                 return "its query was on other terms before"

@@ -85,3 +85,8 @@ def __getattr__(name: str) -> object:
             raise
         raise errors.only_the_device(f"thresher.privacy.{name}") from None
     return getattr(found, name) if home else found
+
+
+def __dir__() -> list[str]:
+    """All public names, for completion."""
+    return sorted({*globals(), *__all__})

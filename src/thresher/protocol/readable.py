@@ -41,6 +41,8 @@ _MEMBERS = frozenset(
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 _KEY = re.compile(r"[0-9a-f]{64}")
 _AT_HAND = 64
+SHORT = 64 << 10
+"""Characters or bytes of a server up to which what was read is remembered for other devices of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +85,15 @@ def configuration_hash(text: str) -> bytes:
         raise InvalidFormat("A round's configuration is not well-formed text.") from None
 
 
-@functools.lru_cache(maxsize=_AT_HAND)
 def read_round(text: str) -> ShownRound:
     """Hash a configuration and read it; never an error, whatever the string is.
 
     Many devices in one process do this once for each configuration, good or bad.
     """
+    return short_rounds(text) if len(text) <= SHORT else _long_rounds(text)
+
+
+def _shown(text: str) -> ShownRound:
     try:
         hashed = configuration_hash(text)
         content = json.loads(text, parse_constant=_no_number)
@@ -101,6 +106,11 @@ def read_round(text: str) -> ShownRound:
         return ShownRound(name, _read(content, hashed))
     except (ThresherError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError):
         return ShownRound(name)
+
+
+# A server may list strings of many MiB: of the long ones, few are kept at a time.
+short_rounds = functools.lru_cache(maxsize=_AT_HAND)(_shown)
+_long_rounds = functools.lru_cache(maxsize=2)(_shown)
 
 
 def _read(content: dict[str, Any], hashed: bytes) -> ReadableRound | None:
