@@ -177,6 +177,11 @@ def _spellings() -> Iterator[tuple[str, str]]:
     yield "a rate with many digits", text.replace("0.0625", "0.06250000000000000000000000000000000")
     yield "half a surrogate", text.replace("country", "\ud800")
     yield "half a surrogate, escaped, in what is not read", text.replace('"epsilon":', '"\\ud800":1,"epsilon":')
+    for asked in (
+        {"kind": "bins", "column": "age", "edges": [0, 7777]},
+        {"kind": "below", "column": "age", "split": 7777},
+    ):
+        yield "an infinite number", _written(good | {"question": asked}).replace("7777", "1e999")
     yield "a byte order mark", "\ufeff" + text
     yield "something behind it", text + "x"
     yield "a comma too many", text[:-1] + ",}"

@@ -628,7 +628,7 @@ def _times() -> list[dict[str, Any]]:
                 visits(CRASH, ["q1-1"], rounds=False),
             ),
             step(
-                10 * DAY + 1,
+                5 * DAY,
                 visits(said(q1_1="taken"), ["q1-1"]),
                 after=Device({"q1-0": "taken", "q1-1": "taken"}, charged=("default/q1",)),
             ),
@@ -818,7 +818,7 @@ def _rounds() -> list[dict[str, Any]]:
     unreadable = {"q9-0": "unreadable"}
     low = example("q1-0", plan=replace(PLAN, sampling_rate=2.0**-10, threshold=4))
     text = json.dumps(content(), indent=1)
-    many = [json.dumps({"round": f"r{number}"}) for number in range(300)]
+    many = ["{", "[]", *(json.dumps({"round": f"r{number}"}) for number in range(300))]
     return [
         trace(
             "a round with a name that cannot be read is refused, and not looked at again",
