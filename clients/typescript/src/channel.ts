@@ -127,7 +127,7 @@ function checkedAddress(url: string): string {
   }
   if (!isAddress) {
     throw new InvalidSetting(
-      "server", "must be an address", "For example https://fleet.example or http://127.0.0.1:8080.",
+      "server", "must be an address", "As https://fleet.example.",
     );
   }
   return url.replace(/\/+$/, "");

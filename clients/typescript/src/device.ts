@@ -98,7 +98,7 @@ export class Device {
     const check = (setting: string, isRight: boolean, problem: string): void => {
       if (!isRight) throw new InvalidSetting(setting, problem);
     };
-    check("attributes", Object(attributes) === attributes, 'must say what the device holds, as { colour: "red" }');
+    check("attributes", Object(attributes) === attributes, 'must be what the device holds, as { colour: "red" }');
     check("enrolmentKey", enrolmentKey === undefined || isToken(enrolmentKey), "must be copied whole, without spaces");
     check("patience", patience >= 0, "must be a number of seconds");
     check("readingSeconds", readingSeconds > 0 && readingSeconds <= 3600, "must be above 0 and at most 3600 seconds");
@@ -270,7 +270,7 @@ export class Device {
       if (status !== 401 || !this.#core.state.identity || hasEnrolled || this.#settings.enrolmentKey === undefined) {
         throw new Unauthorised(
           "The server does not know this device.",
-          "Enrol it with a valid key: device.enrol({ again: true }).",
+          "Call device.enrol({ again: true }).",
         );
       }
       await this.#enrol(patience, stop);
@@ -311,7 +311,7 @@ export class Device {
       if ((status === 401 || status === 403) && (await this.#isFinal(request, answer))) return [answer, null];
       if (status !== null && status >= 300 && ![401, 403, 408, 429].includes(status) && status < 500) {
         throw new InvalidFormat(
-          `The server refused a request of this device with status ${status}.`,
+          `The server refused a request (status ${status}).`,
           "Check its address and its version.",
         );
       }

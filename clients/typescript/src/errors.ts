@@ -57,7 +57,7 @@ export class Unauthorised extends ThresherError {
 export class Conflict extends ThresherError {
   constructor() {
     super(
-      "conflict", "Another tab or process has changed the device's state.", "Nothing was sent since.",
+      "conflict", "Another tab has changed the state.", "Nothing was sent since.",
     );
   }
 }
@@ -65,7 +65,7 @@ export class Conflict extends ThresherError {
 /** The state cannot be read or saved. */
 export class StoreUnavailable extends ThresherError {
   constructor(message: string, cause?: unknown) {
-    super("store-unavailable", message, "Nothing was sent. Check the space that is left.", cause);
+    super("store-unavailable", message, "Nothing was sent. Check the space left.", cause);
   }
 }
 
