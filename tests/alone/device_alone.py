@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
 
@@ -25,7 +26,11 @@ def main(server: str, key: str, state: str, vectors: str, policy: str) -> None:
             refusals.append(f"{error.message} {error.hint}")
     attributes = {"word": lambda: "hello", "tags": ["a", "b"]}
     with Device(server, key, attributes, state, policy=Policy.from_file(policy)) as device:
-        outcomes = device.check_in()
+        for _ in range(60):  # until both rounds are open
+            device.check_in()
+            if len(outcomes := device.core.outcomes()) == 2:
+                break
+            time.sleep(0.5)
     found = {
         "first": loaded,
         "device": f"{Device.__module__}.{Device.__qualname__}",

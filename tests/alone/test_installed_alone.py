@@ -28,26 +28,19 @@ def pip(*arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+def made_wheel(folder: Path) -> Path:
     pip("wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT / "clients" / "python"))
     [made] = folder.glob("thresher_device-*.whl")
     return made
 
 
-@pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory) -> Path:
-    """A folder with the wheel and what it needs, and nothing else."""
-    folder = tmp_path_factory.mktemp("installed")
+def install(wheel: Path, folder: Path) -> None:
+    """Put the wheel and what it needs into a folder, and nothing else."""
     pip("install", "--target", str(folder), str(wheel))
-    return folder
 
 
-@pytest.fixture(scope="module")
-def said(installed, tmp_path_factory) -> dict:
+def said_there(installed: Path, state: Path) -> dict:
     """What the script says that runs there."""
-    state = tmp_path_factory.mktemp("state") / "device.json"
     with (
         local_server("--budget-epsilon=20", "--budget-delta=0.01") as server,
         th.Fleet(server.url, server.analyst_key) as fleet,
@@ -68,13 +61,13 @@ def said(installed, tmp_path_factory) -> dict:
     return json.loads(done.stdout)
 
 
-def test_it_is_small(installed):
+def is_small(installed):
     size = sum(path.stat().st_size for path in installed.rglob("*") if path.is_file())
     assert size < MOST
     assert size > MOST // 10  # what is measured is there
 
 
-def test_it_is_the_same_class_from_the_same_files(wheel, said, installed):
+def is_the_same_class_from_the_same_files(wheel, said, installed):
     assert said["device"] == f"{th.Device.__module__}.{th.Device.__qualname__}"
     assert said["where"] == str(installed / "thresher")
     source = Path(th.__file__).parent
@@ -84,27 +77,27 @@ def test_it_is_the_same_class_from_the_same_files(wheel, said, installed):
                 assert archive.read(name) == (source / Path(name).relative_to("thresher")).read_bytes()
 
 
-def test_the_wheel_has_every_module_that_is_used_and_no_other(wheel, said):
+def has_every_module_that_is_used_and_no_other(wheel, said):
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if name.startswith("thresher/") and name.endswith(".py")}
     modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in files}
     assert modules == set(said["modules"])
 
 
-def test_it_loads_nothing_heavy(said):
+def loads_nothing_heavy(said):
     assert said["heavy"] == []
     assert said["first"] == ["thresher", "thresher._version", "thresher.errors"]
 
 
-def test_it_answers_a_real_server_by_its_policy(said):
+def answers_a_real_server_by_its_policy(said):
     assert sorted(said["outcomes"], key=str) == [["refused", "limit"], ["taken", None]]
 
 
-def test_it_decides_by_the_vectors(said):
+def decides_by_the_vectors(said):
     assert said["decided"] > 100
 
 
-def test_what_it_does_not_have_says_so(said):
+def says_what_it_does_not_have(said):
     assert said["refusals"] == [
         "thresher.histogram is not there: only the device is installed. Run: pip uninstall thresher-device, then pip "
         "install thresher",
@@ -113,3 +106,17 @@ def test_what_it_does_not_have_says_so(said):
         "policy has other bounds than the default, and no table. Compile it where thresher is installed "
         "(thresher policy compile), and read the file: Policy.from_file.",
     ]
+
+
+def test_the_device_installed_alone(tmp_path):
+    """One test, since everything needs the same installation."""
+    wheel, installed = made_wheel(tmp_path / "wheel"), tmp_path / "installed"
+    install(wheel, installed)
+    is_small(installed)
+    said = said_there(installed, tmp_path / "device.json")
+    is_the_same_class_from_the_same_files(wheel, said, installed)
+    has_every_module_that_is_used_and_no_other(wheel, said)
+    loads_nothing_heavy(said)
+    answers_a_real_server_by_its_policy(said)
+    decides_by_the_vectors(said)
+    says_what_it_does_not_have(said)

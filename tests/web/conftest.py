@@ -12,23 +12,23 @@ from playwright.sync_api import Browser, Playwright, sync_playwright
 from web_fleet import WebFleet, web_fleet
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
-    """Open for this folder's tests only: while it is, it runs an event loop, and tests elsewhere run their own."""
+    """Open for one file's tests only: while it is, it runs an event loop, and tests elsewhere run their own."""
     if not Path(CHROMIUM).exists():
         pytest.fail("Chromium is missing; scripts/setup-machine installs it")
     with sync_playwright() as driver:
         yield driver
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def chromium(playwright: Playwright) -> Iterator[Browser]:
     browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
     yield browser
     browser.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def firefox(tmp_path_factory: Any) -> Iterator[Firefox]:
     if not Path(FIREFOX).exists():
         pytest.fail("Firefox is missing; scripts/setup-machine installs it")
@@ -37,7 +37,7 @@ def firefox(tmp_path_factory: Any) -> Iterator[Firefox]:
     browser.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def fleet(tmp_path_factory: Any) -> Iterator[WebFleet]:
     with web_fleet(tmp_path_factory.mktemp("web")) as running:
         yield running

@@ -129,7 +129,7 @@ def test_offline_and_back(fleet: WebFleet, ask, window) -> None:
     assert "cannot be reached" in text(tab, "#problem")
     first = len(window.requests)
     tab.page.wait_for_timeout(4000)
-    assert len(window.requests) - first <= 4  # it waits 2 seconds and more by now
+    assert len(window.requests) - first <= 8  # four attempts at most, each with a preflight
     window.context.set_offline(False)
     wait_for(tab, ANSWERED)
     wait_for(tab, "() => document.querySelector('#problem').hidden")
