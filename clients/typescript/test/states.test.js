@@ -49,7 +49,7 @@ for (const [name, make] of Object.entries(stores)) {
     release();
     await held;
     assert.equal(await waiting, 7);
-    await assert.rejects(first.exclusive(async () => { throw new Error("work"); }), /work/);
+    await assert.rejects(first.exclusive(async () => { throw new Error("broken"); }), /broken/);
     assert.equal(await second.exclusive(async () => 8), 8);
     assert.deepEqual(events, ["first", "second"]);
   });

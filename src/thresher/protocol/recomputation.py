@@ -1,13 +1,12 @@
 """Whether a round's configuration holds together, and whether the guarantees that it states are true.
 
 Recomputing guarantees is the expensive part of checking a round: up to seconds for a plan of many rounds. Each plan is
-therefore recomputed once and its verdict remembered, good or bad. Devices recompute last, and only a few times a visit
-(`thresher.device.effort`).
+therefore recomputed once and its verdict remembered, good or bad. Devices do not ask: they decide by their own tables.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import functools
 
 from thresher.errors import InvalidFormat, ThresherError
 from thresher.privacy.plans import Plan
@@ -17,29 +16,13 @@ from thresher.protocol.pieces import check_report_size
 from thresher.protocol.rates import check_bounded
 from thresher.questions import Question
 
-_KEPT = 256
-_verdicts: OrderedDict[tuple[Plan, Rates, GuaranteesStated], bool] = OrderedDict()
 
-
-def known(plan: Plan, rates: Rates, stated: GuaranteesStated) -> bool | None:
-    """What `holds` said of these before, or None."""
-    return _verdicts.get((plan, rates, stated))
-
-
+@functools.lru_cache(maxsize=256)
 def holds(plan: Plan, rates: Rates, stated: GuaranteesStated) -> bool:
     """Whether the plan's delta and the stated guarantees are what rates, threshold and rounds give.
 
-    Guarantee: recomputed once for many rounds and many devices of this process, also where the answer is no.
+    Guarantee: recomputed once for many rounds of this process, also where the answer is no.
     """
-    verdict = known(plan, rates, stated)
-    if verdict is None:
-        verdict = _verdicts[plan, rates, stated] = _recomputed(plan, rates, stated)
-        while len(_verdicts) > _KEPT:
-            _verdicts.popitem(last=False)
-    return verdict
-
-
-def _recomputed(plan: Plan, rates: Rates, stated: GuaranteesStated) -> bool:
     try:
         plan.verify()
         true = Guarantees.of(plan, rates)
