@@ -65,7 +65,6 @@ export class Channel {
     } finally {
       controller.abort(); // also ends an answer that was not read to its end
       clearTimeout(timer);
-      controller.release();
     }
   }
 

@@ -56,17 +56,14 @@ export interface Stop {
   readonly signal?: AbortSignal;
 }
 
-/** How many seconds a visit may still wait, in all. */
-interface Patience {
-  left: number;
-}
-
 /** Bytes that `run` may read from its server: in one burst, and per second in the long run. */
 const TRAFFIC = [64 * 1024 * 1024, 64 * 1024] as const;
 /** Problems that `run` waits out. */
 const PASSING = [ServerUnavailable, StoreUnavailable, InvalidFormat, Conflict] as const;
 /** Seconds after which `run` looks again whether a device that is switched off was switched on. */
 const SILENCE = 60;
+/** Seconds after which a device that waits for an answer looks again whether another tab has changed the state. */
+const WATCH = 1;
 
 /**
  * A device that answers from what it holds and sends nothing that its policy does not allow.
@@ -88,6 +85,8 @@ export class Device {
   readonly #traffic = new Allowance(...TRAFFIC);
   #consent: boolean | undefined;
   #silence = new AbortController();
+  /** How many seconds the visit that goes on may still wait for its server, in all. */
+  #patience = 0;
   /** How many visits in a row have failed. */
   #failures = 0;
   /** Why a visit of `run` could not hand in what it has sealed. */
@@ -119,7 +118,7 @@ export class Device {
    */
   async enrol({ again = false, signal }: Stop & { again?: boolean } = {}): Promise<void> {
     await this.#alone(async (stop) => {
-      if (again || this.#core.state.token === null) await this.#enrol(this.#patience(), stop);
+      if (again || this.#core.state.token === null) await this.#enrol(stop);
     }, signal);
   }
 
@@ -189,7 +188,7 @@ export class Device {
       this.#silence.abort(); // ends a visit of this object at once, and its request
       this.#silence = new AbortController();
     }
-    // Without waiting for the visits of other tabs: they notice before their next request, and save nothing.
+    // Without waiting for the visits of other tabs: they notice it, abort their requests, and save nothing.
     const core = this.#core.another();
     for (;;) {
       await core.load();
@@ -213,6 +212,7 @@ export class Device {
     try {
       return await this.#store.exclusive(async () => {
         stop.throwIfAborted();
+        this.#patience = this.#settings.patience ?? 120;
         const { consent } = await this.#core.load();
         if (this.#consent !== undefined && this.#consent !== consent) await this.#core.consent(this.#consent);
         return this.#core.state.consent ? work(stop) : undefined;
@@ -221,7 +221,7 @@ export class Device {
       if (silence.aborted && !signal?.aborted) return undefined;
       throw error;
     } finally {
-      controller.release();
+      controller.abort();
     }
   }
 
@@ -235,21 +235,20 @@ export class Device {
 
   async #visit(stop: AbortSignal): Promise<Outcome[]> {
     const core = this.#core;
-    const patience = this.#patience();
     const before = core.state.records;
-    if (core.state.token === null) await this.#enrol(patience, stop);
-    const [request, visited] = await this.#ask(patience, stop);
+    if (core.state.token === null) await this.#enrol(stop);
+    const [request, visited] = await this.#ask(stop);
     await core.note(request, visited);
     await core.decide(visited, stop);
-    while (core.isWaiting && (await this.#handIn(patience, stop)));
+    while (core.isWaiting && (await this.#handIn(stop)));
     return outcomesOf(core.state).filter(({ round }) => (before.get(round)?.status ?? "sealed") === "sealed");
   }
 
   /** Hands in what was sealed. False where the server does not take it now: it waits for the next visit. */
-  async #handIn(patience: Patience, stop: AbortSignal): Promise<boolean> {
+  async #handIn(stop: AbortSignal): Promise<boolean> {
     const request = this.#core.visitRequest(false);
     try {
-      const [, visited] = await this.#insist(request, readVisited, patience, stop);
+      const visited = await this.#insist(request, readVisited, stop);
       if (visited) await this.#core.note(request, visited);
       else this.#undelivered = new ServerUnavailable("The server does not know this device.", null);
       return visited !== null; // null is a 401: the next visit tells whether that is final
@@ -261,29 +260,29 @@ export class Device {
   }
 
   /** Asks for rounds. A device whose own server does not know it any more enrols again first, once. */
-  async #ask(patience: Patience, stop: AbortSignal): Promise<[Request, Visited]> {
+  async #ask(stop: AbortSignal): Promise<[Request, Visited]> {
     for (let hasEnrolled = false; ; hasEnrolled = true) {
       const request = this.#core.visitRequest(true);
-      const [{ status }, visited] = await this.#insist(request, readVisited, patience, stop);
+      const visited = await this.#insist(request, readVisited, stop);
       if (visited) return [request, visited];
-      // Without an identity there is no proof, and a 401 is no reason to enrol again.
-      if (status !== 401 || !this.#core.state.identity || hasEnrolled || this.#settings.enrolmentKey === undefined) {
+      // Without an identity there is no proof. With one, the server has just given a valid proof.
+      if (!this.#core.state.identity || hasEnrolled || this.#settings.enrolmentKey === undefined) {
         throw new Unauthorised(
           "The server does not know this device.",
           "Call device.enrol({ again: true }).",
         );
       }
-      await this.#enrol(patience, stop);
+      await this.#enrol(stop);
     }
   }
 
-  async #enrol(patience: Patience, stop: AbortSignal): Promise<void> {
+  async #enrol(stop: AbortSignal): Promise<void> {
     const { enrolmentKey } = this.#settings;
     if (enrolmentKey === undefined) {
       throw new InvalidSetting("enrolmentKey", "is needed to enrol", "An operator makes it.");
     }
     const request = await this.#core.enrolRequest(enrolmentKey);
-    const [, enrolled] = await this.#insist(request, readEnrolled, patience, stop);
+    const enrolled = await this.#insist(request, readEnrolled, stop);
     if (!enrolled) {
       throw new Unauthorised(
         "The server does not take this enrolment key.",
@@ -297,33 +296,44 @@ export class Device {
    * Sends a request until the server says yes or no, or patience ends.
    *
    * @returns what was read, or null where the server itself refuses the token or key for good.
+   * @throws Conflict soon after another tab has changed the state. A request that is under way is aborted.
    */
-  async #insist<T>(
-    request: Request, read: (body: unknown) => T | null, patience: Patience, stop: AbortSignal,
-  ): Promise<[Answer, T | null]> {
-    for (let repetition = 1; ; repetition += 1) {
+  async #insist<T>(request: Request, read: (body: unknown) => T | null, signal: AbortSignal): Promise<T | null> {
+    const controller = joined(signal);
+    const stop = controller.signal;
+    const checkState = async (): Promise<void> => {
       if (!(await this.#core.isCurrent())) throw new Conflict();
-      const began = performance.now();
-      const answer = await this.#channel.ask(request, stop);
-      const { status } = answer;
-      const result = status !== null && status < 300 ? read(answer.body) : null;
-      if (result !== null) return [answer, result];
-      if ((status === 401 || status === 403) && (await this.#isFinal(request, answer))) return [answer, null];
-      if (status !== null && status >= 300 && ![401, 403, 408, 429].includes(status) && status < 500) {
-        throw new InvalidFormat(
-          `The server refused a request (status ${status}).`,
-          "Check its address and its version.",
-        );
+    };
+    const watch = setInterval(() => checkState().catch((error) => controller.abort(error)), WATCH * 1000);
+    try {
+      for (let repetition = 1; ; repetition += 1) {
+        await checkState();
+        const began = performance.now();
+        const answer = await this.#channel.ask(request, stop);
+        const { status } = answer;
+        const isDenied = status === 401 || status === 403;
+        const result = status !== null && status < 300 ? read(answer.body) : null;
+        if (result !== null) return result;
+        if (isDenied && (await this.#isFinal(request, answer))) return null;
+        if (status !== null && status >= 300 && !isDenied && status !== 408 && status !== 429 && status < 500) {
+          throw new InvalidFormat(
+            `The server refused a request (status ${status}).`,
+            "Check its address and its version.",
+          );
+        }
+        const retryAfter = isDenied ? null : answer.retryAfter;
+        const wait = backOff(repetition, retryAfter);
+        this.#patience -= wait + (status === null ? (performance.now() - began) / 1000 : 0);
+        if (!(this.#patience >= 0)) {
+          const words = answer.problem || `${this.#channel.url} has no answer yet (status ${status}).`;
+          throw new ServerUnavailable(words, retryAfter);
+        }
+        await this.#sleep(wait, stop);
+        stop.throwIfAborted();
       }
-      const retryAfter = status === 401 || status === 403 ? null : answer.retryAfter;
-      const wait = backOff(repetition, retryAfter);
-      patience.left -= wait + (status === null ? (performance.now() - began) / 1000 : 0);
-      if (!(patience.left >= 0)) {
-        const words = answer.problem || `${this.#channel.url} has no answer yet (status ${status}).`;
-        throw new ServerUnavailable(words, retryAfter);
-      }
-      await this.#sleep(wait, stop);
-      stop.throwIfAborted();
+    } finally {
+      controller.abort();
+      clearInterval(watch);
     }
   }
 
@@ -331,10 +341,6 @@ export class Device {
   async #isFinal(request: Request, { status, proof }: Answer): Promise<boolean> {
     if (request.nonce === null || this.#core.state.identity === null) return true;
     return status === 401 && this.#core.isUnknown(request, proof);
-  }
-
-  #patience(): Patience {
-    return { left: this.#settings.patience ?? 120 };
   }
 
   async #read(): ReturnType<DeviceCore["load"]> {

@@ -28,16 +28,15 @@ export function unlessAborted<T>(promise: Promise<T>, signal?: AbortSignal): Pro
   });
 }
 
-/** A signal that aborts as soon as one of these does, and how to abort it, or to stop listening. */
-export function joined(...signals: (AbortSignal | undefined)[]): AbortController & { release: () => void } {
+/** A controller that also aborts as soon as one of these signals does. Abort it in the end: then it stops listening. */
+export function joined(...signals: (AbortSignal | undefined)[]): AbortController {
   const controller = new AbortController();
-  const listeners = signals.map((signal) => () => controller.abort(signal!.reason));
-  signals.forEach((signal, i) => {
-    if (signal?.aborted) listeners[i]!();
-    signal?.addEventListener("abort", listeners[i]!);
-  });
-  const release = (): void => signals.forEach((signal, i) => signal?.removeEventListener("abort", listeners[i]!));
-  return Object.assign(controller, { release });
+  for (const signal of signals) {
+    const stop = (): void => controller.abort(signal!.reason);
+    if (signal?.aborted) stop();
+    signal?.addEventListener("abort", stop, { signal: controller.signal });
+  }
+  return controller;
 }
 
 /** Waits so many seconds; rejects with the signal's reason if it aborts meanwhile. */

@@ -145,17 +145,68 @@ test("switching off during a visit ends it, in this tab and in others, at every 
   }
 });
 
+/** Waits until the signal aborts. */
+const aborted = (signal) =>
+  new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+
 test("switching off ends a request that is under way", async () => {
   const server = new Server();
   const device = deviceOf(server);
   let isEnded = false;
   server.before = (request) => {
     setTimeout(() => void device.consent(false), 5);
-    return new Promise((_, reject) => request.signal.addEventListener("abort", () => { isEnded = true; reject(request.signal.reason); }));
+    return aborted(request.signal).finally(() => (isEnded = true));
   };
   assert.deepEqual(await device.visit(), []);
   assert.ok(isEnded);
   assert.equal(await device.consent(), false);
+});
+
+test("switching off in another tab ends a request that is under way, each of a visit", async (context) => {
+  context.mock.timers.enable({ apis: ["setInterval"] });
+  for (let n = 1; n <= 3; n += 1) {
+    const server = new Server();
+    server.open(text());
+    const device = deviceOf(server);
+    let signal;
+    server.before = (request) => (server.requests.length < n ? null : aborted((signal = request.signal)));
+    const visit = device.visit().catch((error) => error.code);
+    while (!signal) await new Promise(setImmediate);
+    context.mock.timers.tick(3000);
+    await new Promise(setImmediate);
+    assert.ok(!signal.aborted, "nobody has changed the state");
+    await deviceOf(server, { state: device.kept }).consent(false);
+    context.mock.timers.tick(1000);
+    await new Promise(setImmediate);
+    assert.ok(signal.aborted, "the request goes on");
+    assert.equal(await visit, "conflict");
+    assert.equal(server.requests.length, n);
+    const { token, records, log, consent } = await stateOf(device);
+    assert.deepEqual([token, records, log, consent], [null, [], [], false]);
+  }
+});
+
+test("switching off in another tab ends the wait before the next request", async (context) => {
+  context.mock.timers.enable({ apis: ["setInterval"] });
+  const server = new Server();
+  server.before = () => problem(503, "busy");
+  const device = deviceOf(server, { sleep: (_, signal) => { setImmediate(off); return aborted(signal); } });
+  const off = async () => {
+    await deviceOf(server, { state: device.kept }).consent(false);
+    context.mock.timers.tick(1000);
+  };
+  await assert.rejects(device.visit(), { code: "conflict" });
+  assert.equal(server.requests.length, 1);
+});
+
+test("no timer goes on after a visit", async () => {
+  const timers = () => process.getActiveResourcesInfo().filter((each) => each === "Timeout").length;
+  const before = timers();
+  const server = new Server();
+  await deviceOf(server).visit();
+  server.before = () => problem(503, "busy");
+  await assert.rejects(deviceOf(server, { patience: 0 }).visit(), { code: "server-unavailable" });
+  assert.equal(timers(), before);
 });
 
 test("run while switched off makes no request and goes on when it is switched on", async () => {
