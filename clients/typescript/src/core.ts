@@ -10,7 +10,7 @@ import { decidedReports, enrolRequest, visitRequest, type Enrolled, type Request
 import { decoy } from "./plaintext.js";
 import { queryName, refusal, type Charge, type Policy, type Reason } from "./policy.js";
 import { drawAll, randomWhole, secureRandomness, type Draws, type Randomness } from "./randomness.js";
-import { readRound, type Listed, type Round } from "./rounds.js";
+import { readRound, reportSize, type Listed, type Round } from "./rounds.js";
 import { configurationHash, openKem, seal, type Fallback } from "./sealing.js";
 import {
   decodeState, EMPTY, encodeState, type DeviceState, type LogEntry, type StateStore, type Status,
@@ -35,6 +35,8 @@ export interface CoreSettings {
 const MOST_LOOKS = 256;
 /** Rounds that a device remembers at a time. */
 const MOST_RECORDS = 10_000;
+/** Bytes of reports that wait at a time. */
+const MOST_SEALED = 2 ** 20;
 
 /**
  * One device: what it holds, its policy and its state. `Device` drives it over HTTP.
@@ -155,7 +157,7 @@ export class DeviceCore {
     this.#policy ??= typeof policy === "function" ? await policy() : policy;
     const now = this.#clock();
     const listed = new Map<string, Listed>();
-    for (const text of answer.rounds) {
+    for (const text of answer.rounds.slice(0, MOST_RECORDS + MOST_LOOKS)) {
       const read = readRound(text);
       if (read && !listed.has(read.name)) listed.set(read.name, read);
     }
@@ -165,12 +167,15 @@ export class DeviceCore {
     const entries: LogEntry[] = [];
     const answered: { round: Round; key: string; draws: Draws }[] = [];
     let looks = 0;
+    let room = MOST_SEALED;
+    for (const { sealed = "" } of records.values()) room -= atob(sealed).length;
     for (const each of listed.values()) {
       const { name, round } = each;
       if (records.has(name)) continue;
       if (records.size >= MOST_RECORDS || (looks += 1) > MOST_LOOKS) break;
       const key = round ? await queryKey(round) : "";
       const reason = round ? this.#refusal(round, key, charges, now) : "unreadable";
+      if (!reason && (room -= reportSize(round!)) < 0) break;
       entries.push(logEntry(each, reason, now));
       if (reason || !round) {
         records.set(name, { status: "refused", deadline: now, time: now, reason: reason ?? "unreadable" });

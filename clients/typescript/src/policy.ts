@@ -53,6 +53,10 @@ export interface Charge {
 const ROOM = 1_000_000_000;
 const TOO_MUCH = ROOM + 1;
 const LATEST = 34_560_000;
+/** The largest number of rounds or threshold of a table, and the largest epsilon of a period. */
+const LARGEST = 1_000_000;
+/** Rows of a table, and its rounds, and rates of a row, at most. */
+const MOST = 4096;
 
 /** The settings of the default policy: a member that a file leaves out is as here, and no table is none. */
 const DEFAULTS = {
@@ -62,7 +66,7 @@ const DEFAULTS = {
 };
 
 const isWholes = (raw: unknown, least: number, most: number): raw is number[] =>
-  isArrayOf(raw, (each): each is number => isWhole(each, least, most));
+  isArrayOf(raw, (each): each is number => isWhole(each, least, most)) && raw.length <= MOST;
 
 const isRising = (numbers: readonly number[], least = 1): boolean =>
   numbers.every((each, i) => i === 0 || each - numbers[i - 1]! >= least);
@@ -71,7 +75,7 @@ function isRow(raw: unknown, columns: number): boolean {
   if (!hasExactly(raw, "threshold limits rates costs")) return false;
   const { threshold, limits, rates, costs } = raw;
   return (
-    isWhole(threshold, 1) && isWholes(limits, 0, ONE - 1) && limits.length === columns &&
+    isWhole(threshold, 1, LARGEST) && isWholes(limits, 0, ONE - 1) && limits.length === columns &&
     isWholes(rates, 1, ONE) && isRising(rates) && isWholes(costs, 1, TOO_MUCH) && costs.length === rates.length &&
     isRising(costs, 0)
   );
@@ -82,26 +86,28 @@ function isTable(raw: unknown, policy: Fields): boolean {
   const { bounds, rounds, rows } = raw;
   const { max_epsilon, max_delta, period_epsilon, period_delta } = policy;
   return (
-    String(bounds) === String([max_epsilon, max_delta, period_epsilon, period_delta]) &&
-    isWholes(rounds, 1, ONE) && rounds.length > 0 && isRising(rounds) && Array.isArray(rows) &&
-    rows.length > 0 && rows.every((row) => isRow(row, rounds.length)) &&
+    JSON.stringify(bounds) === JSON.stringify([max_epsilon, max_delta, period_epsilon, period_delta]) &&
+    isWholes(rounds, 1, LARGEST) && rounds.length > 0 && isRising(rounds) && Array.isArray(rows) &&
+    rows.length > 0 && rows.length <= MOST && rows.every((row) => isRow(row, rounds.length)) &&
     isRising((rows as Row[]).map((row) => row.threshold))
   );
 }
 
-const isPositive = (raw: unknown): raw is number => isNumber(raw) && raw > 0;
+const isBetween = (most: number) => (raw: unknown): boolean => isNumber(raw) && raw > 0 && raw <= most;
+const isUpTo = (most: number) => (raw: unknown): boolean => isWhole(raw, 1, most);
+const isDelta = isBetween(1 - 2 ** -53);
 const isNames = (raw: unknown): boolean => raw === null || isArrayOf(raw, isText);
 
 /** All members, and what each must be. */
 const CHECKS: Readonly<Record<string, (raw: unknown, policy: Fields) => boolean>> = {
   version: (raw) => raw === 1,
-  max_epsilon: isPositive,
-  max_delta: isPositive,
-  period_epsilon: isPositive,
-  period_delta: isPositive,
-  period_days: (raw) => isPositive(raw) && raw <= 36_500,
-  min_threshold: (raw) => isWhole(raw, 1),
-  max_contributions: (raw) => isWhole(raw, 1),
+  max_epsilon: isBetween(100),
+  max_delta: isDelta,
+  period_epsilon: isBetween(LARGEST),
+  period_delta: isDelta,
+  period_days: isBetween(36_500),
+  min_threshold: isUpTo(10 * LARGEST),
+  max_contributions: isUpTo(1000),
   hide_from_contact_list: (raw) => typeof raw === "boolean",
   coins: (raw) => raw === "any" || raw === "aggregator",
   attributes: isNames,

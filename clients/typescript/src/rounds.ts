@@ -80,6 +80,10 @@ function readTerms(plan: unknown, raw: Fields): [Terms, samplingRate: number] | 
   return [];
 }
 
+/** Bytes of a report: a sealed piece for each contribution. */
+export const reportSize = ({ terms, bucketSize }: Pick<Round, "terms" | "bucketSize">): number =>
+  terms.contributions * (bucketSize + 48);
+
 function readAll(text: string, raw: Fields): Round | null {
   if (!hasExactly(raw, MEMBERS) || raw.version !== 3) return null;
   const { fleet, query, index, round: name, bucket_size: bucketSize, deadline, key_id, public_key: publicKey } = raw;
@@ -88,7 +92,7 @@ function readAll(text: string, raw: Fields): Round | null {
   if (
     terms && question && isName(fleet) && isName(query) && isName(name) && isName(key_id) &&
     isWhole(index, 0, terms.rounds - 1) && isWhole(bucketSize, 48, 4096) &&
-    terms.contributions * (bucketSize + 48) <= LONGEST_REPORT && isNumber(deadline) &&
+    reportSize({ terms, bucketSize }) <= LONGEST_REPORT && isNumber(deadline) &&
     typeof publicKey === "string" && /^[0-9a-f]{64}$/.test(publicKey) && !isSmallOrder(publicKey) &&
     !(question.randomised && terms.contributions > 1)
   ) {

@@ -11,7 +11,6 @@ import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -35,6 +34,9 @@ FIRST_WAIT = 0.5
 LARGEST_WAIT = 300.0
 MOST_ROUNDS = 10_000
 """Rounds that a device remembers at a time: more than a period has. The limit keeps a server from filling its disk."""
+MOST_SEALED = 1 << 20
+"""Bytes of reports that wait at a time: over 9,000 of the usual size, 21 of the largest. What a server asks for and never
+takes must not fill the disk, and the state is written whole each time."""
 _COME_BACK = (1.0, 86_400.0)
 _LATER = "later"
 _DEFAULT_POLICY = Policy()
@@ -196,7 +198,7 @@ class DeviceCore:
         Guarantee: what is noted, sealed, charged and refused is saved in one write. A report whose status is missing or
         unknown stays, and is handed in again at the next visit.
         Edge cases: `InvalidFormat` if the answer cannot be read, and nothing has changed then. While `MOST_ROUNDS` are
-        remembered, new rounds are skipped. Work that exceeds one visit's limits (`thresher.device.effort`) waits for
+        remembered, or `MOST_SEALED` bytes wait, new rounds are left for later. Work that exceeds one visit's limits (`thresher.device.effort`) waits for
         the next visit.
         """
         effort, held = Effort(), self._reader.visit()
@@ -255,6 +257,7 @@ class DeviceCore:
     ) -> list[str]:
         """Add a record to `rounds` for each new round that is decided now, and charge what is answered: the result."""
         answered = []
+        room = MOST_SEALED - sum(len(record.sealed) for record in rounds.values() if record.sealed is not None)
         for each in new:
             if each.name is None or each.name in rounds:
                 continue  # listed twice
@@ -264,6 +267,9 @@ class DeviceCore:
             if reason == _LATER:
                 continue
             if reason is None and each.round is not None:
+                room -= each.round.report_size
+                if room < 0:
+                    break
                 sealed, query = self._seal(each.round, held), query_key(each.round)
                 rounds[each.name] = Record("sealed", each.round.deadline, now, sealed, query=query)
                 self.policy.charge(each.round, charged, now)
@@ -420,8 +426,8 @@ def _read_answer(answer: bytes) -> _Answered:
         and isinstance(each.get("status"), str)
         and (status := _ENDINGS.get(each["status"])) is not None
     }
-    texts = (text for text in message.rounds if isinstance(text, str))
-    shown = tuple(each for text in islice(texts, MOST_ROUNDS + ROUNDS) if (each := read_round(text)).name is not None)
+    texts = (text for text in message.rounds[: MOST_ROUNDS + ROUNDS] if isinstance(text, str))
+    shown = tuple(each for text in texts if (each := read_round(text)).name is not None)
     return _Answered(endings, shown, message.come_back)
 
 

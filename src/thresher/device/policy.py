@@ -29,6 +29,7 @@ from thresher.errors import InvalidSetting
 from thresher.privacy.settings import (
     check_budget_epsilon,
     check_contributions,
+    check_days,
     check_delta,
     check_epsilon,
     check_threshold,
@@ -106,12 +107,11 @@ class Policy:
         check_delta(self.max_delta, setting="max_delta")
         check_budget_epsilon(self.period_epsilon, setting="period_epsilon")
         check_delta(self.period_delta, setting="period_delta")
+        check_days(self.period_days, setting="period_days")
         for name in ("max_epsilon", "max_delta", "period_epsilon", "period_delta", "period_days"):
             object.__setattr__(self, name, float(getattr(self, name)))
         check_threshold(self.min_threshold, setting="min_threshold")
         check_contributions(self.max_contributions, setting="max_contributions")
-        if not 0 < self.period_days <= 36_500:
-            raise InvalidSetting("period_days", "must be above 0 and at most 36,500")
         for name in ("attributes", "filters"):
             names = getattr(self, name)
             if isinstance(names, str):

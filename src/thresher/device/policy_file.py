@@ -37,7 +37,8 @@ def policy_from_dict(content: Any) -> Policy:
         raise InvalidSetting(_SETTING, 'must be an object, as {"max_epsilon": 2}')
     if unknown := set(content) - set(_KNOWN):
         raise InvalidSetting(_SETTING, f"has an unknown field: {min(unknown)}", hint=f"Known: {', '.join(_SETTINGS)}.")
-    if content.get("version", VERSION) != VERSION:
+    version = content.get("version", VERSION)
+    if isinstance(version, bool) or version != VERSION:
         raise InvalidSetting(_SETTING, "has a version that this Thresher does not read", hint="Compile it again.")
     try:
         return Policy(**{name: _value(name, value) for name, value in content.items() if name != "version"})

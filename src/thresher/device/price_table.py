@@ -17,6 +17,8 @@ from thresher.privacy.whole_numbers import BEYOND, ONE
 
 _MOST = 4096
 """Rows, columns and rates of a table, at most."""
+_LARGEST = 1_000_000
+"""Rounds and thresholds of a table, at most."""
 
 
 Bounds: TypeAlias = tuple[float, float, float, float]
@@ -122,8 +124,8 @@ class StoredTable:
         return (
             0 < len(self.rows) <= _MOST
             and 0 < len(self.rounds) <= _MOST
-            and _ascending(self.rounds, 1, 10**6)
-            and _ascending(thresholds, 1, 10**6)
+            and _ascending(self.rounds, 1, _LARGEST)
+            and _ascending(thresholds, 1, _LARGEST)
             and all(
                 len(row.limits) == len(self.rounds)
                 and len(row.rates) == len(row.costs) <= _MOST
@@ -147,7 +149,9 @@ def _numbers(content: Any) -> tuple[int, ...]:
 
 
 def _bounds(content: Any) -> Bounds:
-    max_epsilon, max_delta, period_epsilon, period_delta = content
+    max_epsilon, max_delta, period_epsilon, period_delta = _numbers(content)
+    if not all(type(each) in (int, float) for each in content):
+        raise TypeError
     return float(max_epsilon), float(max_delta), float(period_epsilon), float(period_delta)
 
 

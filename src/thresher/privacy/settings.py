@@ -23,6 +23,7 @@ MAX_THRESHOLD = 10_000_000
 MAX_ROUNDS = 10_000
 MAX_CONTRIBUTIONS = 1_000
 MAX_BUDGET_EPSILON = 1_000_000
+MAX_DAYS = 36_500
 
 
 def _real(setting: str, value: object, accepted: str) -> float:
@@ -80,6 +81,15 @@ def check_delta(value: object, *, setting: str = "delta") -> float:
     """A delta strictly between 0 and 1."""
     accepted = "Give a number well below one in the number of units, for example delta=1e-8."
     return _between_zero_and_one(setting, value, accepted)
+
+
+def check_days(value: object, *, setting: str) -> float:
+    """The length of a period in days, above zero and at most a hundred years."""
+    accepted = f"Give a number above 0 and at most {MAX_DAYS:,}, for example {setting}=30."
+    number = _real(setting, value, accepted)
+    if not 0 < number <= MAX_DAYS:
+        raise InvalidSetting(setting, f"must be above 0 and at most {MAX_DAYS:,}", hint=accepted)
+    return number
 
 
 def check_probability(value: object, *, setting: str = "probability") -> float:

@@ -68,6 +68,11 @@ class ReadableRound:
     hash: bytes = field(repr=False)
     """What is sealed into every report."""
 
+    @property
+    def report_size(self) -> int:
+        """Bytes of a report: a sealed piece for each contribution."""
+        return self.contributions * (self.bucket_size + sealing.OVERHEAD)
+
 
 @dataclass(frozen=True, slots=True)
 class ShownRound:

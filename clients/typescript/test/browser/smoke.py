@@ -26,7 +26,6 @@ PACKAGE = Path(__file__).parent.parent.parent
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 ONE = 2**32
 PAGE = b'<!doctype html><title>Device</title><script type="module" src="/page.js"></script>'
-NO_LOCKS = "Object.defineProperty(Navigator.prototype, 'locks', { value: undefined });"
 VISIT_TWICE = """void (window.visiting =
   Promise.all([device.visit(), newDevice().visit()]).then((all) => all.flat(), String))"""
 NO_X25519 = """{
@@ -199,16 +198,15 @@ def scenarios(browser: Any, fleet: Fleet, url: str) -> None:
     page.wait_for_function("window.device !== undefined")
     check(visit(page) == [] and len(fleet.devices) == 1, "after a reload it is the same device")
 
-    for words, scripts in (("Web Locks", ()), ("a lease, without Web Locks", (NO_LOCKS,))):
-        other = browser.new_context()
-        before = len(fleet.devices)
-        tabs = [opened(other, url, *scripts) for _ in range(3)]
-        for tab in tabs:
-            tab.evaluate(VISIT_TWICE)
-        results = [tab.evaluate("visiting") for tab in tabs]
-        check(len(fleet.devices) == before + 1, f"three tabs at once are one device: {words}")
-        check(sum(len(each) for each in results) == 1, f"one of them answers: {words}")
-        other.close()
+    other = browser.new_context()
+    before = len(fleet.devices)
+    tabs = [opened(other, url) for _ in range(3)]
+    for tab in tabs:
+        tab.evaluate(VISIT_TWICE)
+    results = [tab.evaluate("visiting") for tab in tabs]
+    check(len(fleet.devices) == before + 1, "three tabs at once are one device")
+    check(sum(len(each) for each in results) == 1, "one of them answers")
+    other.close()
     check(all(len(sealed) >= 1 for sealed in fleet.sent.values()), "reports arrived")
 
     private = browser.new_context()

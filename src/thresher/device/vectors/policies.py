@@ -104,8 +104,45 @@ def policy_checks() -> list[dict[str, Any]]:
         ("more costs than rates", rowed(costs=[*row["costs"], 10])),
         ("a limit of 1", rowed(limits=[ONE] * 4)),
         ("a cost that is not whole", rowed(costs=[2, 7, 9.5])),
+        ("more than 4,096 rates", rowed(rates=list(range(1, 4098)), costs=[1] * 4097)),
+        ("4,096 rates", rowed(rates=list(range(1, 4097)), costs=[1] * 4096)),
+        ("rounds beyond 1,000,000", good | {"table": {**_TABLE, "rounds": [1, 3, 10, 1_000_001]}}),
+        ("a threshold beyond 1,000,000 in a row", rowed(threshold=1_000_001)),
+        *_out_of_range(good),
+        *_of_another_type(good),
     ]
     return [{"what": what, "policy": policy, "accepted": _is_accepted(policy)} for what, policy in cases]
+
+
+def _out_of_range(good: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each number of a policy at both ends of its range, and just outside of them."""
+    for place, (name, least, most) in enumerate(
+        (("max_epsilon", 1e-9, 100), ("max_delta", 1e-300, 1 - 2**-53), ("period_epsilon", 1e-9, 1_000_000),
+         ("period_delta", 1e-300, 1 - 2**-53), ("period_days", 1e-9, 36_500), ("min_threshold", 1, 10_000_000),
+         ("max_contributions", 1, 1_000))
+    ):  # fmt: skip
+        beyond = most + 1 if isinstance(most, int) else 1
+        for value in (least, most, 0, -1, beyond):
+            bounds = [value if number == place else bound for number, bound in enumerate(_BOUNDS)]
+            yield f"{name} of {value}", good | {name: value, "table": {**_TABLE, "bounds": bounds}}
+
+
+def _of_another_type(good: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each member as something that it is not."""
+    for name in good:
+        for other in (True, "1", [], {}, None, 1, "any", [1]):
+            yield f"{name} as {json.dumps(other)}", good | {name: other}
+    for name in ("bounds", "rounds", "rows"):
+        for other in (True, "1", {}, None, 1, [True], ["1"], [[]], [{}], [None]):
+            yield f"{name} of a table as {json.dumps(other)}", good | {"table": {**_TABLE, name: other}}
+    row = _TABLE["rows"][1]  # type: ignore[index]
+    for name in row:
+        for other in (True, "1", {}, None, 1.5, [True], ["1"], [[]], [None]):
+            rows = [{**row, name: other}]
+            yield f"{name} of a row as {json.dumps(other)}", good | {"table": {**_TABLE, "rows": rows}}
+    texts, halves = [str(bound) for bound in _BOUNDS], [*_BOUNDS[:3], True]
+    for what, bounds in (("texts", texts), ("a boolean", halves), ("five numbers", [*_BOUNDS, 1])):
+        yield f"bounds of a table as {what}", good | {"table": {**_TABLE, "bounds": bounds}}
 
 
 def _is_accepted(policy: dict[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from thresher.protocol.vectors.limit_traces import limits, periods
 from thresher.protocol.vectors.trouble_traces import crashes, failures, strangers, unknown_tokens
 from thresher.protocol.vectors.visit_traces import ordinary, rounds, statuses, times
 
@@ -23,4 +24,6 @@ def traces() -> list[dict[str, Any]]:
         *times(),
         *unknown_tokens(),
         *rounds(),
+        *limits(),
+        *periods(),
     ]
