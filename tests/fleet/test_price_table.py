@@ -213,8 +213,14 @@ def test_the_command_compiles_and_shows(tmp_path):
     assert policy == Policy(max_epsilon=2, min_threshold=20, attributes=frozenset({"country"}))
     assert isinstance(policy.prices, StoredTable)
     shown = json.loads(run.invoke(app, ["policy", "show", str(output), "--json"]).output)
-    assert {each["refused"] for each in shown["queries"]} == {None, "threshold"}
+    assert {each["refused"] for each in shown["queries"]} == {None, "limit"}  # ten rounds are none of the table's
+    assert min(each["threshold"] for each in shown["queries"]) == 20
     assert "740" in run.invoke(app, ["policy", "show"]).output
+    settings.write_text('{"max_epsilon": 1e-6, "max_delta": 1e-300, "period_epsilon": 1e-5, "period_delta": 1e-299}')
+    cells = ["--rounds=1,3", "--thresholds=20,32"]
+    for arguments, said in (([], "answer nothing"), (["--json"], '"refuses_everything": true')):
+        made = run.invoke(app, ["policy", "compile", str(settings), "--output", str(output), *cells, *arguments])
+        assert said in made.output
     for wrong in (["--rounds=a"], ["--rounds=0"], []):
         arguments = ["policy", "compile", str(settings), *(["--output", str(output)] if wrong else []), *wrong]
         assert isinstance(run.invoke(app, arguments).exception, InvalidSetting)

@@ -66,15 +66,24 @@ def compile(
             least=stated.min_threshold,
             rounds=columns,
             thresholds=rows,
-            workers=min(os.cpu_count() or 1, 8),
+            workers=min(os.cpu_count() or 1, 8, max(len(rows) // 4, 1)),  # a process takes a second to start
             progress=lambda done, of: progress and progress(done, of, "computing"),
         )
     text = policy_text(stated, table)
     write_whole(output, text)
     if json:
-        print_json({"output": str(output), "rows": len(table.rows), "bytes": len(text.encode())})
+        described = {"output": str(output), "rows": len(table.rows), "bytes": len(text.encode())}
+        print_json(described | {"refuses_everything": table.refuses_everything})
         return
     console.print(f"{output}: {len(table.rows)} thresholds, {len(text.encode()):,} bytes.", soft_wrap=True)
+    if table.refuses_everything:
+        console.print(
+            "Devices with this policy answer nothing: no query that has a number of rounds and a threshold of this table "
+            "is within its bounds. Allow a larger epsilon or delta, or larger thresholds (--thresholds).",
+            style="bold",
+            soft_wrap=True,
+        )
+        return
     console.print(
         "Ship it with your devices: Policy.from_file(…) in Python, policy in TypeScript; state it at the server with "
         "--device-policy.",
@@ -95,26 +104,40 @@ def show(policy: PolicyFile = None, json: options.Json = False) -> None:
         print_json({"period_days": stated.period_days, "queries": found})
         return
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for name in ("epsilon", "delta", "rounds", f"answered in {stated.period_days:g} days"):
+    for name in ("epsilon", "delta", "rounds", "threshold", f"answered in {stated.period_days:g} days"):
         table.add_column(name, justify="right")
     for each in found:
         said = "refused: " + each["refused"] if each["refused"] else f"{each['answered']:,}"
-        table.add_row(f"{each['epsilon']:g}", f"{each['delta']:g}", str(each["rounds"]), said)
+        numbers = (f"{each['epsilon']:g}", f"{each['delta']:g}", str(each["rounds"]), str(each["threshold"]))
+        table.add_row(*numbers, said)
     console.print(table)
 
 
 def _answered(policy: Any, epsilon: float, delta: float, rounds: int) -> dict[str, Any]:
-    """How often a device answers the best query with this target, sampled by the aggregator."""
+    """How often a device answers the best query with this target and a threshold that it allows.
+
+    The aggregator samples.
+    """
     from thresher.device.terms import terms_of
     from thresher.privacy.planner import plan
     from thresher.privacy.whole_numbers import PERIOD
     from thresher.protocol.rates import share
 
-    rates, exact = share(plan(epsilon, delta, rounds=rounds))
+    best = plan(epsilon, delta, rounds=rounds)
+    if best.threshold < policy.min_threshold:
+        best = plan(epsilon, delta, rounds=rounds, threshold=policy.min_threshold)
+    rates, exact = share(best)
     terms = terms_of(exact, rates)
     refused = policy.objection(terms)
     answered = 0 if refused else max(PERIOD // policy.cost(terms), 1)
-    return {"epsilon": epsilon, "delta": delta, "rounds": rounds, "answered": answered, "refused": refused}
+    return {
+        "epsilon": epsilon,
+        "delta": delta,
+        "rounds": rounds,
+        "threshold": exact.threshold,
+        "answered": answered,
+        "refused": refused,
+    }
 
 
 def _numbers(setting: str, text: str | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:

@@ -100,6 +100,11 @@ class StoredTable:
         ]
         return {"bounds": list(self.bounds), "rounds": list(self.rounds), "rows": rows}
 
+    @property
+    def refuses_everything(self) -> bool:
+        """Whether there is no query that the table allows."""
+        return not any(limit for row in self.rows for limit in row.limits)
+
     def limit(self, times: int, threshold: int) -> int:
         """The largest rate that a query may have; 0 where the table has no cell for it."""
         row, column = self._row(threshold), bisect_left(self.rounds, times)
