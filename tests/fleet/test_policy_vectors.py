@@ -1,109 +1,119 @@
-"""Policies by their vectors: decided once more by a few lines that follow docs/protocol/policy.md and nothing else."""
+"""Policies by their vectors: Python's device and the lines of `policy_page` decide as the vectors say."""
 
 from __future__ import annotations
 
-import copy
+import functools
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any, get_args
 
+import policy_page
 import pytest
+from vector_changes import assert_all_are_noticed, decisions, policies, read
 
-from thresher.device.policy import DEFAULT_TABLE, Reason
-from thresher.device.policy_file import policy_from_dict
+from thresher.device.policy import DEFAULT_TABLE, Policy, Reason
+from thresher.device.policy_file import policy_from_dict, policy_text
+from thresher.device.price_table import StoredTable
+from thresher.device.spending import Spend
+from thresher.device.terms import Terms
 from thresher.errors import InvalidSetting
+from thresher.protocol.readable import ReadableRound
+from thresher.protocol.sealing import PublicKey
+from thresher.questions import from_dict
 
-FOLDER = Path(__file__).parents[2] / "docs" / "protocol" / "vectors"
-POLICIES = {each["name"]: each["policy"] for each in json.loads((FOLDER / "policy-files.json").read_text("ascii"))}
-VECTORS: list[dict[str, Any]] = json.loads((FOLDER / "policies.json").read_text("ascii"))
-ONE, BEYOND, PERIOD = 2**32, 1_000_000_001, 1_000_000_000
-TERMS = ("rounds", "contributions", "threshold", "contact_rate", "device_rate", "aggregator_rate")
-
-
-def looked_up(policy: dict[str, Any], terms: dict[str, Any]) -> tuple[int, int, int]:
-    """Limit, protecting rate and cost of a query."""
-    times = terms["rounds"] * terms["contributions"]
-    if policy["coins"] == "aggregator":
-        rate = terms["aggregator_rate"]
-    elif policy["hide_from_contact_list"]:
-        rate = terms["device_rate"] * terms["aggregator_rate"] // ONE
-    else:
-        product = terms["contact_rate"] * terms["device_rate"] * terms["aggregator_rate"]
-        rate = (product + ONE**2 - 1) // ONE**2
-    table = policy["table"]
-    rows = [row for row in table["rows"] if row["threshold"] <= terms["threshold"]]
-    columns = [place for place, rounds in enumerate(table["rounds"]) if rounds >= times]
-    if not rows:
-        return 0, rate, BEYOND
-    costs = [cost for each, cost in zip(rows[-1]["rates"], rows[-1]["costs"], strict=True) if each >= rate]
-    limit = rows[-1]["limits"][columns[0]] if columns else 0
-    return limit, rate, min(times * costs[0], BEYOND) if costs else BEYOND
+VECTORS = read("policies")
 
 
-def decided(policy: dict[str, Any], vector: dict[str, Any]) -> str | None:
-    """The first reason that applies."""
-    round, charged = vector["round"], vector["charged"]
-    question = round["question"]
-    inner = question["question"] if question["kind"] == "filtered" else question
-    filters = [condition["column"] for condition in question.get("where", [])]
-    allowed = policy["attributes"]
-    filterable = allowed if policy["filters"] is None else policy["filters"]
-    limit, rate, cost = looked_up(policy, round)
-    key = f"{round['fleet']}/{round['query']}"
-    mine = [each for each in charged if each["query"] == key]
-    others = [each for each in charged if each["query"] != key]
-    spent = sum(looked_up(policy, each)[2] for each in others)
-    reasons = {
-        "deadline": round["deadline"] - vector["now"] > 34_560_000,
-        "key": (policy["pinned_key"] or round["public_key"]).lower() != round["public_key"],
-        "attribute": allowed is not None and not set(inner["columns"]) <= set(allowed),
-        "filter": filterable is not None and not set(filters) <= set(filterable),
-        "coins": policy["coins"] == "aggregator" and round["aggregator_rate"] == ONE,
-        "threshold": round["threshold"] < policy["min_threshold"],
-        "contributions": round["contributions"] > policy["max_contributions"],
-        "limit": rate > limit,
-        "terms": any(each[name] != round[name] for each in mine for name in TERMS),
-        "answered": any(round["index"] in each["indexes"] for each in mine),
-        "budget": bool(others) and spent + cost > PERIOD,
-    }
-    return next((reason for reason, applies in reasons.items() if applies), None)
+@functools.cache
+def named_policy(name: str) -> Policy:
+    return policy_from_dict(policies()[name])
 
 
-def check(vector: dict[str, Any]) -> None:
-    policy = POLICIES[vector["policy"]]
-    assert looked_up(policy, vector["round"]) == (vector["limit"], vector["rate"], vector["cost"])
-    assert decided(policy, vector) == vector["reason"]
+def terms_of(described: dict[str, Any]) -> Terms:
+    return Terms(*(described[name] for name in policy_page.TERMS))
 
 
-def test_files_are_accepted_or_refused_as_the_checks_say():
-    checks = json.loads((FOLDER / "policy-checks.json").read_text("ascii"))
-    assert {each["accepted"] for each in checks} == {True, False}
-    for each in checks:
-        if each["accepted"]:
-            policy_from_dict(each["policy"])
-        else:
-            with pytest.raises(InvalidSetting):
-                policy_from_dict({"table": {}, **each["policy"]})  # Python computes a table that is missing
+def round_of(described: dict[str, Any]) -> ReadableRound:
+    return ReadableRound(
+        **{name: described[name] for name in ("fleet", "query", "index", "deadline", *policy_page.TERMS)},
+        question=from_dict(described["question"]),
+        public=PublicKey("k", bytes.fromhex(described["public_key"])),
+        round="r",
+        bucket_size=64,
+        hash=b"",
+    )
 
 
-def test_the_page_decides_as_the_device_does():
-    for vector in VECTORS:
-        check(vector)
+def spends_of(vector: dict[str, Any]) -> dict[str, Spend]:
+    return {each["query"]: Spend(terms_of(each), tuple(each["indexes"]), vector["now"]) for each in vector["charged"]}
 
 
-def test_there_are_enough_of_every_reason():
+def check_decision(vector: dict[str, Any], policy: Policy | None = None) -> None:
+    """By the device's own code; under the policy that the vector names unless another one is given."""
+    policy = policy or named_policy(vector["policy"])
+    round, spends, now = round_of(vector["round"]), spends_of(vector), vector["now"]
+    terms = Terms.of(round)
+    assert policy.prices.limit(terms.times, terms.threshold) == vector["limit"]
+    assert terms.protecting(policy.against) == vector["rate"]
+    assert policy.cost(terms) == vector["cost"]
+    assert policy.refusal(round, policy.charged(spends), now) == vector["reason"]
+
+
+def check_decision_by_page(vector: dict[str, Any]) -> None:
+    assert round_of(vector["round"])  # which looks at all members; the page needs only some
+    assert len(spends_of(vector)) == len(vector["charged"])
+    found = policy_page.results(policies()[vector["policy"]], vector)
+    assert found == {name: vector[name] for name in found}
+
+
+def check_acceptance(vector: dict[str, Any]) -> None:
+    """Where a file has no table, or null, Python computes one. Other clients refuse such a file."""
+    try:
+        is_accepted = policy_from_dict(vector["policy"]).table is not None
+    except InvalidSetting:
+        is_accepted = False
+    assert is_accepted is vector["accepted"]
+
+
+def check_file(vector: dict[str, Any]) -> None:
+    """The file is accepted, is written as it was read, and decides what the vectors with its name say."""
+    described = vector["policy"]
+    policy = policy_from_dict(described)
+    assert isinstance(policy.table, StoredTable)
+    lower = {"pinned_key": described["pinned_key"] and described["pinned_key"].lower()}
+    assert json.loads(policy_text(policy, policy.table)) == described | lower
+    assert decisions(vector["name"])
+    for decision in decisions(vector["name"]):
+        check_decision(decision, policy)
+
+
+CHECKS = {
+    "policies": check_decision,
+    "policies, by the page": check_decision_by_page,
+    "policy-checks": check_acceptance,
+    "policy-files": check_file,
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_python_and_the_page_decide_what_the_vectors_say(name: str) -> None:
+    for vector in read(name.split(",")[0]):
+        try:
+            CHECKS[name](vector)
+        except Exception as failed:
+            raise AssertionError(json.dumps(vector)[:2000]) from failed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_change_of_any_field_is_noticed(name: str) -> None:
+    assert_all_are_noticed(name.split(",")[0], CHECKS[name], every=17)
+
+
+def test_there_are_enough_of_every_reason() -> None:
     assert len(VECTORS) >= 1_000
     found = Counter(vector["reason"] for vector in VECTORS)
     assert set(found) == {None, *get_args(Reason)} - {"unreadable"}  # which configurations.json is about
     assert min(found.values()) >= 3
-    assert POLICIES["default"] == json.loads(DEFAULT_TABLE.read_bytes())
-
-
-@pytest.mark.parametrize("field", ["limit", "rate", "cost", "reason"])
-def test_a_change_of_a_result_is_noticed(field):
-    for vector in VECTORS[::17]:
-        other = copy.deepcopy(vector)
-        other[field] = "another" if field == "reason" else vector[field] + 1
-        with pytest.raises(AssertionError):
-            check(other)
+    assert {each["accepted"] for each in read("policy-checks")} == {True, False}
+    assert policies()["default"] == json.loads(DEFAULT_TABLE.read_bytes())

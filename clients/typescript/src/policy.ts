@@ -137,7 +137,7 @@ export function readPolicy(raw: unknown): Policy {
 }
 
 /** The rate of the coins that the device relies on, in units of 2^-32, rounded up. */
-function protectingRate({ coins, hide_from_contact_list }: Policy, terms: Terms): number {
+export function protectingRate({ coins, hide_from_contact_list }: Policy, terms: Terms): number {
   const { contactRate, deviceRate, aggregatorRate } = terms;
   if (coins === "aggregator") return aggregatorRate;
   if (hide_from_contact_list) return Math.min(deviceRate, aggregatorRate); // one of them is 2^32
@@ -148,7 +148,7 @@ function protectingRate({ coins, hide_from_contact_list }: Policy, terms: Terms)
 const rowOf = ({ table }: Policy, { threshold }: Terms): Row | undefined =>
   table.rows.filter((row) => row.threshold <= threshold).at(-1);
 
-function limit(policy: Policy, terms: Terms): number {
+export function limit(policy: Policy, terms: Terms): number {
   const column = policy.table.rounds.findIndex((rounds) => rounds >= terms.rounds * terms.contributions);
   return rowOf(policy, terms)?.limits[column] ?? 0;
 }
