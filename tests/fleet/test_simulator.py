@@ -14,7 +14,7 @@ from thresher.errors import InvalidSetting, ServerUnavailable
 from thresher.simulator import population
 from thresher.simulator.behaviour import Behaviour, Dropouts
 from thresher.simulator.hostile import ATTACKS, Hostile
-from thresher.simulator.http_client import HttpClient, Lost
+from thresher.simulator.http_client import Answer, HttpClient, Lost
 from thresher.simulator.outcomes import Outcomes
 from thresher.simulator.report import Result, compare
 
@@ -263,7 +263,20 @@ def test_nobody_listening_says_so():
         HttpClient("ftp://somewhere")
 
 
-def test_hostile_clients_outlive_a_server_that_is_away_for_a_moment():
+@pytest.fixture
+def no_pauses(monkeypatch):
+    async def at_once(seconds):
+        return None
+
+    monkeypatch.setattr(asyncio, "sleep", at_once)
+
+
+def attempts(attack):
+    """How often a request is sent that gets no answer: once, where a server may hang up on it."""
+    return 4 if attack.completes or attack.name == "unknown round" else 1
+
+
+def test_hostile_clients_outlive_a_server_that_is_away_for_a_moment(no_pauses):
     outcomes = Outcomes()
     hostile = Hostile(HttpClient("http://127.0.0.1:9"), outcomes, lambda round: None)
 
@@ -272,9 +285,26 @@ def test_hostile_clients_outlive_a_server_that_is_away_for_a_moment():
             await hostile.attack(attack, "thresher-device-x")
 
     asyncio.run(do())
-    assert outcomes.answers.total() == len(ATTACKS)
+    assert outcomes.answers.total() == sum(map(attempts, ATTACKS))
     assert {status for _, status in outcomes.answers} == {0}
     assert not outcomes.unexpected
+
+
+def test_a_hostile_client_whose_connection_breaks_goes_on(no_pauses):
+    """Rounds wait for its false report."""
+
+    class Breaking:
+        broke = False
+
+        async def send(self, method, path, token, body):
+            if not self.broke:
+                self.broke = True
+                raise Lost
+            return Answer(200, b'{"version":2,"reports":[],"rounds":[],"come_back":1}')
+
+    outcomes = Outcomes()
+    asyncio.run(Hostile(Breaking(), outcomes, lambda round: None).attack(ATTACKS[0], "thresher-device-x"))
+    assert outcomes.answers == {("hostile visit", 0): 1, ("hostile visit", 200): 1}
 
 
 # Released beside true

@@ -116,15 +116,19 @@ class Hostile:
         return taken.status
 
     async def _send(self, what: str, token: str | None, body: bytes, expected: frozenset[int]) -> Answer | None:
-        answer = None
         for pause in (0.1, 0.5, 2.0, None):
+            wait = 0.0
             try:
                 answer = await self._client.send("POST", VISIT, token, body)
-            except (Lost, ServerUnavailable):  # a server may hang up on an oversized body without reading it
+            except (Lost, ServerUnavailable):
                 self._outcomes.note(what, 0, expected)
-                return None
-            self._outcomes.note(what, answer.status, expected)
-            if answer.status not in LATER or pause is None:
-                break
-            await asyncio.sleep(max(pause, answer.retry_after or 0.0))
-        return answer
+                if expected == REFUSED:
+                    return None  # a server may hang up on an oversized body without reading it
+            else:
+                self._outcomes.note(what, answer.status, expected)
+                if answer.status not in LATER:
+                    return answer
+                wait = answer.retry_after or 0.0
+            if pause is not None:
+                await asyncio.sleep(max(pause, wait))
+        return None
