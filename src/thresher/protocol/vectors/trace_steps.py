@@ -119,13 +119,15 @@ def trace(name: str, *steps: dict[str, Any], **settings: Any) -> dict[str, Any]:
 def _plaintexts(steps: Sequence[dict[str, Any]], attributes: dict[str, Any]) -> dict[str, list[str | None]]:
     """What is in the reports of every round that is handed in; the rounds of traces ask for one attribute."""
     exchanges = [exchange for each in steps for exchange in each.get("exchanges", ())]
-    handed_in = {name for each in exchanges for name in _listed(each["expect"].get("reports", []))}
+    expected = [each["expect"].get("reports", []) for each in exchanges]
+    by_number = any(isinstance(reports, int) for reports in expected)  # then any round that is shown may be
+    handed_in = {name for reports in expected if isinstance(reports, list) for name in reports}
     found: dict[str, list[str | None]] = {}
     for exchange in exchanges:
         body = exchange["answer"].get("body")
         for text in body.get("rounds", ()) if isinstance(body, dict) else ():
             shown = read_round(text).round if isinstance(text, str) else None
-            if shown is None or shown.round in found or (handed_in and shown.round not in handed_in):
+            if shown is None or shown.round in found or not (by_number or shown.round in handed_in):
                 continue
             held = attributes.get(shown.question.columns[0], [])
             values = held if isinstance(held, list) else [held]
@@ -133,10 +135,6 @@ def _plaintexts(steps: Sequence[dict[str, Any]], attributes: dict[str, Any]) -> 
             pieces: list[str | None] = [] if tails else [json.dumps([value]) for value in values]
             found[shown.round] = [*pieces, *[None] * (shown.contributions - len(pieces))]
     return found
-
-
-def _listed(reports: Any) -> list[str]:
-    return reports if isinstance(reports, list) else []
 
 
 ROUND, SECOND, THIRD = example("q1-0"), example("q2-0"), example("q3-0")
