@@ -35,7 +35,7 @@ def receiving(*chunks: bytes, pause: float = 0.0):
 
 
 def read(receive, *, largest=100, headers=(), seconds=5.0):
-    return asyncio.run(read_body(list(headers), receive, largest, seconds))
+    return asyncio.run(read_body({"headers": list(headers)}, receive, largest, seconds))
 
 
 def test_a_body_up_to_the_limit_is_read_whole_however_it_is_cut():

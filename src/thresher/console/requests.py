@@ -154,7 +154,7 @@ async def read_form(http: Request, seconds: float, largest: int) -> dict[str, st
     """
     if http.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
         return {}
-    body = await read_body(http.scope["headers"], http.receive, largest, seconds)
+    body = await read_body(http.scope, http.receive, largest, seconds)
     try:
         fields = parse_qs(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=200)
     except ValueError:

@@ -35,8 +35,10 @@ LARGEST_WAIT = 300.0
 MOST_ROUNDS = 10_000
 """Rounds that a device remembers at a time: more than a period has. The limit keeps a server from filling its disk."""
 MOST_SEALED = 1 << 20
-"""Bytes of reports that wait at a time: over 9,000 of the usual size, 21 of the largest. What a server asks for and never
-takes must not fill the disk, and the state is written whole each time."""
+"""Bytes of reports that wait at a time: over 9,000 of the usual size, 21 of the largest.
+
+What a server asks for and never takes must not fill the disk, and the state is written whole each time.
+"""
 _COME_BACK = (1.0, 86_400.0)
 _LATER = "later"
 _DEFAULT_POLICY = Policy()
@@ -198,8 +200,8 @@ class DeviceCore:
         Guarantee: what is noted, sealed, charged and refused is saved in one write. A report whose status is missing or
         unknown stays, and is handed in again at the next visit.
         Edge cases: `InvalidFormat` if the answer cannot be read, and nothing has changed then. While `MOST_ROUNDS` are
-        remembered, or `MOST_SEALED` bytes wait, new rounds are left for later. Work that exceeds one visit's limits (`thresher.device.effort`) waits for
-        the next visit.
+        remembered, or `MOST_SEALED` bytes wait, new rounds are left for later visits. So is work that exceeds one
+        visit's limits (`thresher.device.effort`).
         """
         effort, held = Effort(), self._reader.visit()
         message = _answered(answer)

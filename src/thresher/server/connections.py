@@ -21,7 +21,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from thresher.server.door import Door, Guest
-from thresher.server.limits import KIB
+from thresher.server.limits import ARRIVED, KIB
 from thresher.server.problem import Refused, answer_of
 
 _PIECE: Final = 4 * KIB
@@ -188,6 +188,7 @@ class GuardedProtocol(Guest, HttpToolsProtocol):
         self._phase, self._completed = _BETWEEN, True
         self.door.waiting.pop(self, None)
         self.due = math.inf
+        self.scope[ARRIVED] = True  # type: ignore[literal-required]
         super().on_message_complete()
 
     def on_response_complete(self) -> None:

@@ -143,7 +143,7 @@ class DeviceFront:
 
     async def _visit(self, scope: Scope, receive: Receive) -> Answer:
         device = await self._device(scope["headers"])
-        visit = _read(Visit, await read_body(scope["headers"], receive, LARGEST_VISIT, self._seconds))
+        visit = _read(Visit, await read_body(scope, receive, LARGEST_VISIT, self._seconds))
         reports = [(report.round, report.sealed) for report in visit.reports]
         answer = await self._visits.submit(NewVisit(device, reports, visit.rounds))
         if answer is None:
@@ -154,7 +154,7 @@ class DeviceFront:
         token = bearer(scope["headers"])
         check_kind(token, _ENROLMENT)
         self._enrolment_bucket.take(token_hash(token))
-        _read(Enrol, await read_body(scope["headers"], receive, _LARGEST_ENROLMENT, self._seconds))
+        _read(Enrol, await read_body(scope, receive, _LARGEST_ENROLMENT, self._seconds))
         try:
             self._addresses.take(scope.get("client"))
         except Refused as refused:

@@ -56,9 +56,10 @@ class GroupCommit(Generic[Item, Result]):
         with self._changed:
             if self._closed or self._size_waiting >= self._most_waiting:
                 raise Busy("The server has more to store than it can at the moment.", hint="Try again in a moment.")
+            if not self._waiting:
+                self._changed.notify()  # the thread waits only while nothing else does
             self._waiting.append((item, future))
             self._size_waiting += self._size(item)
-            self._changed.notify()
         return await future
 
     @property

@@ -179,7 +179,7 @@ class Endpoint:
         if route.method in ("POST", "PUT"):
             if identity is not None and identity.kind in ANALYST:
                 held.enter_context(services.bodies.hold(token_hash(token), stated_length(headers, route.largest_body)))
-            body = await read_body(headers, receive, route.largest_body, services.limits.body_seconds)
+            body = await read_body(scope, receive, route.largest_body, services.limits.body_seconds)
             if route.body is not None and not route.reads:
                 small = len(body) <= _SMALL
                 body = decode(route.body, body) if small else await asyncio.to_thread(decode, route.body, body)

@@ -129,6 +129,7 @@ def _out_of_range(good: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _of_another_type(good: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each member as something that it is not."""
+    other: Any
     for name in good:
         for other in (True, "1", [], {}, None, 1, "any", [1]):
             yield f"{name} as {json.dumps(other)}", good | {name: other}
