@@ -78,7 +78,7 @@ def compile(
     console.print(f"{output}: {len(table.rows)} thresholds, {len(text.encode()):,} bytes.", soft_wrap=True)
     if table.refuses_everything:
         console.print(
-            "Devices with this policy answer nothing: no query with a number of rounds and a threshold of this table is "
+            "Devices with this policy answer nothing: no query with rounds and a threshold of this table is "
             "within its bounds. Allow a larger epsilon or delta, or larger thresholds (--thresholds).",
             style="bold",
             soft_wrap=True,
