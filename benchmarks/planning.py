@@ -40,8 +40,10 @@ def measure() -> list[Measurement]:
     settings = {"sampling_rate": 0.1, "threshold": 20}
     numpy = import_seconds("import numpy")
     ours = import_seconds("import thresher")
+    device = import_seconds("from thresher import Device")
     rows: list[tuple[str, float, float, str]] = [
         ("import thresher", ours, 0.3, f"{ours / numpy:.1f} × import numpy"),
+        ("import the device alone", device, 0.15, f"{device / numpy:.1f} × import numpy"),
     ]
     for adjacency in ("add-remove", "replace"):
         seconds = median_seconds(lambda: th.privacy.delta(epsilon=1.0, adjacency=adjacency, **settings), 200)  # type: ignore[arg-type]  # noqa: B023
