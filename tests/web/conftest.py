@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import ARGUMENTS, CHROMIUM, FIREFOX, ChromiumProfile, Firefox, FirefoxProfile, Profile, chromium_profile
+from browsers import Profile
+from chromium import ARGUMENTS, CHROMIUM, ChromiumProfile, chromium_profile
+from firefox import FIREFOX, Firefox, FirefoxProfile
 from playwright.sync_api import Browser, Playwright, sync_playwright
 from web_fleet import WebFleet, web_fleet
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from browsers import ChromiumTab, violations, wait_for
+from browsers import violations, wait_for
+from chromium import ChromiumTab
 from page_steps import ANSWERED, READY, SWITCH
 from web_fleet import address as address_of
 from web_fleet import files, place, serving

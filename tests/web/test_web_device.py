@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
-from browsers import states, text, violations, visits, wait_for
+from browsers import rest, states, text, until, violations, visits, wait_for
 from page_steps import ANSWERED, READY, SWITCH, opened, switched_on
 from web_fleet import WebFleet, completed
 
 pytestmark = pytest.mark.slow  # browsers take their time
+
+DEVICE = """async () => {
+  const { Device } = await import("./device.js");
+  const { server, enrolmentKey } = await (await fetch("./settings.json")).json();
+  globalThis.device = new Device(server, { enrolmentKey, attributes: { country: "fr" } });
+}"""
 
 
 def test_a_page_is_a_device(fleet: WebFleet, ask, profile) -> None:
     """Off: nothing is sent or kept. On: it enrols and answers, and shows what was asked; nothing is blocked."""
     handle = ask()
     tab = opened(profile, fleet.page)
-    time.sleep(1.2)  # a visit would have come
+    rest(tab, 1.2)  # a visit would have come
     assert {url.rpartition("/")[0] for _, url in profile.requests} == {fleet.page}
     assert states(tab) is None
     assert tab.evaluate("() => localStorage.length") == 0
@@ -52,7 +57,7 @@ def test_off_is_silence_and_forgetting_in_all_tabs(fleet: WebFleet, ask, profile
     wait_for(other, "() => document.querySelector('#status').innerText.startsWith('Off')")
     wait_for(tab, READY)
     before = len(profile.requests)
-    time.sleep(3)  # three visits would have come
+    rest(tab, 2)  # two visits would have come
     assert len(profile.requests) == before
     for each in (tab, other):
         assert text(each, "#empty") == "Nothing was asked yet."
@@ -70,6 +75,24 @@ def test_off_is_silence_and_forgetting_in_all_tabs(fleet: WebFleet, ask, profile
     assert len([url for _, url in profile.requests[before:] if url.startswith(fleet.server.url)]) == 0
 
 
+def test_off_in_one_tab_aborts_a_request_of_another(fleet: WebFleet, ask, profile) -> None:
+    """The tabs have a device each, of which the page knows nothing: only what is stored tells the one of the other."""
+    handle = ask()
+    other, tab = opened(profile, fleet.page), opened(profile, fleet.page)
+    for each in (other, tab):
+        each.evaluate(DEVICE)
+    waiting = profile.hold(2)  # the first visit asks, the second hands in
+    tab.evaluate("() => { device.visit().catch((error) => { globalThis.ended = error.code; }); }")
+    until(tab, waiting.is_set)
+    other.evaluate("() => device.consent(false)")
+    assert wait_for(tab, "() => globalThis.ended") == "conflict"
+    profile.let_go()
+    rest(tab, 0.5)  # the report would have come
+    assert completed(handle) == 0
+    (state,) = states(tab)
+    assert (state["token"], state["records"], state["log"]) == (None, [], [])
+
+
 def test_two_tabs_are_one_device(fleet: WebFleet, ask, profile) -> None:
     before = fleet.enrolled()
     first = switched_on(profile, fleet)
@@ -83,8 +106,8 @@ def test_two_tabs_are_one_device(fleet: WebFleet, ask, profile) -> None:
     assert fleet.enrolled() == before + 1
     # Together they visit about as often as one.
     start = visits(profile)
-    time.sleep(4)
-    assert visits(profile) - start <= 6
+    rest(second, 3)
+    assert visits(profile) - start <= 5
     second.close()
 
 
@@ -94,8 +117,7 @@ def test_a_tab_that_ends_between_storing_and_sending(fleet: WebFleet, ask, profi
     tab = opened(profile, fleet.page)
     waiting = profile.hold(2)  # the first visit asks, the second hands in
     tab.evaluate(SWITCH)
-    while not waiting.is_set():
-        wait_for(tab, "() => true")  # the browser's driver works while it is asked something
+    until(tab, waiting.is_set)
     (state,) = states(tab)
     assert [record["status"] for _, record in state["records"]] == ["sealed"]
     tab.close()

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from browsers import chromium_profile
+from chromium import chromium_profile
 from page_steps import opened
 from scipy import stats
 from web_fleet import PLAN, web_fleet

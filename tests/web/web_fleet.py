@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import hashlib
@@ -12,10 +13,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import httpx
 import uvicorn
 from fleet_server import RunningServer, started
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 import thresher as th
 from thresher.cli.demo_page import page_app, page_directory
@@ -29,6 +35,11 @@ ATTRIBUTES = [
     {"name": "topics", "kind": "several", "values": ["art", "chess"]},
 ]
 PLAN = th.plan(epsilon=1, delta=1e-8)
+CROSS_ORIGIN = {
+    "access-control-allow-origin": "*",
+    "access-control-allow-headers": "authorization, content-type, thresher-nonce",
+    "access-control-max-age": "600",
+}
 
 
 @contextlib.contextmanager
@@ -73,6 +84,44 @@ def page_at(listener: socket.socket, server: str, enrolment_key: str, **more: An
         yield address(listener)
 
 
+class Relay:
+    """Stands between a page and a server, and passes on what they say, unless a test wants it to be lost.
+
+    `lost` says what becomes of a request that hands in: "request" means that the server does not get it, and "answer"
+    that the page does not get the server's answer. `handed` has the reports of each such request, `rounds` every
+    configuration that the server has listed.
+    """
+
+    def __init__(self, server: str) -> None:
+        self.lost: Literal["", "request", "answer"] = ""
+        self.handed: list[list[dict[str, str]]] = []
+        self.rounds: list[str] = []
+        self._server = server
+        self.app = Starlette(routes=[Route("/v2/{what}", self._serve, methods=["POST", "OPTIONS"])])
+
+    async def _serve(self, request: Request) -> Response:
+        if request.method == "OPTIONS":
+            return Response(headers=CROSS_ORIGIN)
+        body = await request.body()
+        reports = json.loads(body).get("reports")
+        lost = self.lost if reports else ""
+        answer = Response() if lost == "request" else await self._passed_on(request, body)
+        if reports:
+            self.handed.append(reports)
+        while lost and not await request.is_disconnected():
+            await asyncio.sleep(0.02)
+        return answer
+
+    async def _passed_on(self, request: Request, body: bytes) -> Response:
+        names = ("authorization", "content-type", "thresher-nonce")
+        headers = {name: request.headers[name] for name in names if name in request.headers}
+        async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+            answer = await client.post(f"{self._server}{request.url.path}", content=body, headers=headers)
+        self.rounds += answer.json().get("rounds", [])
+        kind = answer.headers["content-type"]
+        return Response(answer.content, answer.status_code, {**CROSS_ORIGIN, "content-type": kind})
+
+
 @dataclass
 class WebFleet:
     """A server, a page of an origin that it allows, and the same page on another origin."""
@@ -88,6 +137,14 @@ class WebFleet:
         while not (rounds_now := handle.status().rounds) or rounds_now[0].state != "open":
             time.sleep(0.02)
         return handle
+
+    @contextlib.contextmanager
+    def relay(self) -> Iterator[tuple[Relay, str]]:
+        """A relay to the server, and the address of a page that knows no other server."""
+        with place() as here, place() as there:
+            relay = Relay(self.server.url)
+            with serving(relay.app, there), page_at(here, address(there), self.server.enrolment_key) as page:
+                yield relay, page
 
     def enrolled(self) -> int:
         return self.fleet.overview().enrolled
