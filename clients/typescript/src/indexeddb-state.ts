@@ -30,11 +30,11 @@ export class IndexedDBState implements StateStore {
   }
 
   read(): Promise<string | null> {
-    return this.#run((states) => this.#kept(states));
+    return this.#run("readonly", (states) => this.#kept(states));
   }
 
   async replace(before: string | null, after: string): Promise<void> {
-    const isSaved = await this.#run(async (states) => {
+    const isSaved = await this.#run("readwrite", async (states) => {
       const kept = await this.#kept(states);
       if (kept === before) states.put(after, this.#name);
       return kept === before;
@@ -53,12 +53,12 @@ export class IndexedDBState implements StateStore {
     return (await result<string | undefined>(states.get(this.#name))) ?? null;
   }
 
-  /** Runs work in one durable transaction. A connection is opened each time, so that none is left to go stale. */
-  async #run<T>(work: (states: IDBObjectStore) => Promise<T>): Promise<T> {
+  /** Runs work in one transaction, durable if it writes. Each time it opens a connection, so that none goes stale. */
+  async #run<T>(mode: IDBTransactionMode, work: (states: IDBObjectStore) => Promise<T>): Promise<T> {
     let database: IDBDatabase | undefined;
     try {
       database = await result(indexedDB.open(DATABASE, 1));
-      const transaction = database.transaction(STATES, "readwrite", { durability: "strict" });
+      const transaction = database.transaction(STATES, mode, { durability: "strict" });
       const ended = new Promise<void>((resolve, reject) => {
         transaction.oncomplete = () => resolve();
         transaction.onabort = () => reject(transaction.error);
