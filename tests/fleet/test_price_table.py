@@ -221,6 +221,15 @@ def test_the_command_compiles_and_shows(tmp_path):
     for arguments, said in (([], "answer nothing"), (["--json"], '"refuses_everything": true')):
         made = run.invoke(app, ["policy", "compile", str(settings), "--output", str(output), *cells, *arguments])
         assert said in made.output
+    settings.write_text('{"min_threshold": 100001}')  # more than any round has
+    assert (
+        "answer nothing"
+        in run.invoke(
+            app, ["policy", "compile", str(settings), "--output", str(output), "--rounds=1", "--thresholds=32"]
+        ).output
+    )
+    shown = json.loads(run.invoke(app, ["policy", "show", str(settings), "--json"]).output)
+    assert {each["refused"] for each in shown["queries"]} == {"threshold"}
     for wrong in (["--rounds=a"], ["--rounds=0"], []):
         arguments = ["policy", "compile", str(settings), *(["--output", str(output)] if wrong else []), *wrong]
         assert isinstance(run.invoke(app, arguments).exception, InvalidSetting)

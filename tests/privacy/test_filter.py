@@ -1,9 +1,11 @@
 """The filter's costs against independent computations, its conversion, its order, and the numbers it must reach."""
 
+import dataclasses
 import math
 from fractions import Fraction
 
 import mpmath
+import numpy as np
 import pytest
 from filter_witnesses import by_long_doubles, by_mpmath, by_plain_loops
 from hypothesis import example, given, settings
@@ -170,7 +172,9 @@ def test_foreign_costs_cover_rounds_of_our_own():
 
 
 @pytest.mark.slow
-@given(st.floats(1e-3, 1e5), st.floats(1e-15, 0.5), st.floats(1.0, 3.0), st.floats(0.0, 1e-9))
+@given(st.floats(1e-6, 1e5), st.floats(1e-300, 0.5), st.floats(1.0, 3.0), st.floats(0.0, 1e-9))
+@example(1.3475463339953516e-05, 3.725466238737334e-157, 1.0, 0.0)  # an order of 10^7
+@example(1e-6, 1e-12, 1.0, 0.0)
 @settings(max_examples=100, deadline=None)
 def test_room_is_rounded_down_and_epsilon_up(epsilon, delta, factor, above):
     found = Filter.best(epsilon, delta)
@@ -239,3 +243,11 @@ def test_how_many_queries_fit(budget, query, filtered, composed):
 @pytest.mark.parametrize(("budget", "about"), [((10, 1e-6), 3.9), ((3, 1e-6), 9), ((1, 1e-6), 22)])
 def test_orders_are_those_of_the_document(budget, about):
     assert Filter.best(*budget).order == pytest.approx(about, rel=0.05)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 1e-5), (1e-5, 1e-4), (1e-3, 1e-2), (1, 1e-6), (1e4, 0.4)])
+def test_the_order_is_the_best_of_all(epsilon, delta):
+    found = Filter.best(epsilon, delta)
+    best = found.room(epsilon) / found.order
+    for order in 1 + np.exp(np.linspace(-20, 30, 2001)):
+        assert dataclasses.replace(found, order=float(order)).room(epsilon) / order <= best * (1 + 1e-9)

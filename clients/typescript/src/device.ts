@@ -301,13 +301,17 @@ export class Device {
   async #insist<T>(request: Request, read: (body: unknown) => T | null, signal: AbortSignal): Promise<T | null> {
     const controller = joined(signal);
     const stop = controller.signal;
-    const checkState = async (): Promise<void> => {
-      if (!(await this.#core.isCurrent())) throw new Conflict();
-    };
-    const watch = setInterval(() => checkState().catch((error) => controller.abort(error)), WATCH * 1000);
+    let isLooking = false;
+    const watch = setInterval(async () => {
+      if (isLooking) return; // the store is slow
+      isLooking = true;
+      // A look that fails aborts nothing: the device looks again before its next request.
+      if (!(await this.#core.isCurrent().catch(() => true))) controller.abort(new Conflict());
+      isLooking = false;
+    }, WATCH * 1000);
     try {
       for (let repetition = 1; ; repetition += 1) {
-        await checkState();
+        if (!(await this.#core.isCurrent())) throw new Conflict();
         const began = performance.now();
         const answer = await this.#channel.ask(request, stop);
         const { status } = answer;

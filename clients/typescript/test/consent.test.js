@@ -199,6 +199,37 @@ test("switching off in another tab ends the wait before the next request", async
   assert.equal(server.requests.length, 1);
 });
 
+test("a store that is slow, or fails, while a request waits: one look at a time, and nothing is aborted", async (context) => {
+  context.mock.timers.enable({ apis: ["setInterval"] });
+  const server = new Server();
+  server.open(text());
+  const kept = new MemoryState();
+  const looks = [];
+  let isWaiting = false;
+  const state = {
+    read: () => (isWaiting ? new Promise((resolve, reject) => looks.push({ resolve, reject })) : kept.read()),
+    replace: (...texts) => kept.replace(...texts),
+    exclusive: (work) => work(),
+  };
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  server.before = async () => {
+    isWaiting = true;
+    context.mock.timers.tick(5000);
+    await turn();
+    assert.equal(looks.length, 1);
+    looks[0].reject(new Error("a look failed"));
+    await turn();
+    context.mock.timers.tick(1000);
+    await turn();
+    assert.equal(looks.length, 2);
+    isWaiting = false;
+    looks.pop().resolve(await kept.read());
+    looks.length = 0;
+  };
+  const outcomes = await deviceOf(server, { state }).visit();
+  assert.deepEqual(outcomes.map(({ status }) => status), ["taken"]);
+});
+
 test("no timer goes on after a visit", async () => {
   const timers = () => process.getActiveResourcesInfo().filter((each) => each === "Timeout").length;
   const before = timers();

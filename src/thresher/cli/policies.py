@@ -54,6 +54,7 @@ def compile(
     from thresher.device.policy_file import policy_text, read_policy
     from thresher.files import write_whole
     from thresher.privacy.round_prices import ROUNDS, THRESHOLDS, Bounds
+    from thresher.protocol.readable import LARGEST_THRESHOLD
 
     if output is None:
         raise InvalidSetting("output", "is missing", hint="For example --output policy.json.")
@@ -69,17 +70,18 @@ def compile(
             workers=min(os.cpu_count() or 1, 8, max(len(rows) // 4, 1)),  # a process takes a second to start
             progress=lambda done, of: progress and progress(done, of, "computing"),
         )
+    refuses = table.refuses_everything or stated.min_threshold > LARGEST_THRESHOLD
     text = policy_text(stated, table)
     write_whole(output, text)
     if json:
         described = {"output": str(output), "rows": len(table.rows), "bytes": len(text.encode())}
-        print_json(described | {"refuses_everything": table.refuses_everything})
+        print_json(described | {"refuses_everything": refuses})
         return
     console.print(f"{output}: {len(table.rows)} thresholds, {len(text.encode()):,} bytes.", soft_wrap=True)
-    if table.refuses_everything:
+    if refuses:
         console.print(
-            "Devices with this policy answer nothing: no query with rounds and a threshold of this table is "
-            "within its bounds. Allow a larger epsilon or delta, or larger thresholds (--thresholds).",
+            "Devices with this policy answer nothing: no query that a fleet can ask has a threshold that it allows and "
+            "is within its bounds. Allow a larger epsilon or delta, or other thresholds.",
             style="bold",
             soft_wrap=True,
         )
@@ -122,10 +124,12 @@ def _answered(policy: Any, epsilon: float, delta: float, rounds: int) -> dict[st
     from thresher.privacy.planner import plan
     from thresher.privacy.whole_numbers import PERIOD
     from thresher.protocol.rates import share
+    from thresher.protocol.readable import LARGEST_THRESHOLD
 
     best = plan(epsilon, delta, rounds=rounds)
-    if best.threshold < policy.min_threshold:
-        best = plan(epsilon, delta, rounds=rounds, threshold=policy.min_threshold)
+    least = min(policy.min_threshold, LARGEST_THRESHOLD)  # no round has a larger one
+    if best.threshold < least:
+        best = plan(epsilon, delta, rounds=rounds, threshold=least)
     rates, exact = share(best)
     terms = terms_of(exact, rates)
     refused = policy.objection(terms)

@@ -12,6 +12,7 @@ from typing import Any
 from thresher.device.policy import Policy
 from thresher.device.price_table import StoredTable
 from thresher.errors import InvalidFormat, InvalidSetting
+from thresher.questions.question import is_well_formed
 
 VERSION = 1
 _SETTINGS = tuple(field.name for field in fields(Policy) if field.name != "table")
@@ -86,7 +87,7 @@ def _line(value: Any) -> str:
 
 def _value(name: str, value: Any) -> Any:
     if name in ("attributes", "filters") and value is not None:
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        if not isinstance(value, list) or not all(is_well_formed(each) for each in value):
             raise InvalidSetting(name, "must be a list of names")
         return frozenset(value)
     if name == "pinned_key" and value is not None:

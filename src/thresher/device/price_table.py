@@ -81,7 +81,7 @@ class StoredTable:
                 if _exactly(row, "threshold", "limits", "rates", "costs")
             )
             made = cls(_bounds(content["bounds"]), _numbers(content["rounds"]), rows)
-        except (TypeError, ValueError, KeyError, AttributeError):
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
             raise _not_a_table() from None
         if not (_exactly(content, "bounds", "rounds", "rows") and len(rows) == len(content["rows"]) and made._holds()):
             raise _not_a_table()

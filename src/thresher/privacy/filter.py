@@ -87,7 +87,7 @@ class Filter:
         Its terms can nearly cancel, one another or epsilon, so the margin is a part of the terms and not of their sum.
         """
         excess = self.order - 1
-        terms = math.log(excess / self.order), -math.log(self.delta_renyi) / excess, -math.log(self.order) / excess
+        terms = -math.log1p(1 / excess), -math.log(self.delta_renyi) / excess, -math.log(self.order) / excess
         return math.fsum(terms) + 1e-12 * math.fsum(map(abs, terms))
 
     def round_cost(self, sampling_rate: float, threshold: int, adjacency: Adjacency, epsilon: float) -> Cost:
@@ -123,7 +123,8 @@ def _best_order(epsilon: float, delta: float) -> float:
     # An order of about 1 + √(ln(1/δ)/ε) or 1 + 2·ln(1/δ)/ε is best, where epsilon is large or small.
     guess = math.log(math.sqrt(-math.log(delta) / epsilon) - 2 * math.log(delta) / epsilon)
     best = guess
-    for width in (4.0, 0.1, 0.002, 0.00004):
+    # Three wide grids: where epsilon is small and delta large, the best is as much as 8 from the guess.
+    for width in (4.0, 4.0, 4.0, 0.1, 0.002, 0.00004):
         grid = np.linspace(best - width, best + width, 161)
         best = float(grid[np.argmax([worth(each) for each in grid])])
     return float(f"{1 + math.exp(best):.6g}")

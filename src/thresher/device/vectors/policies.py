@@ -25,6 +25,7 @@ from thresher.questions import Among, Filtered, Question, Values, Where
 
 _NOW = 1_800_000_000.0
 _KEY = bytes(range(32))
+_MANY = list(range(1, 4098))
 _BOUNDS = [4.0, 1e-05, 20.0, 0.0001]
 _TABLE = {
     "bounds": _BOUNDS,
@@ -104,8 +105,15 @@ def policy_checks() -> list[dict[str, Any]]:
         ("more costs than rates", rowed(costs=[*row["costs"], 10])),
         ("a limit of 1", rowed(limits=[ONE] * 4)),
         ("a cost that is not whole", rowed(costs=[2, 7, 9.5])),
-        ("more than 4,096 rates", rowed(rates=list(range(1, 4098)), costs=[1] * 4097)),
-        ("4,096 rates", rowed(rates=list(range(1, 4097)), costs=[1] * 4096)),
+        ("more than 4,096 rates", rowed(rates=_MANY, costs=[1] * 4097)),
+        ("4,096 rates", rowed(rates=_MANY[:-1], costs=[1] * 4096)),
+        (
+            "more than 4,096 rounds",
+            good | {"table": {**_TABLE, "rounds": _MANY, "rows": [{**row, "limits": [0] * 4097}]}},
+        ),
+        ("a name that is no text", good | {"attributes": ["\ud800"]}),
+        ("a filter's name that is no text", good | {"filters": ["a", "\udfff"]}),
+        ("a bound that no double holds", good | {"table": {**_TABLE, "bounds": [10**400, *_BOUNDS[1:]]}}),
         ("rounds beyond 1,000,000", good | {"table": {**_TABLE, "rounds": [1, 3, 10, 1_000_001]}}),
         ("a threshold beyond 1,000,000 in a row", rowed(threshold=1_000_001)),
         *_out_of_range(good),

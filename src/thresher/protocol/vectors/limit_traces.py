@@ -112,23 +112,24 @@ def _reports() -> dict[str, Any]:
 
 
 def _sealed() -> dict[str, Any]:
-    """A report has 10 × (4,096 + 48) bytes: 25 of them fit into 1,048,576, and 4 into a request."""
-    fits, number = 25, 27
-    every = [_many(index, number, 10, 4096) for index in range(number)]
+    """A report has 8 × (4,048 + 48) bytes: 32 of them are 1,048,576, and 5 fit into a request."""
+    fits, number = 32, 34
+    every = [_many(index, number, 8, 4048) for index in range(number)]
     taken = _statuses(number)
+    refused = json.dumps({"round": "refused"})
     return trace(
         "1,048,576 bytes of reports wait at a time",
         step(
             0,
             enrols(),
-            visits(said([*every, example("q2-0")])),
-            visits(NONE, 4, rounds=False),
+            visits(said([*every, refused, example("q2-0")])),
+            visits(NONE, 5, rounds=False),
             after=Device({f"q1-{index}": "sealed" for index in range(fits)}, charged=("default/q1",)),
         ),
         step(
             60,
-            visits(said(every, **taken), 4),
-            *(visits(said(**taken), each, rounds=False) for each in (4, 4, 4, 4, 4, 3)),
+            visits(said(every, **taken), 5),
+            *(visits(said(**taken), each, rounds=False) for each in (5, 5, 5, 5, 5, 4)),
             after=Device({f"q1-{index}": "taken" for index in range(number)}, charged=("default/q1",)),
         ),
     )
