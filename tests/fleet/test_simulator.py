@@ -263,6 +263,26 @@ def test_nobody_listening_says_so():
         HttpClient("ftp://somewhere")
 
 
+def test_a_connection_whose_body_was_refused_is_not_used_again():
+    """The server hangs up on what is still on its way, and the next request would be lost with it."""
+    connections = []
+
+    async def serve(reader, writer):
+        connections.append(writer)
+        await reader.readuntil(b"\r\n\r\n")
+        status = b"413 Too Large" if len(connections) == 1 else b"200 OK"
+        writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\n\r\n")
+
+    async def do():
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            client = HttpClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            answers = [await client.send("POST", "/", None, b"") for _ in range(2)]
+            await client.close()
+            return [answer.status for answer in answers]
+
+    assert asyncio.run(asyncio.wait_for(do(), 30)) == [413, 200]
+
+
 @pytest.fixture
 def no_pauses(monkeypatch):
     async def at_once(seconds):

@@ -185,6 +185,8 @@ class HttpClient:
         except TimeoutError:
             connection.close()
             raise Lost("No answer came in time.") from None
-        if connection.usable:
+        if received.status == 413:
+            connection.close()  # the server may hang up while the rest of the body is on its way
+        elif connection.usable:
             self._idle.append(connection)
         return received
