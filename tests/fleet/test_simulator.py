@@ -278,6 +278,9 @@ def test_a_connection_whose_body_was_refused_is_not_used_again():
             client = HttpClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
             answers = [await client.send("POST", "/", None, b"") for _ in range(2)]
             await client.close()
+            for writer in connections:
+                writer.close()
+                await writer.wait_closed()
             return [answer.status for answer in answers]
 
     assert asyncio.run(asyncio.wait_for(do(), 30)) == [413, 200]
