@@ -84,7 +84,7 @@ def one_column(draw: st.DrawFn) -> tuple[Question, pa.Table]:
     return draw(question), pa.table({"x": draw(values)})
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=one_column())
 def test_columns_agree_with_values(local: Maker, case: tuple[Question, pa.Table]) -> None:
     question, table = case
@@ -92,7 +92,7 @@ def test_columns_agree_with_values(local: Maker, case: tuple[Question, pa.Table]
         assert counted(population, question) == expected(table, question)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     rows=st.lists(st.tuples(texts, st.one_of(st.none(), floats), st.one_of(st.none(), days)), max_size=25), held=edges
 )
