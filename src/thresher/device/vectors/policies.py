@@ -116,13 +116,13 @@ def policy_checks() -> list[dict[str, Any]]:
         ("a bound that no double holds", good | {"table": {**_TABLE, "bounds": [10**400, *_BOUNDS[1:]]}}),
         ("rounds beyond 1,000,000", good | {"table": {**_TABLE, "rounds": [1, 3, 10, 1_000_001]}}),
         ("a threshold beyond 1,000,000 in a row", rowed(threshold=1_000_001)),
-        *_out_of_range(good),
+        *_at_the_edges(good),
         *_of_another_type(good),
     ]
     return [{"what": what, "policy": policy, "accepted": _is_accepted(policy)} for what, policy in cases]
 
 
-def _out_of_range(good: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _at_the_edges(good: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each number of a policy at both ends of its range, and just outside of them."""
     for place, (name, least, most) in enumerate(
         (("max_epsilon", 1e-9, 100), ("max_delta", 1e-300, 1 - 2**-53), ("period_epsilon", 1e-9, 1_000_000),
@@ -149,8 +149,8 @@ def _of_another_type(good: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]
         for other in (True, "1", {}, None, 1.5, [True], ["1"], [[]], [None]):
             rows = [{**row, name: other}]
             yield f"{name} of a row as {json.dumps(other)}", good | {"table": {**_TABLE, "rows": rows}}
-    texts, halves = [str(bound) for bound in _BOUNDS], [*_BOUNDS[:3], True]
-    for what, bounds in (("texts", texts), ("a boolean", halves), ("five numbers", [*_BOUNDS, 1])):
+    texts, mixed = [str(bound) for bound in _BOUNDS], [*_BOUNDS[:3], True]
+    for what, bounds in (("texts", texts), ("a boolean", mixed), ("five numbers", [*_BOUNDS, 1])):
         yield f"bounds of a table as {what}", good | {"table": {**_TABLE, "bounds": bounds}}
 
 
