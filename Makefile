@@ -32,7 +32,7 @@ $(WEB): $(wildcard clients/typescript/src/*.ts clients/typescript/scripts/bundle
 	@touch $@
 
 test: $(MACHINE) $(WEB)
-	$(BIN)/python -m pytest -n 4 --dist worksteal
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 quick: $(MACHINE) $(WEB)
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from browsers import states, text, wait_for
-from page_steps import SWITCH, opened
+from page_steps import READY, SWITCH, opened
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
@@ -93,6 +93,7 @@ def usable(tab) -> None:
     tab.evaluate("() => { document.querySelector('#holds-country').value = 'de'; }")
     tab.evaluate(SWITCH)
     wait_for(tab, "() => document.querySelector('#status').innerText.startsWith('Off')", 10)
+    wait_for(tab, READY)  # everything is forgotten
 
 
 def test_a_weak_plan_is_refused_and_a_good_one_answered(against) -> None:
