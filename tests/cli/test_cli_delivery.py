@@ -196,7 +196,7 @@ def test_an_engine_that_cannot_be_closed_loses_nothing(monkeypatch, caplog):
 
 def test_a_number_that_json_has_not_is_written():
     found = th.heavy_hitters(pa.table({"x": [float("inf")] * 3000}), "x", epsilon=1, delta=1e-8)
-    assert json.loads(found.to_json())["items"][0]["item"] == "inf"
+    assert json.loads(found.to_json())["rows"][0]["item"] == "inf"
 
 
 # What only a process of its own can show.

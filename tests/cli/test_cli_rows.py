@@ -3,7 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from thresher.cli.output import console, rows_table
+from thresher.cli.output import console
+from thresher.cli.row_tables import rows_table
 
 NUMBERS = pa.table({f"a_long_name_{i}": [60_000.0, 1_234_567.0] for i in range(6)})
 VALUES = pa.table({"value": ["Paris", "a value with many words that needs several lines"], "count": [12_345, 6_789]})

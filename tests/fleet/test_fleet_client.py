@@ -260,10 +260,10 @@ def test_commands_for_people_and_machines(server, devices, tmp_path):
     assert document["query"]["state"] == "done"
     kept = th.load(tmp_path / "answer.json")
     assert kept.query.verb == "histogram"
-    assert document["answer"]["rows"] == json.loads(kept.to_json())["rows"]
+    assert document["rows"] == json.loads(kept.to_json())["rows"]
     query = document["query"]["id"]
-    assert json.loads(invoke(server, "show", query, "--json").output)["answer"] == document["answer"]
-    assert json.loads(invoke(server, "watch", query, "--json").output)["answer"] == document["answer"]
+    assert json.loads(invoke(server, "show", query, "--json").output) == document
+    assert json.loads(invoke(server, "watch", query, "--json").output) == document
     shown = invoke(server, "show", query).output
     assert "histogram of word: done" in shown
     assert "Each device is a unit" in shown
@@ -287,7 +287,7 @@ def test_a_query_can_be_left_and_cancelled(server, tmp_path):
     result = CliRunner().invoke(commands.app, [*asked, *settings, "--key-file", str(key_file)])
     document = json.loads(result.output)
     assert document["query"]["state"] == "running"
-    assert document["answer"] is None
+    assert document["rows"] is None
     assert "cancelled" in invoke(server, "cancel", document["query"]["id"]).output
 
 

@@ -211,8 +211,8 @@ def test_an_answer_is_saved_replayed_and_read_back(found, frame, tmp_path):
         assert again.shown() == answer.shown()
         assert replay(answer.query, answer.releases).to_arrow() == answer.to_arrow()
     content = json.loads(listed.to_json())
-    assert (content["by"], content["missing"]) == (["version", "os"], [["2", "mac"]])
-    assert content["groups"][0]["group"] == ["1.9", "mac"]
+    assert (content["by"], content["more"]["missing"]) == (["version", "os"], [["2", "mac"]])
+    assert content["more"]["groups"][0]["group"] == ["1.9", "mac"]
 
 
 def test_queries_that_were_stored_before_there_were_groups_are_read():

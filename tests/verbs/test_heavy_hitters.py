@@ -118,15 +118,15 @@ def test_the_table_has_the_promised_columns() -> None:
     assert answer.to_pandas()["complete"].sum() == answer.to_polars()["complete"].sum() == 5
     content = json.loads(answer.to_json())
     assert content["rounds_asked"] == 6 and content["private"] is True
-    assert {item["item"] for item in content["items"]} == set(table["item"].to_pylist())
-    assert len(content["trie"]) == len(answer.trie)
+    assert {item["item"] for item in content["rows"]} == set(table["item"].to_pylist())
+    assert len(content["more"]["trie"]) == len(answer.trie)
 
 
 def test_values_that_are_not_text_are_found_by_one_shot() -> None:
     answer = heavy_hitters(CountsPopulation({12: 4_000, 127: 3_000}), "code", plan=ONE)
     assert [item.item for item in answer] == [12, 127]
     assert answer.to_arrow()["item"].to_pylist() == [12, 127]
-    assert json.loads(answer.to_json())["items"][0]["item"] == 12
+    assert json.loads(answer.to_json())["rows"][0]["item"] == 12
 
 
 def test_the_tree_is_shown_without_control_characters() -> None:

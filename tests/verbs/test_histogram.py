@@ -36,7 +36,7 @@ def test_it_reads_like_a_release() -> None:
     assert answer.to_pandas()["country"].tolist() == answer.to_polars()["country"].to_list() == ["fr", "de", "at"]
     assert answer.guarantee == PLAN.guarantee.for_unit(MEMBER) == answer.verify()
     assert answer.plan == PLAN and answer.private
-    assert Release.from_json(answer.to_json()).to_dict() == answer.to_dict()
+    assert Release.from_json(answer.release.to_json()).to_dict() == answer.to_dict()
     with pytest.raises(NotReleased):
         answer["rare"]
 
@@ -119,7 +119,8 @@ def test_a_seeded_draw_guarantees_nothing() -> None:
     assert not answer.private
     with pytest.raises(VerificationFailed):
         _ = answer.guarantee
-    assert json.loads(answer.to_json())["certificate"]["private"] is False
+    assert json.loads(answer.to_json())["guarantee"] is None
+    assert json.loads(answer.to_json())["more"]["certificate"]["private"] is False
 
 
 def test_progress_is_reported() -> None:

@@ -61,7 +61,7 @@ def test_nothing_released_is_not_known() -> None:
     assert found.interval == (0.0, 100.0)
     assert found.sum_interval[0] == 0 and math.isfinite(found.sum_interval[1])
     assert found.empty and found.below_threshold == list(QUERY.points)
-    assert json.loads(found.to_json())["mean"] is None
+    assert [row["value"] for row in json.loads(found.to_json())["rows"]] == [None, None]
     assert "not known" in str(found)
     assert found.shown().rows[0][1] is None
 

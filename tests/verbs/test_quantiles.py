@@ -162,7 +162,7 @@ def test_nothing_released_is_an_answer(method: str) -> None:
     (found,) = answer
     assert math.isnan(found.value)
     assert found.interval == (0, 10) and found.rank == (0, 1) and found.error.bound == 1
-    assert json.loads(answer.to_json())["quantiles"][0]["value"] is None
+    assert json.loads(answer.to_json())["rows"][0]["value"] is None
 
 
 @pytest.mark.slow

@@ -170,7 +170,7 @@ def test_tables_and_json(tree: Ranges) -> None:
     first = [row for row in table.to_pylist() if row["level"] == 1]
     assert [row["lower"] for row in first] == [0, 25, 50, 75]
     assert len(tree.to_pandas()) == len(tree.to_polars()) == len(table)
-    assert len(json.loads(tree.to_json())["cells"]) == len(table)
+    assert len(json.loads(tree.to_json())["rows"]) == len(table)
     assert "6 levels" in repr(tree)
 
 

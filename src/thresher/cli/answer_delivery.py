@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json as json_module
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from rich.console import Console
 from thresher.cli.output import as_json, print_json
 from thresher.errors import ThresherError
 from thresher.files import write_whole
+from thresher.verbs.answer import json_value
 
 if TYPE_CHECKING:
     from thresher.ledger import Ledger
@@ -29,7 +29,7 @@ def deliver(
     plot: Path | None,
     output: Path | None,
     json: bool,
-    extra: dict[str, Any] | None = None,
+    ranges: Sequence[Mapping[str, Any]] = (),
     shown: Callable[[Any], Any] = lambda content: content,
     again: str | None = None,
 ) -> None:
@@ -41,7 +41,7 @@ def deliver(
         plot: where its picture goes.
         output: where its JSON goes, in a form that `thresher.load` reads.
         json: whether standard output gets the JSON.
-        extra: what the JSON has besides the answer's own.
+        ranges: ranges that were read off, which the JSON has besides the answer's own.
         shown: wraps the JSON that is printed.
         again: a command that shows the answer again. Without one, an answer that could not be written where it was
             asked for is kept in a file of its own, and the message says where.
@@ -49,7 +49,7 @@ def deliver(
     Raises: `typer.Exit` with 1 if any of these failed, after all others were tried.
     """
     failed: list[str] = []
-    content = json_module.loads(answer.to_json()) | (extra or {})
+    content = answer.document() | {"ranges": json_value(ranges)}
     try:
         if output is not None:
             with _noted(failed, f"{str(output)!r} could not be written"):

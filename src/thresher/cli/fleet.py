@@ -29,7 +29,6 @@ from thresher.cli.verb_commands import (
     Plot,
     Range,
     column_argument,
-    extra_content,
     option,
     parsed_ranges,
     show_answer,
@@ -245,7 +244,7 @@ def _show(
     answer = handle.result(timeout=0) if must or status.state == "done" else None
     if answer is None:
         if json:
-            print_json({"query": plain(status), "answer": None})
+            print_json({"verb": status.verb, "rows": None, "query": plain(status)})
         else:
             _show_status(status)
         return
@@ -268,8 +267,8 @@ def _show(
         plot=plot,
         output=output,
         json=json,
-        extra=extra_content(answer, rows),
-        shown=lambda content: {"query": plain(status), "answer": content},
+        ranges=rows,
+        shown=lambda content: content | {"query": plain(status)},
         again=f"thresher fleet show {handle.id} shows it again",
     )
 

@@ -120,7 +120,7 @@ def plan_content(made: Plan, population: int | None = None) -> dict[str, Any]:
     paper = made.versus_paper()
     content: dict[str, Any] = {
         "plan": made.to_dict(),
-        "guarantee": str(made.guarantee),
+        "guarantee": made.guarantee.to_dict(),
         "smallest_visible": made.smallest_visible(),
         "seen": [
             {"count": size, "released": probability, "relative_error": error}

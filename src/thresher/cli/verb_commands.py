@@ -12,13 +12,14 @@ import typer
 from thresher.cli import options
 from thresher.cli.answer_delivery import deliver, said_if_charged
 from thresher.cli.command_making import command, parameter, parameters_of
-from thresher.cli.output import check_files, console, range_rows, rows_table
+from thresher.cli.output import check_files, console, range_rows
 from thresher.cli.plan_files import read_plan
+from thresher.cli.row_tables import rows_table
 from thresher.cli.sources import opened, progress_bar
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.ledger import Ledger
 from thresher.privacy.units import Unit
-from thresher.verbs.answer import Answer, json_value
+from thresher.verbs.answer import Answer
 from thresher.verbs.asking import answer_of, function_of
 from thresher.verbs.settings import Choice, Columns, Listed, Setting, settings_of
 
@@ -157,7 +158,7 @@ def table_command(verb: str) -> Callable[..., None]:
             plot=plot,
             output=output,
             json=json,
-            extra=extra_content(answer, rows),
+            ranges=rows,
         )
 
     unit_words = (
@@ -186,11 +187,6 @@ def _took(ledger: Ledger | None, answer: Answer) -> str:
         return ""
 
 
-def _plain(cell: Any) -> Any:
-    """A cell as JSON has it; dates, which groups may be, as text."""
-    return json_value(cell) if isinstance(cell, str | int | float | None) else str(cell)
-
-
 def _sentence(text: str) -> str:
     return text[0].upper() + text[1:]
 
@@ -199,8 +195,9 @@ def show_answer(answer: Answer, ranges: list[dict[str, Any]], top: int, after: C
     """An answer for the terminal: ranges that were read off, or its rows; a tree if it has one; then what to know."""
     import pyarrow as pa
 
-    table = pa.Table.from_pylist(ranges) if ranges else answer.to_arrow()
-    console.print(rows_table(table, bars="estimate" if answer.counted else None, most=top))
+    table, pairs = (pa.Table.from_pylist(ranges), Answer.pairs) if ranges else (answer.to_arrow(), answer.pairs)
+    bars = "estimate" if answer.counted else None
+    console.print(rows_table(table, bars=bars, most=top, pairs=pairs, details=answer.details))
     if answer.trie is not None and answer.rounds_asked > 1:
         console.print(answer.tree())  # type: ignore[attr-defined]
     after()
@@ -212,13 +209,6 @@ def show_left_out(answer: Answer) -> None:
         console.print(f"other: {rest.in_words()}", style="dim", soft_wrap=True)
     elif answer.counted and not answer.empty:
         console.print(OTHER, style="dim")
-
-
-def extra_content(answer: Answer, ranges: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the JSON of a command has besides the answer's own: filter, ranges that were read off, what is left out."""
-    rows = [{name: _plain(cell) for name, cell in row.items()} for row in ranges]
-    content = answer.filter_content() | ({"ranges": rows} if rows else {})
-    return content if (rest := answer.left_out) is None else content | {"other": rest.to_dict()}
 
 
 def column_argument(verb: str) -> inspect.Parameter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from thresher.privacy import composition, exact
 from thresher.privacy.settings import (
@@ -43,6 +44,18 @@ class Guarantee:
         whom = "" if self.unit is None else f", for {self.unit.one}"
         values = "" if self.contributions == 1 else f" of up to {self.contributions} values a unit"
         return f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency}, over {rounds}{values}{whom}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, with the promise in words."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adjacency": self.adjacency,
+            "rounds": self.rounds,
+            "contributions": self.contributions,
+            "unit": None if self.unit is None else str(self.unit),
+            "words": str(self),
+        }
 
     def for_unit(self, unit: Unit | None) -> Guarantee:
         """The same guarantee, for what one unit is."""

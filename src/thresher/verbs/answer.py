@@ -113,6 +113,10 @@ class Answer(Tabular):
     """Whether `count(low, high)` and `fraction(low, high)` read ranges off it."""
     grouped: ClassVar[bool] = False
     """Whether it has an answer for each group, in place of one for all units."""
+    pairs: ClassVar[Mapping[str, tuple[str, str]]] = {"95 % interval": ("lower", "upper")}
+    """Columns of `to_arrow` that a narrow table shows as one, "low – high", each two under a name."""
+    details: ClassVar[frozenset[str]] = frozenset()
+    """Columns of `to_arrow` that a narrow table leaves out."""
 
     @property
     def plan(self) -> Plan:
@@ -193,25 +197,39 @@ class Answer(Tabular):
         """Whom it was asked of, where that is not everybody, and the promise: in one line, below a title or a repr."""
         return self.promise() if self.asked_of is None else f"{self.asked_of}; {self.promise()}"
 
-    def content(self) -> dict[str, Any]:
-        """What the verb adds to the JSON of an answer."""
-        return {"rows": [{name: json_value(cell) for name, cell in row.items()} for row in self.to_arrow().to_pylist()]}
+    def more(self) -> dict[str, Any]:
+        """What the verb has to say besides its rows, for JSON."""
+        return {}
 
-    def to_json(self) -> str:
-        """The answer, its filter, plan and promise as JSON. To read an answer back, use `save` and `thresher.load`."""
-        content = {
-            "column": ", ".join(self.columns),
-            **self.filter_content(),
-            "promise": self.promise(),
+    def document(self) -> dict[str, Any]:
+        """The answer as plain values for JSON: the same keys for every verb, with and without groups.
+
+        `rows` are those of `to_arrow`, each with the names of its columns. What only one verb has is in `more`. A
+        number that is not known is null, an infinite one and a date are text. docs/verbs.md says what each key is.
+        """
+        by, rest, unit = tuple(self.query.by if self.grouped else ()), self.left_out, self.unit
+        return {
+            "verb": self.query.verb,
+            "columns": list(self.columns[len(by) :]),
+            "by": list(by),
+            "settings": json_value(self.query.settings()),
+            "where": [] if self.query.where is None else to_lines(self.query.where),
+            "unit": None if unit is None else str(unit),
+            "counting": None if unit is None else unit.counting(self.plan.contributions),
             "private": self.private,
+            "promise": self.promise(),
+            "guarantee": self.guarantee.to_dict() if self.private else None,
             "plan": self.plan.to_dict(),
             "rounds_asked": self.rounds_asked,
+            "confidence": CONFIDENCE,
+            "rows": json_value(self.to_arrow().to_pylist()),
+            "other": None if rest is None else rest.to_dict(),
+            "more": json_value(self.more()),
         }
-        return json.dumps(content | self.content(), ensure_ascii=False, allow_nan=False, default=str)
 
-    def filter_content(self) -> dict[str, Any]:
-        """The filter as JSON has it: `where`, a list of conditions that `where=` takes; empty without a filter."""
-        return {} if self.query.where is None else {"where": to_lines(self.query.where)}
+    def to_json(self) -> str:
+        """What `document` says, as JSON. To read an answer back, use `save` and `thresher.load`."""
+        return json.dumps(self.document(), ensure_ascii=False, allow_nan=False)
 
     def save(self, path: str | Path) -> None:
         """Write the query and its releases to a file, whole or not at all; `thresher.load` reads it."""
@@ -343,10 +361,14 @@ def _digest(content: dict[str, Any]) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """A value as JSON has it: a number that is not one is null, an infinite one is text."""
+    """A value as JSON has it: a number that is not one is null; an infinite one, a date and the like are text."""
+    if isinstance(value, Mapping):
+        return {str(name): json_value(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(each) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else repr(value)
-    return value
+    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def counted_table(rows: Sequence[Any], labels: Sequence[Any], kind: pa.DataType, name: str) -> dict[str, pa.Array]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -149,6 +149,16 @@ class Grouped(Answer, Generic[A]):
         return self._nothing.reads_ranges
 
     @property
+    def pairs(self) -> Mapping[str, tuple[str, str]]:  # type: ignore[override]
+        """As the groups' answers have them."""
+        return self._nothing.pairs
+
+    @property
+    def details(self) -> frozenset[str]:  # type: ignore[override]
+        """As the groups' answers have them."""
+        return self._nothing.details
+
+    @property
     def explained(self) -> str:
         """Why a group may not be there, and what the numbers of each mean."""
         return (
@@ -195,11 +205,10 @@ class Grouped(Answer, Generic[A]):
             columns[STATUS] = pa.array([RELEASED] * rows + [BELOW] * below, pa.string())
         return pa.table(columns).combine_chunks()
 
-    def content(self) -> dict[str, Any]:
-        """The group columns, each group with its answer, and the missing groups."""
-        found = [{"group": list(self._values(group)), **answer.content()} for group, answer in self.items()]
-        missing = [list(self._values(group)) for group in self.missing]
-        return {"by": list(self.query.by), "groups": found, "missing": missing}
+    def more(self) -> dict[str, Any]:
+        """Each group with what its answer says besides its rows, and the groups of the public list without an answer."""
+        found = [{"group": self._values(group), **answer.more()} for group, answer in self.items()]
+        return {"groups": found, "missing": [self._values(group) for group in self.missing]}
 
     def shown(self) -> Shown:
         """The rows of all groups, each labelled with its group first."""

@@ -271,6 +271,7 @@ class HeavyHitters(Answer):
     items: tuple[FoundItem, ...]
     trie: Trie = field()  # required: without this, the property of the base class would be its default
     counted = True
+    details = frozenset({"rounds"})
 
     @property
     def column(self) -> str:
@@ -320,11 +321,9 @@ class HeavyHitters(Answer):
         """Whole value to estimate."""
         return {item.item: item.estimate for item in self.complete}
 
-    def content(self) -> dict[str, Any]:
-        """Items and trie."""
-        rows = self.to_arrow().to_pylist()
+    def more(self) -> dict[str, Any]:
+        """The trie."""
         return {
-            "items": [row | {"item": json_value(row["item"])} for row in rows],
             "trie": [
                 {
                     "prefix": node.prefix,
@@ -334,7 +333,7 @@ class HeavyHitters(Answer):
                     "complete": node.complete,
                 }
                 for node in self.trie.nodes
-            ],
+            ]
         }
 
     def shown(self) -> Shown:

@@ -287,9 +287,9 @@ class Histogram(Answer):
         """Released bucket to estimate."""
         return self.release.to_dict()
 
-    def to_json(self) -> str:
-        """The release, with its plan and certificate, as `Release.from_json` reads it; a release knows no filter."""
-        return self.release.to_json()
+    def more(self) -> dict[str, Any]:
+        """The certificate of the release; `release.to_json` has the release itself."""
+        return {"certificate": self.release.certificate()}
 
     def plot(self, path: str | Path | None = None, *, most: int = 40) -> Any:
         """A picture of the largest buckets, or of all bins or dates in their order, with intervals and threshold.

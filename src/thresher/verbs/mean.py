@@ -217,6 +217,7 @@ class Mean(Answer):
 
     query: MeanQuery
     average: Average
+    details = frozenset({"sampling_error", "rounding_error", "threshold_error", "error_bound"})
 
     @property
     def column(self) -> str:
@@ -272,27 +273,14 @@ class Mean(Answer):
         kinds = {name: pa.string() if name == "statistic" else pa.float64() for name in rows[0]}
         return pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
 
-    def content(self) -> dict[str, Any]:
-        """Mean, sum, error and the released points; a number that is not known is null."""
-        numbers = {
-            "mean": self.mean,
-            "lower": self.interval[0],
-            "upper": self.interval[1],
-            "sum": self.sum,
-            "sum_lower": self.sum_interval[0],
-            "sum_upper": self.sum_interval[1],
-            "sampling_error": self.error.sampling,
-            "rounding_error": self.error.rounding,
-            "threshold_error": self.error.threshold,
-            "error_bound": self.error.bound,
-        }
+    def more(self) -> dict[str, Any]:
+        """The points that were released, in their order, and those that were not."""
         points = [
             {"point": row.bucket, "count": row.count, "estimate": row.estimate}
             | {"lower": row.interval[0], "upper": row.interval[1]}
             for row in sorted(self.release, key=lambda row: row.bucket)
         ]
-        plain = {name: json_value(number) for name, number in numbers.items()}
-        return {"confidence": CONFIDENCE, **plain, "points": points, "below_threshold": self.below_threshold}
+        return {"points": points, "below_threshold": self.below_threshold}
 
     def shown(self) -> Shown:
         """The mean and the sum."""

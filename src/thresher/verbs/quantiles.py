@@ -290,6 +290,7 @@ class Quantiles(Answer):
     query: QuantilesQuery
     quantiles: tuple[Quantile, ...]
     source: Splits | Ranges
+    details = frozenset({"rank_lower", "rank_upper", "sampling_error", "resolution_error", "threshold_error"})
 
     @property
     def column(self) -> str:
@@ -318,11 +319,6 @@ class Quantiles(Answer):
     def to_dict(self) -> dict[float, float]:
         """Probability to value."""
         return {found.probability: found.value for found in self.quantiles}
-
-    def content(self) -> dict[str, Any]:
-        """The quantiles; a value that is not known is null."""
-        rows = [{name: json_value(number) for name, number in _plain(found).items()} for found in self.quantiles]
-        return {"confidence": CONFIDENCE, "quantiles": rows}
 
     def shown(self) -> Shown:
         """One row a quantile."""

@@ -212,6 +212,7 @@ class Ranges(Answer):
     query: RangesQuery
     hierarchy: Hierarchy
     reads_ranges = True
+    pairs = {"cell": ("lower", "upper"), "95 % interval": ("least", "most")}  # noqa: RUF012
 
     @property
     def column(self) -> str:
@@ -335,15 +336,10 @@ class Ranges(Answer):
             {name: pa.array(values, kind) for (name, values), kind in zip(content.items(), kinds, strict=True)}
         )
 
-    def content(self) -> dict[str, Any]:
-        """Bounds, branching and released cells."""
+    def more(self) -> dict[str, Any]:
+        """Bounds and branching of the cells."""
         tree = self.hierarchy
-        return {
-            "lower": tree.lower,
-            "upper": tree.upper,
-            "branching": tree.branching,
-            "cells": self.to_arrow().to_pylist(),
-        }
+        return {"lower": tree.lower, "upper": tree.upper, "branching": tree.branching}
 
     def shown(self) -> Shown:
         """One row a released cell."""
