@@ -16,6 +16,7 @@ from thresher._version import __version__
 from thresher.cli import audit, devices, fleet, lab, ledger, planning, policies, privacy
 from thresher.cli import look as looking
 from thresher.cli import serve as serving
+from thresher.cli.command_making import Commands
 from thresher.cli.output import any_text
 from thresher.cli.verb_commands import table_command
 from thresher.errors import ThresherError, exit_code
@@ -25,7 +26,7 @@ app = typer.Typer(
     name="thresher",
     help="What many people hold, without learning what any one of them holds.",
     no_args_is_help=True,
-    add_completion=False,
+    cls=Commands,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

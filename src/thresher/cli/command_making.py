@@ -6,6 +6,23 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, get_type_hints
 
+from typer.core import TyperGroup
+
+
+class Commands(TyperGroup):
+    """A group whose help shows the first sentence of each command whole: by itself Typer cuts it to one line."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for each in self.commands.values():
+            each.short_help = each.short_help or _first_sentence(each.help or "")
+
+
+def _first_sentence(text: str) -> str:
+    paragraph = " ".join(text.partition("\n\n")[0].split())
+    first, dot, _ = paragraph.partition(". ")
+    return first + dot.strip()
+
 
 def parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
     """An option or argument of a command, as Typer reads one."""

@@ -17,7 +17,7 @@ from thresher.cli import fleet_options as given
 from thresher.cli import options
 from thresher.cli.answer_delivery import deliver
 from thresher.cli.budget_words import charges_table, spending
-from thresher.cli.command_making import command, parameters_of
+from thresher.cli.command_making import Commands, command, parameters_of
 from thresher.cli.enrolment import COMMANDS
 from thresher.cli.fleet_asking import AnyOrder, confirm, said_on_failure
 from thresher.cli.fleet_options import on_fleet
@@ -45,7 +45,7 @@ from thresher.verbs.settings import settings_of
 if TYPE_CHECKING:
     from thresher.protocol.analyst_messages import PlanPreview, QueryStatus
 
-app = typer.Typer(help="Ask a fleet of devices, and follow its queries.", no_args_is_help=True)
+app = typer.Typer(help="Ask a fleet of devices, and follow its queries.", no_args_is_help=True, cls=Commands)
 for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
 

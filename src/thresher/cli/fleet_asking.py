@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
 
+from thresher.cli.command_making import Commands
 from thresher.cli.output import is_terminal
 from thresher.errors import InvalidFormat, ServerUnavailable
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from thresher.protocol.analyst_messages import Caution
 
 
-class AnyOrder(TyperGroup):
+class AnyOrder(Commands):
     """Finds the verb also where options stand before it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from thresher.cli import fleet_options as given
 from thresher.cli import options
-from thresher.cli.command_making import command, parameters_of
+from thresher.cli.command_making import Commands, command, parameters_of
 from thresher.cli.fleet_asking import AnyOrder, confirm, said_on_failure
 from thresher.cli.fleet_options import on_fleet
 from thresher.cli.output import console, plain, print_json
@@ -39,7 +39,7 @@ _WORDS = (
     "drawn is given back when the series ends."
 )
 
-app = typer.Typer(help="One query asked again and again on a schedule.", no_args_is_help=True)
+app = typer.Typer(help="One query asked again and again on a schedule.", no_args_is_help=True, cls=Commands)
 create = typer.Typer(help=_WORDS, no_args_is_help=True, cls=AnyOrder)
 app.add_typer(create, name="create")
 

@@ -14,11 +14,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from thresher.cli import options
+from thresher.cli.command_making import Commands
 from thresher.cli.output import console, print_json
 from thresher.lab import experiments, figures, report, shakespeare
 from thresher.lab.experiments import runner as running
 
-app = typer.Typer(help="The paper's experiments, with its rule and with exact plans.", no_args_is_help=True)
+app = typer.Typer(
+    help="The paper's experiments, with its rule and with exact plans.", no_args_is_help=True, cls=Commands
+)
 
 Fast = Annotated[bool, typer.Option("--fast", help="Fewer points and repetitions, for a first look.")]
 Output = Annotated[Path, typer.Option(help="The folder for results; finished parts in it are not run again.")]

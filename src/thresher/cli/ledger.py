@@ -10,6 +10,7 @@ import typer
 
 from thresher.cli import ledger_changes, ledger_planning, ledger_words, options
 from thresher.cli.budget_words import charges_table, spending
+from thresher.cli.command_making import Commands
 from thresher.cli.ledger_files import LedgerPath, opened
 from thresher.cli.output import console, print_json
 from thresher.errors import InvalidSetting
@@ -18,7 +19,9 @@ from thresher.privacy import ROW, Adjacency
 from thresher.privacy.budget import Composing
 from thresher.roles.coordinator.views import ledger_view
 
-app = typer.Typer(help="A privacy budget in a file, and what has been charged to it.", no_args_is_help=True)
+app = typer.Typer(
+    help="A privacy budget in a file, and what has been charged to it.", no_args_is_help=True, cls=Commands
+)
 app.command("plan")(ledger_planning.plan)
 app.command("affords")(ledger_planning.affords)
 app.command("enlarge")(ledger_changes.enlarge)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
+
+from thresher.cli.completion import among, files
+from thresher.privacy import settings
 
 Epsilon = Annotated[float | None, typer.Option(help="Total epsilon.", show_default=False)]
 Delta = Annotated[float | None, typer.Option(help="Total delta, for example 1e-8.", show_default=False)]
@@ -14,10 +17,24 @@ Rounds = Annotated[int, typer.Option(help="Rounds that share the guarantee.")]
 Contributions = Annotated[
     int, typer.Option(help="Values of a unit that count in a round; it costs what so many rounds cost.")
 ]
-Adjacency = Annotated[str, typer.Option(help="replace or add-remove: which change of one unit is hidden.")]
+Adjacency = Annotated[
+    str,
+    typer.Option(
+        help="replace or add-remove: which change of one unit is hidden.",
+        autocompletion=among(get_args(settings.Adjacency)),
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Data = Annotated[
     str,
-    typer.Argument(help="A CSV, TSV, JSON lines or Parquet file, a glob, or - for standard input.", show_default=False),
+    typer.Argument(
+        help="A CSV, TSV, JSON lines or Parquet file, a glob, or - for standard input.",
+        show_default=False,
+        autocompletion=files,
+    ),
 ]
-Format = Annotated[str, typer.Option(help="Format of standard input: csv, tsv, jsonl or parquet.")]
+FORMATS = ("csv", "tsv", "jsonl", "parquet")
+Format = Annotated[
+    str,
+    typer.Option(help="Format of standard input: csv, tsv, jsonl or parquet.", autocompletion=among(FORMATS)),
+]

@@ -10,11 +10,12 @@ import typer
 from rich.table import Table
 
 from thresher.cli import options
+from thresher.cli.command_making import Commands
 from thresher.cli.output import check_files, console, print_json
 from thresher.cli.sources import progress_bar
 from thresher.errors import InvalidSetting
 
-app = typer.Typer(help="What devices agree to, compiled into a table for them.", no_args_is_help=True)
+app = typer.Typer(help="What devices agree to, compiled into a table for them.", no_args_is_help=True, cls=Commands)
 
 _SHOWN = ((0.3, 1e-9, 1), (0.5, 1e-8, 1), (1.0, 1e-8, 1), (1.0, 1e-8, 10), (2.0, 1e-6, 1), (4.0, 1e-6, 1))
 """Epsilon, delta and rounds of the queries for which `show` says how often a device answers them."""

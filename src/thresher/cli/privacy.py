@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from thresher.cli import options
-from thresher.cli.command_making import command, parameter, parameters_of
+from thresher.cli.command_making import Commands, command, parameter, parameters_of
 from thresher.cli.output import console, print_json
 from thresher.privacy import delta as delta_of
 from thresher.privacy import epsilon as epsilon_of
 
-app = typer.Typer(help="What a sampling rate and a threshold guarantee.", no_args_is_help=True)
+app = typer.Typer(help="What a sampling rate and a threshold guarantee.", no_args_is_help=True, cls=Commands)
 
 Rate = Annotated[float, typer.Option(help="Sampling rate, between 0 and 1.", show_default=False)]
 Threshold = Annotated[int, typer.Option(help="Threshold, 1 or more.", show_default=False)]

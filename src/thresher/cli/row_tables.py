@@ -44,9 +44,7 @@ def rows_table(
     """
     columns = _columns(rows.slice(0, most), pairs or {}, details)
     widths = [max(map(cell_len, (column.name, *column.cells))) for column in columns]
-    least = [
-        min(width, _LEAST_TEXT) if column.folds else width for width, column in zip(widths, columns, strict=True)
-    ]
+    least = [min(width, _LEAST_TEXT) if column.folds else width for width, column in zip(widths, columns, strict=True)]
     if sum(least) + _GAP * len(least) > console.width:
         table = _one_below_the_other(columns)
     else:

@@ -12,10 +12,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from thresher.cli.options import FORMATS
 from thresher.errors import InvalidSetting
 from thresher.verbs import Progress as Report
-
-_FORMATS = ("csv", "tsv", "jsonl", "parquet")
 
 
 @contextlib.contextmanager
@@ -24,8 +23,8 @@ def opened(data: str, format: str) -> Iterator[str]:
     if data != "-":
         yield data
         return
-    if format not in _FORMATS:
-        raise InvalidSetting("format", f"must be one of {', '.join(_FORMATS)}")
+    if format not in FORMATS:
+        raise InvalidSetting("format", f"must be one of {', '.join(FORMATS)}")
     with tempfile.TemporaryDirectory(prefix="thresher-", ignore_cleanup_errors=True) as folder:
         path = Path(folder) / f"input.{format}"
         with path.open("wb") as file:

@@ -12,6 +12,7 @@ import typer
 from thresher.cli import options
 from thresher.cli.answer_delivery import deliver, said_if_charged
 from thresher.cli.command_making import command, parameter, parameters_of
+from thresher.cli.completion import among, columns, files
 from thresher.cli.output import check_files, console, range_rows
 from thresher.cli.plan_files import read_plan
 from thresher.cli.row_tables import rows_table
@@ -21,7 +22,7 @@ from thresher.ledger import Ledger
 from thresher.privacy.units import Unit
 from thresher.verbs.answer import Answer
 from thresher.verbs.asking import answer_of, function_of
-from thresher.verbs.settings import Choice, Columns, Listed, Setting, settings_of
+from thresher.verbs.settings import Choice, Column, Columns, Listed, Setting, settings_of
 
 OTHER = "everything below the threshold is left out; how much that is, is not known"
 NOTHING = (
@@ -34,8 +35,14 @@ Range = Annotated[
     typer.Option("--range", help="A range to read off, as 18:65; repeat it for several.", show_default=False),
 ]
 Top = Annotated[int, typer.Option(help="How many rows to show.", min=0)]
-Plot = Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .html.", show_default=False)]
-Output = Annotated[Path | None, typer.Option(help="Write the answer, with its plan, as JSON.", show_default=False)]
+Plot = Annotated[
+    Path | None,
+    typer.Option(help="Write a picture: .png, .svg or .html.", show_default=False, autocompletion=files),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(help="Write the answer, with its plan, as JSON.", show_default=False, autocompletion=files),
+]
 
 
 def option(setting: Setting, *, required: bool = True) -> inspect.Parameter:
@@ -54,8 +61,19 @@ def option(setting: Setting, *, required: bool = True) -> inspect.Parameter:
     if setting.required and not required:
         default = None
     kind = setting.option_type if default is inspect.Parameter.empty else setting.option_type | None
-    info = typer.Option(f"--{name.replace('_', '-')}", help=setting.help + words, show_default=shown)
+    info = typer.Option(
+        f"--{name.replace('_', '-')}", help=setting.help + words, show_default=shown, autocompletion=_completed(setting)
+    )
     return parameter(setting.name, Annotated[kind, info], default)
+
+
+def _completed(setting: Setting) -> Callable[..., list[str]] | None:
+    """What a shell completes after the option of a setting."""
+    if setting.choices:
+        return among(setting.choices)
+    if isinstance(setting, Column | Columns):
+        return columns
+    return files if isinstance(setting, Listed) else None
 
 
 def typed(verb: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,6 +103,7 @@ def table_command(verb: str) -> Callable[..., None]:
                 help="The column that names the person, who then counts for one of its values, chosen at random; "
                 "without it each row is one.",
                 show_default=False,
+                autocompletion=columns,
             ),
         ] = None,
         type: Annotated[
@@ -102,6 +121,7 @@ def table_command(verb: str) -> Callable[..., None]:
             typer.Option(
                 help="A file with the plan, as thresher ledger plan writes it, in place of --epsilon and --delta.",
                 show_default=False,
+                autocompletion=files,
             ),
         ] = None,
         time_zone: Annotated[
@@ -115,7 +135,12 @@ def table_command(verb: str) -> Callable[..., None]:
         format: options.Format = "csv",
         ledger: Annotated[
             Path | None,
-            typer.Option("--ledger", help="Charge this ledger before anything is drawn.", show_default=False),
+            typer.Option(
+                "--ledger",
+                help="Charge this ledger before anything is drawn.",
+                show_default=False,
+                autocompletion=files,
+            ),
         ] = None,
         plot: Plot = None,
         output: Output = None,

@@ -206,7 +206,7 @@ class Grouped(Answer, Generic[A]):
         return pa.table(columns).combine_chunks()
 
     def more(self) -> dict[str, Any]:
-        """Each group with what its answer says besides its rows, and the groups of the public list without an answer."""
+        """Each group with what its answer says besides its rows, and the listed groups that have no answer."""
         found = [{"group": self._values(group), **answer.more()} for group, answer in self.items()]
         return {"groups": found, "missing": [self._values(group) for group in self.missing]}
 

@@ -24,7 +24,6 @@ from thresher.verbs.answer import (
     Truth,
     counted_table,
     counts_of,
-    json_value,
 )
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.query import Query, Rounds

@@ -17,7 +17,7 @@ from thresher.privacy.settings import check_count
 from thresher.questions import MOST_POINTS, Points
 from thresher.questions.points import equal_points
 from thresher.verbs.accuracy import CONFIDENCE, check_bounds
-from thresher.verbs.answer import Answer, Bar, Field, Line, Shown, Truth, json_value
+from thresher.verbs.answer import Answer, Bar, Field, Line, Shown, Truth
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.averages import Average, MeanError, average
 from thresher.verbs.grouping import BY, GROUPS, GroupableQuery

@@ -17,7 +17,7 @@ from thresher.privacy.plans import Plan
 from thresher.privacy.settings import check_rounds
 from thresher.questions import Below
 from thresher.verbs.accuracy import CONFIDENCE, Error, Quantile, check_bounds, check_quantile, rank_standard_error
-from thresher.verbs.answer import Answer, Field, Line, Shown, Truth, json_value
+from thresher.verbs.answer import Answer, Field, Line, Shown, Truth
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.grouping import BY, GROUPS, GroupableQuery
 from thresher.verbs.groups import Grouped
