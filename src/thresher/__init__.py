@@ -99,4 +99,4 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """All public names, for completion."""
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

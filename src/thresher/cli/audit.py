@@ -11,7 +11,7 @@ from rich.text import Text
 from thresher.cli import options
 from thresher.cli.output import console, print_json
 from thresher.cli.privacy import Rate, Threshold
-from thresher.cli.sources import progress_bar
+from thresher.cli.progress import progress_bar
 from thresher.privacy import Adjacency as AdjacencyName
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from thresher.cli import options
 from thresher.cli.comparison import show
 from thresher.cli.fleet_options import warn_of_shown
 from thresher.cli.output import console, print_json
+from thresher.cli.progress import progress_bar
 from thresher.client.credentials import ANALYST_KEY, ENROLMENT_KEY, secret
 from thresher.errors import InvalidSetting
 from thresher.verbs.answer import Answer
@@ -349,14 +349,6 @@ def _until_interrupted() -> Iterator[threading.Event]:
 
 @contextlib.contextmanager
 def _told(quiet: bool) -> Iterator[Told | None]:
-    """A bar on standard error, where a person is watching."""
-    from rich.console import Console
-
-    errors = Console(stderr=True)
-    if quiet or not errors.is_terminal:
-        yield None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=errors, transient=True) as bar:
-        task = bar.add_task("enrolling", total=None)
-        yield lambda what, done, total: bar.update(task, completed=done, total=total, description=what)
+    """What a simulation tells how far it is."""
+    with progress_bar(quiet, "enrolling") as report:
+        yield None if report is None else lambda what, done, total: report(done, total, what)

@@ -24,6 +24,7 @@ from thresher.cli.fleet_options import on_fleet
 from thresher.cli.fleet_series import app as series
 from thresher.cli.output import check_files, console, plain, print_json, range_rows
 from thresher.cli.plan_files import read_plan
+from thresher.cli.progress import round_bars
 from thresher.cli.verb_commands import (
     Output,
     Plot,
@@ -37,7 +38,6 @@ from thresher.cli.verb_commands import (
     words_of,
 )
 from thresher.client.fleet import Fleet, QueryHandle
-from thresher.client.query_progress import bars
 from thresher.protocol.states import ACTIVE_QUERY
 from thresher.verbs.asking import Target, answer_of, function_of, functions, make
 from thresher.verbs.settings import settings_of
@@ -85,6 +85,7 @@ def _query_command(verb: str) -> Callable[..., None]:
         ] = False,
         plot: Plot = None,
         output: Output = None,
+        quiet: options.Quiet = False,
         json: options.Json = False,
         **settings: Any,
     ) -> None:
@@ -111,7 +112,7 @@ def _query_command(verb: str) -> Callable[..., None]:
         if wait and not json:
             _say_how_long(handle.status())
         with said_on_failure(f"What was drawn stays spent. thresher fleet show {handle.id} shows it."):
-            status = _watched(handle, json) if wait else handle.status()
+            status = _watched(handle, json or quiet) if wait else handle.status()
             _show(handle, status, json, plot=plot, output=output, ranges=ranges, must=wait)
 
     own = [option(each) for each in settings_of(function_of(verb)).values() if each.name != "column"]
@@ -166,10 +167,10 @@ def show(
 
 @app.command("watch")
 @on_fleet
-def watch(fleet: Fleet, query: given.QueryId, json: options.Json = False) -> None:
+def watch(fleet: Fleet, query: given.QueryId, quiet: options.Quiet = False, json: options.Json = False) -> None:
     """Follow a query until it has ended, then show it."""
     handle = fleet.query(query)
-    _show(handle, _watched(handle, json), json)
+    _show(handle, _watched(handle, json or quiet), json)
 
 
 @app.command("close")
@@ -208,14 +209,12 @@ def show_ledger(fleet: Fleet, json: options.Json = False) -> None:
 
 
 def _watched(handle: QueryHandle, quiet: bool) -> QueryStatus:
-    """Wait, with a live bar on standard error where a person is watching; Ctrl-C ends the wait and not the query."""
-    screen = Console(stderr=True, highlight=False)
+    """Wait, and show how far it is on standard error; Ctrl-C ends the wait and not the query."""
     try:
-        if quiet or not screen.is_terminal:
-            return handle.wait()
-        with bars(screen) as look:
+        with round_bars(quiet) as look:
             return handle.wait(watch=look)
     except KeyboardInterrupt:
+        screen = Console(stderr=True, highlight=False)
         follow, close, stop = (f"thresher fleet {command} {handle.id}" for command in ("watch", "close", "cancel"))
         screen.print(
             f"The query goes on: {follow} follows it, {close} closes its rounds now, {stop} stops it.", soft_wrap=True

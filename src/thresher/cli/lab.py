@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from thresher.cli import options
 from thresher.cli.command_making import Commands
 from thresher.cli.output import console, print_json
+from thresher.cli.progress import progress_bar
 from thresher.lab import experiments, figures, report, shakespeare
 from thresher.lab.experiments import runner as running
 
@@ -131,12 +130,6 @@ def _verdicts(rows: list[running.Row]) -> Table:
 
 @contextmanager
 def _progress() -> Iterator[running.Progress]:
-    """A bar on standard error, where a person is watching."""
-    screen = Console(stderr=True)
-    if not screen.is_terminal:
-        yield lambda done, total, what: None
-        return
-    columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
-    with Progress(*columns, console=screen) as bar:
-        task = bar.add_task("experiments", total=None)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what or "experiments")
+    """What experiments tell how far they are."""
+    with progress_bar(False, "experiments") as report:
+        yield report or (lambda done, total, what: None)

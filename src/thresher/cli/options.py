@@ -24,7 +24,8 @@ Adjacency = Annotated[
         autocompletion=among(get_args(settings.Adjacency)),
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, and no progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress on standard error.")]
 Data = Annotated[
     str,
     typer.Argument(

@@ -12,7 +12,7 @@ from rich.table import Table
 from thresher.cli import options
 from thresher.cli.command_making import Commands
 from thresher.cli.output import check_files, console, print_json
-from thresher.cli.sources import progress_bar
+from thresher.cli.progress import progress_bar
 from thresher.errors import InvalidSetting
 
 app = typer.Typer(help="What devices agree to, compiled into a table for them.", no_args_is_help=True, cls=Commands)

@@ -1,4 +1,4 @@
-"""Where the data of a command comes from, and what is shown while it is read."""
+"""Where the data of a command comes from."""
 
 from __future__ import annotations
 
@@ -9,12 +9,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
 from thresher.cli.options import FORMATS
 from thresher.errors import InvalidSetting
-from thresher.verbs import Progress as Report
 
 
 @contextlib.contextmanager
@@ -30,26 +26,3 @@ def opened(data: str, format: str) -> Iterator[str]:
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         yield str(path)
-
-
-@contextlib.contextmanager
-def progress_bar(quiet: bool) -> Iterator[Report | None]:
-    """A bar over the reading of files and over rounds, on standard error, where a person is watching."""
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield None
-        return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("reading and counting", total=None)
-
-        def report(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
-
-        yield report

@@ -15,8 +15,9 @@ from thresher.cli.command_making import command, parameter, parameters_of
 from thresher.cli.completion import among, columns, files
 from thresher.cli.output import check_files, console, range_rows
 from thresher.cli.plan_files import read_plan
+from thresher.cli.progress import progress_bar
 from thresher.cli.row_tables import rows_table
-from thresher.cli.sources import opened, progress_bar
+from thresher.cli.sources import opened
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.ledger import Ledger
 from thresher.privacy.units import Unit
@@ -144,6 +145,7 @@ def table_command(verb: str) -> Callable[..., None]:
         ] = None,
         plot: Plot = None,
         output: Output = None,
+        quiet: options.Quiet = False,
         json: options.Json = False,
         **settings: Any,
     ) -> None:
@@ -151,7 +153,7 @@ def table_command(verb: str) -> Callable[..., None]:
         check_files(plot, output)
         made = None if plan is None else read_plan(plan)
         book = None if ledger is None else Ledger(ledger)
-        with opened(data, format) as source, progress_bar(json) as progress, said_if_charged(book):
+        with opened(data, format) as source, progress_bar(json or quiet) as progress, said_if_charged(book):
             answer = function_of(verb)(
                 source,
                 **typed(verb, settings),

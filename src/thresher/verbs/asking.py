@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -53,8 +54,8 @@ class Asking(TypedDict, total=False):
             are text otherwise, whatever their rows hold (see `thresher.look`). Tables only.
         time_zone: on whose wall clock times with a zone are counted, as "Europe/Paris"; UTC by default. Tables only.
         ledger: a `thresher.Ledger` that is charged before each round is drawn. Tables only; a fleet has its own.
-        progress: called after each round with how many are done, how many there are at most, and what was asked; and
-            while a file is read.
+        progress: a function that is called after each round with how many are done, how many there are at most, and
+            what was asked; and while a file is read.
         wait: with `wait=False` a fleet returns a handle at once in place of the answer.
     """
 
@@ -153,7 +154,8 @@ class Target:
 def verb(function: F) -> F:
     """Make a function the public one of the verb that it is named after.
 
-    Its signature describes the verb's settings (see `settings`); `inspect.signature` shows those of `Asking` too.
+    Its signature describes the verb's settings (see `settings`). `inspect.signature` shows those of `Asking` too, and
+    `help` explains them: they stand in place of the line that begins with `asking:` in the function's documentation.
     """
     signature = inspect.signature(function)
     own = [
@@ -171,6 +173,9 @@ def verb(function: F) -> F:
         for name, hint in Asking.__annotations__.items()
     ]
     function.__signature__ = signature.replace(parameters=[*own, *common])  # type: ignore[attr-defined]
+    _, _, explained = (Asking.__doc__ or "").partition("    Args:\n")
+    if function.__doc__:
+        function.__doc__ = re.sub(r" +asking: .*\n", lambda _: explained.rstrip() + "\n", function.__doc__, count=1)
     _FUNCTIONS[function.__name__] = function
     return function
 
