@@ -267,9 +267,9 @@ def test_a_later_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
     Ledger(path, epsilon=1, delta=1e-6, composition="sum")
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 6")
+        connection.execute("PRAGMA user_version = 7")
     connection.close()
-    with pytest.raises(InvalidFormat, match="version 6"):
+    with pytest.raises(InvalidFormat, match="version 7"):
         Ledger(path)
 
 

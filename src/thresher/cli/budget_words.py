@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
 from thresher.ledger.durations import in_words
-from thresher.ledger.entries import reserved_share
+from thresher.ledger.entries import Entry, reserved_share
 from thresher.privacy.budget import percent
+from thresher.privacy.units import Unit
 
 if TYPE_CHECKING:
-    from thresher.protocol.analyst_messages import BudgetPeriod, LedgerView
+    from thresher.protocol.analyst_messages import BudgetPeriod, Charge, LedgerView
 
 
 def spending(view: LedgerView) -> list[str]:
@@ -55,24 +57,55 @@ def _renewal(period: BudgetPeriod) -> str:
     )
 
 
-def charges_table(view: LedgerView) -> Table:
-    """The charges, oldest first."""
+def charges_table(view: LedgerView, entries: Sequence[Entry] = ()) -> Table:
+    """The charges, oldest first; `entries` say more of a ledger's file than a fleet tells.
+
+    `cost` is the part of the whole budget that a charge takes, and `left` what it left; under "sum" the cost is its
+    epsilon and delta. Where the budget renews, `left` is that of the charge's own period.
+    """
     adds_up = view.composition == "sum"
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    table.add_column("id", justify="right")
-    table.add_column("time", no_wrap=True)
-    table.add_column("what", overflow="fold")
-    for heading in ("epsilon", "delta", "rounds") if adds_up else ("drawn", "given back", "share"):
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("when (UTC)", no_wrap=True)
+    for heading in ("data", "unit", "who", "what"):
+        table.add_column(heading, overflow="fold", ratio=2 if heading == "what" else None)
+    for heading in ("epsilon, delta" if adds_up else "cost", "left"):
         table.add_column(heading, justify="right", no_wrap=True)
+    known = {entry.id: entry for entry in entries}
     for charge in view.charges:
-        values = "" if charge.contributions == 1 else f" × {charge.contributions} values"
-        amounts = (
-            (f"{charge.epsilon:g}", f"{charge.delta:g}", f"{charge.rounds:,}{values}")
-            if adds_up
-            else (f"{charge.drawn} of {charge.rounds}{values}", str(charge.given_back), percent(charge.share))
+        entry = known.get(charge.id)
+        unit = view.unit if entry is None else _unit(entry.unit)
+        data, who = (None, None) if entry is None else (entry.data, entry.by)
+        texts = (data or view.data_set, unit, charge.by or who, _what(charge))
+        cost = f"{charge.epsilon:g}, {charge.delta:g}" if adds_up else percent(charge.share)
+        table.add_row(
+            _time(charge.time).removesuffix(" UTC"),
+            *(Text(_printable(text or "–")) for text in texts),
+            cost,
+            percent(max(1 - charge.used, 0.0)),
         )
-        table.add_row(str(charge.id), _time(charge.time), Text(charge.what), *amounts)
     return table
+
+
+def _what(charge: Charge) -> str:
+    """What was asked, and of several rounds how many there are, were drawn and were given back."""
+    said = [charge.what]
+    values = "" if charge.contributions == 1 else f" × {charge.contributions} values"
+    if charge.drawn < charge.rounds:
+        said.append(f"{charge.drawn} of {charge.rounds} rounds{values} drawn")
+    elif charge.rounds > 1 or values:
+        said.append(f"{charge.rounds} round{'s' * (charge.rounds > 1)}{values}")
+    if charge.given_back:
+        said.append(f"{charge.given_back} given back")
+    return "; ".join(said)
+
+
+def _unit(text: str | None) -> str | None:
+    """A unit as one word: the column that names it, or what it is."""
+    return None if text is None else Unit.read(text).column or text
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "�" for character in text)
 
 
 def _time(seconds: float) -> str:

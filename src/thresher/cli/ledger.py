@@ -88,7 +88,7 @@ def show(path: LedgerPath, json: options.Json = False) -> None:
     for words in [*spending(view), *ledger_words.sentences(ledger)]:
         console.print(words, markup=False, soft_wrap=True)
     if view.charges:
-        console.print(charges_table(view))
+        console.print(charges_table(view, ledger.history()))
 
 
 @app.command("same-unit")

@@ -22,7 +22,7 @@ def opened(data: str, format: str) -> Iterator[str]:
     if format not in FORMATS:
         raise InvalidSetting("format", f"must be one of {', '.join(FORMATS)}")
     with tempfile.TemporaryDirectory(prefix="thresher-", ignore_cleanup_errors=True) as folder:
-        path = Path(folder) / f"input.{format}"
+        path = Path(folder) / f"standard-input.{format}"
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         yield str(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import getpass
 import logging
 
 from thresher.errors import ThresherError
@@ -19,18 +21,21 @@ class Booking:
     that a query that began can finish. What was never drawn is given back at the end, also if the query failed.
     """
 
-    def __init__(self, ledger: Ledger, plan: Plan, what: str, unit: Unit) -> None:
+    def __init__(self, ledger: Ledger, plan: Plan, what: str, unit: Unit, data: str | None = None) -> None:
         self._ledger = ledger
         self._plan = plan
         self._what = what
         self._unit = unit
+        self._data = data
         self._reference: str | None = None
         self._drawn = 0
 
     def draw(self) -> None:
         """Charge the next round, durably, before it is drawn."""
         if self._reference is None:
-            self._reference = self._ledger.reserve(self._plan, self._what, unit=self._unit, drawn=1)
+            self._reference = self._ledger.reserve(
+                self._plan, self._what, unit=self._unit, by=_user(), data=self._data, drawn=1
+            )
         else:
             self._ledger.draw(self._reference, self._drawn)
         self._drawn += 1
@@ -47,3 +52,10 @@ class Booking:
             self._ledger.give_back(self._reference)
         except ThresherError as error:
             _log.warning("what was never drawn of charge %s was not given back: %s", self._reference, error.code)
+
+
+def _user() -> str | None:
+    """The name of the operating system's user who runs this; None where it has none, as in some containers."""
+    with contextlib.suppress(OSError, KeyError, ImportError):
+        return getpass.getuser()
+    return None

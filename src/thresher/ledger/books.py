@@ -22,7 +22,7 @@ from thresher.privacy.units import Unit
 _SUMS = "sum_epsilon, sum_delta, sum_renyi, sum_bad"
 _ENTRY = (
     "id, reference, time, what, epsilon, delta, adjacency, rounds, unit, sampling_rate, threshold, cut, renyi, bad, "
-    "drawn, given_back, ended, contributions"
+    "drawn, given_back, ended, contributions, asked_by, data"
 )
 
 
@@ -179,11 +179,11 @@ def _entry(row: tuple[Any, ...]) -> Entry:
     number, reference, time, what, epsilon, delta, adjacency, rounds, unit, rate, threshold, cut, renyi, bad, *rest = (
         row
     )
-    drawn, given_back, ended, contributions = rest
+    drawn, given_back, ended, contributions, by, data = rest
     return Entry(
         number, reference, dt.datetime.fromisoformat(time), what, float(epsilon), float(delta), adjacency, rounds, unit,
         None if rate is None else float(rate), threshold, cut, float(renyi), float(bad), drawn, given_back,
-        None if ended is None else dt.datetime.fromisoformat(ended), contributions,
+        None if ended is None else dt.datetime.fromisoformat(ended), contributions, by, data,
     )  # fmt: skip
 
 

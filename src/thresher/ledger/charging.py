@@ -33,6 +33,10 @@ class Order:
     plan: Plan | None = None
     cut: int | None = None
     data_set: str | None = None
+    by: str | None = None
+    """Who asks; the first characters of a long name are kept."""
+    data: str | None = None
+    """The name of the file or table that is asked; the first characters of a long name are kept."""
     drawn: Collection[int] = ()
     """Its rounds that are about to be drawn, or were drawn."""
     time: dt.datetime | None = None
@@ -61,6 +65,10 @@ def check_text(setting: str, text: object, longest: int) -> str:
     return text
 
 
+def _name(text: str | None) -> str | None:
+    return None if text is None else text[:LONGEST_NAME] or None
+
+
 def enter(connection: sqlite3.Connection, order: Order, now: float, *, within_budget: bool = True) -> tuple[int, bool]:
     """Enter a charge unless it is there already; its number, and whether it is new."""
     found = connection.execute(
@@ -86,9 +94,20 @@ def enter(connection: sqlite3.Connection, order: Order, now: float, *, within_bu
     made = written if order.time is None else books.written(order.time.timestamp())
     ended = written if len(order.drawn) == charge.rounds else None
     number = connection.execute(
-        f"INSERT INTO charges (reference, time, what, {_AMOUNT}, cut, renyi, bad, ended) "  # noqa: S608
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (order.reference, made, order.what, *order.amount, order.cut, repr(charge.renyi), repr(charge.bad), ended),
+        f"INSERT INTO charges (reference, time, what, {_AMOUNT}, cut, renyi, bad, ended, asked_by, data) "  # noqa: S608
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            order.reference,
+            made,
+            order.what,
+            *order.amount,
+            order.cut,
+            repr(charge.renyi),
+            repr(charge.bad),
+            ended,
+            _name(order.by),
+            _name(order.data),
+        ),
     ).lastrowid
     assert number is not None
     period = book.current if order.time is None else min(book.period_of(order.time.timestamp()), book.current)

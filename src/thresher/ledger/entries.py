@@ -16,7 +16,8 @@ class Entry:
     `unit` is as `str(Unit)` writes it; None where Thresher 0.1.0 made the charge, which did not keep it. `renyi` and
     `bad` are the cost of one round in the filter, `cut` the cut behind it; the rate and threshold are None where only
     the total was known. Of the rounds, `drawn` were drawn and `given_back` never will be; the rest is reserved. In each
-    round up to `contributions` values of a unit count; `renyi` and `bad` are the cost of all of them.
+    round up to `contributions` values of a unit count; `renyi` and `bad` are the cost of all of them. `by` is who asked
+    and `data` the name of the file or table that was asked; None where nobody said it.
     """
 
     id: int
@@ -37,6 +38,8 @@ class Entry:
     given_back: int
     ended: dt.datetime | None
     contributions: int = 1
+    by: str | None = None
+    data: str | None = None
 
     @property
     def charge(self) -> Charge:

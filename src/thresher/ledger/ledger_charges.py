@@ -49,6 +49,8 @@ class LedgerCharges(Tabular):
         unit: Unit | str,
         reference: str | None = None,
         data_set: str | None = None,
+        by: str | None = None,
+        data: str | None = None,
         drawn: int = 0,
         verified: bool = False,
     ) -> str:
@@ -59,7 +61,9 @@ class LedgerCharges(Tabular):
             what: What is asked: verb, columns and settings, never a value.
             unit: Whom the guarantee protects: the column whose values are the units, or a `Unit`.
             reference: A name for this charge, by default a random one.
-            data_set: The name of the data, if it has one.
+            data_set: The name of the data, if it has one: a ledger is for one data set.
+            by: Who asks.
+            data: The name of the file or table that is asked, without anything secret.
             drawn: How many rounds are about to be drawn: they are marked so at once.
             verified: Whether the caller has verified that the plan keeps what it states, which may take seconds.
 
@@ -73,7 +77,8 @@ class LedgerCharges(Tabular):
             _ = plan.guarantee
         if check_count(drawn, setting="drawn") > plan.rounds:
             raise InvalidSetting("drawn", f"must be a whole number from 0 to {plan.rounds}")
-        order = self._order(plan, what, unit, reference, data_set=data_set, drawn=range(int(drawn)))
+        more = {"data_set": data_set, "by": by, "data": data, "drawn": range(int(drawn))}
+        order = self._order(plan, what, unit, reference, **more)
         self._enter(order)
         return order.reference
 

@@ -4,7 +4,8 @@ Version 1 is that of Thresher 0.1.0. Version 2 adds the unit, to the budget (nul
 charge (null where version 1 wrote it), and the reference under which a charge is made once. Version 3 adds other
 columns that name the same units. Version 4 adds the filter with its running sums, rounds that are reserved, drawn and
 given back, periods, and the history of what was promised. Version 5 adds how many values of a unit count in a round,
-which is 1 in all earlier charges. A ledger of version 3 or less stays one that adds up.
+which is 1 in all earlier charges. Version 6 adds who asked and the name of the data, which earlier charges do not have.
+A ledger of version 3 or less stays one that adds up.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from thresher.errors import InvalidFormat, InvalidSetting
 from thresher.privacy.budget import Charge, Sums
 
 APPLICATION = 0x54485253  # "THRS": marks the file as a ledger, beside SQLite's own mark
-VERSION = 5
+VERSION = 6
 
 # Numbers are kept as the text that Python reads back to the same float: a REAL column would do, but a person who opens
 # the file sees 0.1 and not 0.1000000000000000055.
@@ -62,6 +63,10 @@ CREATE INDEX draws_of_periods ON draws (period);
 CREATE TABLE promises (id INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, epsilon TEXT NOT NULL);
 """
 _ADDED_5 = "ALTER TABLE charges ADD COLUMN contributions INTEGER NOT NULL DEFAULT 1;"
+_ADDED_6 = """
+ALTER TABLE charges ADD COLUMN asked_by TEXT;
+ALTER TABLE charges ADD COLUMN data TEXT;
+"""
 SCHEMA = f"""
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
@@ -70,6 +75,7 @@ CREATE TABLE charges ({_CHARGES_2});
 {_SAME_UNITS}
 {_ADDED_4}
 {_ADDED_5}
+{_ADDED_6}
 """
 
 # Version 1 had a fleet's query in the text of its charge. This is the last place that reads it from there.
@@ -89,15 +95,22 @@ def migrate(connection: sqlite3.Connection, version: int) -> None:
         connection.execute(_SAME_UNITS)
     if version < 4:
         _add_filter(connection)
-    connection.execute(_ADDED_5)
+    if version < 5:
+        connection.execute(_ADDED_5)
+    _run(connection, _ADDED_6)
     connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _run(connection: sqlite3.Connection, statements: str) -> None:
+    """Several statements within the caller's transaction, which `executescript` would commit."""
+    for statement in statements.split(";"):
+        if statement.strip():
+            connection.execute(statement)
 
 
 def _add_filter(connection: sqlite3.Connection) -> None:
     """From version 3 to version 4: the ledger goes on adding up, and every charge was drawn when it was made."""
-    for statement in _ADDED_4.split(";"):
-        if statement.strip():  # executescript would commit the caller's transaction
-            connection.execute(statement)
+    _run(connection, _ADDED_4)
     connection.execute("UPDATE charges SET drawn = rounds, ended = time")
     sums = Sums()
     try:

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import PurePath
 from types import UnionType
 from typing import Annotated, Any, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -240,7 +242,7 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
     if not wait:
         raise InvalidSetting("wait", "is for fleets; a table answers at once", hint="Leave it out.")
     whose = unit_of(data) if isinstance(data, Population) else Unit.of_table(unit)
-    with _charging(ledger, query, whose) as charge:
+    with _charging(ledger, query, whose, _name_of(data)) as charge:
         if not isinstance(data, Population):
             zone = UTC if time_zone is None else time_zone
             with Table(data, unit, types=types, time_zone=zone, before_draw=charge, progress=progress) as table:
@@ -263,7 +265,7 @@ def _run_on_table(query: Query, table: Table, progress: Progress | None) -> Any:
 
 
 @contextmanager
-def _charging(ledger: Any, query: Query, whose: Unit) -> Iterator[Callable[[], object]]:
+def _charging(ledger: Any, query: Query, whose: Unit, data: str | None) -> Iterator[Callable[[], object]]:
     """What charges the ledger before each round; at the end of the block what was never drawn is given back.
 
     The ledger says first whether the query fits, before the data is opened: whether a query fails for its cost must not
@@ -277,11 +279,20 @@ def _charging(ledger: Any, query: Query, whose: Unit) -> Iterator[Callable[[], o
             "ledger", f"must be a ledger, not {type(ledger).__name__}", hint="Open it: thresher.Ledger('privacy.db')."
         )
     ledger.check(query.plan, whose)
-    booking = Booking(ledger, query.plan, query.what, whose)
+    booking = Booking(ledger, query.plan, query.what, whose, data)
     try:
         yield booking.draw
     finally:
         booking.end()
+
+
+def _name_of(data: Any) -> str | None:
+    """The name of a file or a glob, without its folder, for a ledger; None for anything else.
+
+    An address is not a name: it may hold a password.
+    """
+    text = os.fspath(data) if isinstance(data, str | os.PathLike) else ""
+    return None if "://" in str(text) else PurePath(str(text)).name or None
 
 
 def _refuse(**given: Any) -> None:

@@ -434,7 +434,7 @@ class Coordinator:
         except (InvalidFormat, InvalidSetting):
             raise CannotGoOn("unreadable") from None
         try:
-            self.payments.reserve(plan, query.what, query.id)
+            self.payments.reserve(plan, query.what, query.id, query.by)
         except BudgetExceeded as error:
             self._end(query.id, QueryState.REFUSED, error.message)
             self._store.delete_refused(_REFUSED)

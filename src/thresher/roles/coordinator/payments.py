@@ -48,9 +48,9 @@ class Payments:
                 f"lost, make it again from the store: {COMMAND}.",
             )
 
-    def reserve(self, plan: Plan, what: str, reference: str) -> None:
+    def reserve(self, plan: Plan, what: str, reference: str, by: str) -> None:
         """Reserve all rounds of a query or series whose plan was verified; `BudgetExceeded` if they do not fit."""
-        self.ledger.reserve(plan, what, unit=DEVICE, reference=reference, data_set=self._fleet, verified=True)
+        self.ledger.reserve(plan, what, unit=DEVICE, reference=reference, data_set=self._fleet, by=by, verified=True)
 
     def draw(self, query: StoredQuery, index: int) -> None:
         """Charge a round of a query, before it opens; that of a series' query to the series."""

@@ -307,7 +307,7 @@ class SeriesKeeper:
             return
         what, total = series_views.reserved_for(series), series_views.total_of(series)
         try:
-            self._payments.reserve(total, what, series.id)
+            self._payments.reserve(total, what, series.id, series.by)
         except BudgetExceeded:
             self._store.delete_received_series(series.id)
             raise
