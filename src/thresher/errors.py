@@ -20,12 +20,67 @@
 
 Messages name settings and columns, never a person's value. The HTTP status and the exit code of each error stand in one
 table, which the server, the console and the command read.
+
+Messages and hints speak the language of the door where they are read. A setting stands in them between backticks, as
+Python writes it: "Plan with `rounds=1`." Each door writes it in its own way (`ThresherError.worded`): Python rounds=1,
+the command --rounds 1, a page “rounds” 1, the wire "rounds": 1. Where doors need other sentences, the hint is a `Hint`.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import ModuleType
+from typing import Literal
+
+Door = Literal["python", "command", "page", "wire"]
+Naming = Callable[[str, str | None], str]
+"""How a door writes a setting, from its name and its value as Python writes both; None for a name alone."""
+
+_MARK = re.compile(r'`(?:([a-z_-]+)(?:=([^`]*))?|"([a-z_-]+)": ([^`]*))`')
+"""A setting in a text: `rounds=1` or `rounds`, or as it stands on the wire, `"rounds": 1`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A hint whose sentences are not the same at every door. `otherwise` is for doors without words of their own."""
+
+    otherwise: str = ""
+    python: str | None = None
+    command: str | None = None
+    page: str | None = None
+    wire: str | None = None
+
+    def at(self, door: Door) -> str:
+        """The words for a door."""
+        words: str | None = getattr(self, door)
+        return self.otherwise if words is None else words
+
+
+def in_python(name: str, value: str | None) -> str:
+    """A setting as Python writes it."""
+    return name if value is None else f"{name}={value}"
+
+
+def worded(text: str, naming: Naming) -> str:
+    """A text with each setting in it as a door writes it."""
+
+    def named(found: re.Match[str]) -> str:
+        name, value, sent_name, sent = found.groups()
+        return naming(name, value) if sent_name is None else naming(sent_name, _received(sent))
+
+    return _MARK.sub(named, text)
+
+
+def _received(value: str) -> str:
+    """A value of the wire as Python writes it."""
+    try:
+        return repr(json.loads(value))
+    except ValueError:
+        return value
 
 
 class ThresherError(Exception):
@@ -33,10 +88,33 @@ class ThresherError(Exception):
 
     code = "error"
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str | Hint = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self._message, self._hint = message, hint
+
+    @property
+    def message(self) -> str:
+        """What happened, as Python says it."""
+        return worded(self._message, in_python)
+
+    @property
+    def hint(self) -> str:
+        """What to do, as Python says it."""
+        return self.worded("python", in_python)[1]
+
+    @property
+    def marked_hint(self) -> str | Hint:
+        """The hint as it was given, for an error that is made from this one."""
+        return self._hint
+
+    @hint.setter
+    def hint(self, hint: str | Hint) -> None:
+        self._hint = hint
+
+    def worded(self, door: Door, naming: Naming) -> tuple[str, str]:
+        """Message and hint in the words of a door, which writes settings as `naming` says."""
+        hint = self._hint.at(door) if isinstance(self._hint, Hint) else self._hint
+        return worded(self._message, naming), worded(hint, naming)
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()
@@ -62,8 +140,9 @@ class InvalidSetting(ThresherError, ValueError):
 
     code = "invalid-setting"
 
-    def __init__(self, setting: str, problem: str, *, hint: str = "") -> None:
-        super().__init__(f"{setting} {problem}.", hint=hint)
+    def __init__(self, setting: str, problem: str, *, hint: str | Hint = "") -> None:
+        marked = f"`{setting}`"
+        super().__init__(f"{marked if _MARK.fullmatch(marked) else setting} {problem}.", hint=hint)
         self.setting = setting
 
 
@@ -129,7 +208,7 @@ class StoreUnavailable(ThresherError):
 
     code = "store-unavailable"
 
-    def __init__(self, message: str, *, hint: str = "", lasting: bool = False) -> None:
+    def __init__(self, message: str, *, hint: str | Hint = "", lasting: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.lasting = lasting
 
@@ -139,7 +218,7 @@ class ServerUnavailable(ThresherError):
 
     code = "server-unavailable"
 
-    def __init__(self, message: str, *, hint: str = "", retry_after: float | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | Hint = "", retry_after: float | None = None) -> None:
         super().__init__(message, hint=hint)
         self.retry_after = retry_after
 

@@ -35,5 +35,5 @@ class SeededRandomness:
 
 def _check_seed(seed: object) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not seed >= 0:
-        raise InvalidSetting("seed", "must be a whole number, 0 or more", hint="For example seed=1.")
+        raise InvalidSetting("seed", "must be a whole number, 0 or more", hint="For example `seed=1`.")
     return int(seed)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -17,6 +19,7 @@ from thresher.cli import audit, devices, fleet, lab, ledger, planning, policies,
 from thresher.cli import look as looking
 from thresher.cli import serve as serving
 from thresher.cli.command_making import Commands
+from thresher.cli.error_words import in_command_words
 from thresher.cli.output import any_text
 from thresher.cli.verb_commands import table_command
 from thresher.errors import ThresherError, exit_code
@@ -70,7 +73,16 @@ def main() -> None:
     except ThresherError as error:
         console = Console(stderr=True, highlight=False)
         console.print(f"[bold red]error[/] ({error.code}): ", end="")
-        console.print(error.message, markup=False)
-        if error.hint:
-            console.print(error.hint, style="dim", markup=False)
+        message, hint = in_command_words(error, _options(sys.argv[1:]))
+        console.print(message, markup=False)
+        if hint:
+            console.print(hint, style="dim", markup=False)
         sys.exit(exit_code(error))
+
+
+def _options(arguments: Sequence[str]) -> list[str]:
+    """The options of the command that these arguments run."""
+    found: Any = typer.main.get_command(app)
+    for argument in arguments:
+        found = getattr(found, "commands", {}).get(argument, found)
+    return [option for each in found.params for option in each.opts]

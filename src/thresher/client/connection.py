@@ -129,9 +129,11 @@ def error_of(status: int, body: bytes, retry_after: str | None = None) -> Thresh
         return ServerUnavailable(message, hint=hint, retry_after=_seconds(retry_after))
     kind = _KINDS.get(code) or (Unauthorised if status in (401, 403) else ThresherError)
     error = kind.__new__(kind)
-    ThresherError.__init__(error, detail or f"The server answered with status {status}.", hint=hint)
     if isinstance(error, InvalidSetting):
-        error.setting = detail.partition(" ")[0]
+        setting, _, problem = detail.partition(" ")
+        InvalidSetting.__init__(error, setting, problem.removesuffix("."), hint=hint)
+    else:
+        ThresherError.__init__(error, detail or f"The server answered with status {status}.", hint=hint)
     if kind is ThresherError and code:
         error.code = code
     return error

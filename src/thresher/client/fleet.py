@@ -94,7 +94,7 @@ class Fleet(QueryTaker):
             raise InvalidSetting(
                 "key",
                 "is missing",
-                hint="Give a file with an analyst's token (key_file=… in Python, --key-file on the command line), or "
+                hint="Give a file with an analyst's token, as `key_file='analyst.token'`, or "
                 f"set {credentials.KEY} or {credentials.KEY}_FILE.",
             )
         self._connection = Connection(url, token, ca_file=ca_file, patience=patience, transport=transport, sleep=sleep)

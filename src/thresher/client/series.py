@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thresher.errors import InvalidSetting
+from thresher.errors import Hint, InvalidSetting
 from thresher.mechanism.tabular import Tabular
 from thresher.protocol.alert_messages import AlertList, AlertStatus, RuleList, RuleRequest, RuleStatus
 from thresher.protocol.messages import decode, encode
@@ -116,7 +116,11 @@ class SeriesHandle(Tabular):
         that does not make sense for this series, and for a webhook that is not allowed.
         """
         if not isinstance(rule, Rule):
-            raise InvalidSetting("rule", "must be a Rule", hint='For example thresher.verbs.Rule("above", 5000).')
+            raise InvalidSetting(
+                "rule",
+                "must be a Rule",
+                hint=Hint("Make one first.", python='For example thresher.verbs.Rule("above", 5000).'),
+            )
         request = RuleRequest(rule=rule.to_dict(), webhook=webhook)
         return decode(RuleStatus, self._fleet._connection.post(f"/v1/series/{self.id}/rules", encode(request)))
 

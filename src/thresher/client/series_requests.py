@@ -51,7 +51,7 @@ class SeriesSettings:
             raise InvalidSetting(
                 "releases",
                 "or until must be given, and not both",
-                hint="For example releases=52, or until='2026-12-31'.",
+                hint="For example `releases=52`, or `until='2026-12-31'`.",
             )
         if self.until is None:
             releases = check_rounds(self.releases, setting="releases")

@@ -137,7 +137,7 @@ def as_on_the_form(error: ThresherError, fields: Mapping[str, str]) -> ThresherE
     problem = error.message.removeprefix(error.setting).strip().removesuffix(".")
     for name, title in titles.items():
         problem = re.sub(rf"\b{name}\b", f"“{title}”", problem)
-    return InvalidSetting(titles[error.setting], problem, hint=error.hint)
+    return InvalidSetting(titles[error.setting], problem, hint=error.marked_hint)
 
 
 def field_of(error: ThresherError, fields: Mapping[str, str]) -> str:

@@ -31,6 +31,7 @@ from thresher.device.http import Answer, Channel
 from thresher.device.policy import Policy
 from thresher.device.state import FileState, MemoryState, State
 from thresher.errors import (
+    Hint,
     InvalidFormat,
     InvalidSetting,
     ServerUnavailable,
@@ -51,6 +52,7 @@ TRAFFIC = (64 << 20, 64 << 10)
 LONGEST_REST = 86_400.0
 _REFUSED = (401, 403)
 _TURN = 0.05
+_KEEP = "Keep its state, which holds what it has answered."
 """Seconds between two checks whether another visit has ended."""
 _log = logging.getLogger("thresher.device")
 
@@ -235,13 +237,18 @@ class Device:
             if self.core.identity is not None and not proven:
                 raise ServerUnavailable(
                     f"What answers at {self._channel.url} refuses this device, and does not prove to be its server.",
-                    hint="If an operator has revoked the device, or the server has a new identity: "
-                    "Device.enrol(again=True).",
+                    hint=Hint(
+                        "If an operator has revoked the device, or the server has a new identity, enrol it again.",
+                        python="If an operator has revoked the device, or the server has a new identity: "
+                        "Device.enrol(again=True).",
+                    ),
                 )
             raise Unauthorised(
                 "The server does not know this device.",
-                hint="Enrol it with a valid key: Device.enrol(again=True). "
-                "Keep its state, which holds what it has answered.",
+                hint=Hint(
+                    f"Enrol it again with a valid key. {_KEEP}",
+                    python=f"Enrol it with a valid key: Device.enrol(again=True). {_KEEP}",
+                ),
             )
         return request, answer
 
@@ -257,8 +264,10 @@ class Device:
                 raise InvalidSetting(
                     "enrolment_key",
                     "is needed to enrol",
-                    hint="An operator makes it. Give it as enrolment_key=… in Python, or in a file with "
-                    "--enrolment-key-file on the command line.",
+                    hint=Hint(
+                        "An operator makes it. Give it as `enrolment_key=…`.",
+                        command="An operator makes it. Give it in a file with --enrolment-key-file.",
+                    ),
                 )
             request = self.core.enrol_request(self._enrolment_key)
             answer = yield from self._insist(request, patience)

@@ -47,7 +47,7 @@ def zipf(buckets: int, units: int, random: np.random.Generator, exponent: float 
     """
     size = check_count(buckets, setting="buckets", least=1)
     if not 0 <= exponent <= 100:
-        raise InvalidSetting("exponent", "must be from 0 to 100", hint="For example exponent=1.0.")
+        raise InvalidSetting("exponent", "must be from 0 to 100", hint="For example `exponent=1.0`.")
     weights = np.arange(1.0, size + 1) ** -exponent
     return _draw(weights / weights.sum(), units, random)
 
@@ -55,16 +55,16 @@ def zipf(buckets: int, units: int, random: np.random.Generator, exponent: float 
 def log_normal(units: int, random: np.random.Generator, median: float = 100.0, spread: float = 1.0) -> Floats:
     """One value a unit, median · exp(spread · N(0, 1)): skewed, like waiting times."""
     if not 0 < median < np.inf:
-        raise InvalidSetting("median", "must be above 0 and finite", hint="For example median=100.0.")
+        raise InvalidSetting("median", "must be above 0 and finite", hint="For example `median=100.0`.")
     if not 0 <= spread <= 100:
-        raise InvalidSetting("spread", "must be from 0 to 100", hint="For example spread=1.0.")
+        raise InvalidSetting("spread", "must be from 0 to 100", hint="For example `spread=1.0`.")
     return random.lognormal(np.log(median), spread, check_count(units, setting="units"))
 
 
 def uniform(units: int, random: np.random.Generator, lower: float = 0.0, upper: float = 1.0) -> Floats:
     """One value a unit, uniform from `lower` (included) to `upper` (excluded)."""
     if not -np.inf < lower < upper < np.inf:
-        raise InvalidSetting("upper", "must be above lower, both finite", hint="For example lower=0, upper=1.")
+        raise InvalidSetting("upper", "must be above lower, both finite", hint="For example `lower=0`, `upper=1`.")
     return random.uniform(lower, upper, check_count(units, setting="units"))
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 
-from thresher.errors import InvalidFormat, InvalidSetting
+from thresher.errors import Hint, InvalidFormat, InvalidSetting
 from thresher.privacy.units import Unit
+
+_ANOTHER = "If not, keep another ledger."
 
 
 def unit_of(connection: sqlite3.Connection) -> Unit | None:
@@ -34,7 +36,11 @@ def add_same_unit(connection: sqlite3.Connection, unit: Unit) -> None:
         raise InvalidSetting(
             "unit",
             f"of this ledger is {bound}, and not one unit of a column",
-            hint="The first charge binds a ledger, or Ledger(path, unit=…) with the name of a column."
+            hint=Hint(
+                "The first charge binds a ledger.",
+                python="The first charge binds a ledger, or Ledger(path, unit=…) with the name of a column.",
+                command="The first charge binds a ledger, or thresher ledger create with --unit.",
+            )
             if stored is None
             else "Keep another ledger for units that are the values of a column.",
         )
@@ -46,15 +52,18 @@ def check_unit_of(connection: sqlite3.Connection, unit: Unit) -> Unit | None:
     """The ledger's unit, if it has one; refuse a unit that is another one."""
     stored = unit_of(connection)
     if stored is not None and stored != unit and unit not in same_units(connection):
-        same = (
-            f"If {unit.column} names the same units, say so once: ledger.same_unit({unit.column!r}), or thresher "
-            "ledger same-unit. If not, keep another ledger."
+        once = f"Nothing was charged or drawn. If {unit.column} names the same units, say so once"
+        same = Hint(
+            f"{once}. {_ANOTHER}",
+            python=f"{once}: ledger.same_unit({unit.column!r}). {_ANOTHER}",
+            command=f"{once}: thresher ledger same-unit. {_ANOTHER}",
         )
         raise InvalidSetting(
             "unit",
             f"is {unit.one}, and this ledger adds up guarantees for {stored.one}",
-            hint="Nothing was charged or drawn. "
-            + (same if unit.kind == stored.kind else "Ask with the ledger's unit, or keep another ledger."),
+            hint=same
+            if unit.kind == stored.kind
+            else "Nothing was charged or drawn. Ask with the ledger's unit, or keep another ledger.",
         )
     return stored
 

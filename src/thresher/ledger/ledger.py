@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from thresher.clock import Clock, SystemClock
-from thresher.errors import InvalidSetting
+from thresher.errors import Hint, InvalidSetting
 from thresher.ledger import binding, books
 from thresher.ledger.charging import LONGEST_NAME, check_text
 from thresher.ledger.durations import check_period, in_words
@@ -120,7 +120,11 @@ class Ledger(LedgerCharges):
                 raise InvalidSetting(
                     setting,
                     f"differs from the ledger's, which is {_stated(setting, stored)}",
-                    hint="Enlarge it knowingly: ledger.enlarge, or thresher ledger enlarge."
+                    hint=Hint(
+                        "Enlarge it knowingly.",
+                        python="Enlarge it knowingly: ledger.enlarge.",
+                        command="Enlarge it knowingly: thresher ledger enlarge.",
+                    )
                     if setting == "epsilon"
                     else "Open the ledger without it, or create another ledger.",
                 )
@@ -311,7 +315,11 @@ class Ledger(LedgerCharges):
             raise InvalidSetting(
                 "ledger",
                 f"{self.path} does not exist, and epsilon or delta is missing to create it",
-                hint='Create it: Ledger("privacy.db", epsilon=3, delta=1e-6), or thresher ledger create.',
+                hint=Hint(
+                    "Create it first.",
+                    python='Create it: Ledger("privacy.db", epsilon=3, delta=1e-6).',
+                    command="Create it: thresher ledger create privacy.db --epsilon 3 --delta 1e-6.",
+                ),
             )
         epsilon, delta = check_budget_epsilon(epsilon), check_delta(delta)
         budget = Budget.make(epsilon, delta, check_composition("adaptive" if composition is None else composition))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thresher.errors import InvalidSetting, NotReleased, VerificationFailed
+from thresher.errors import Hint, InvalidSetting, NotReleased, VerificationFailed
 from thresher.files import write_whole
 from thresher.mechanism import release_format
 from thresher.mechanism.release_table import NUMBERS, bucket_columns, check_counts, check_table
@@ -372,7 +372,7 @@ def guarantee_of(what: str, plan: Plan, *, private: bool, unit: Unit | None) -> 
     if not private:
         raise VerificationFailed(
             f"This {what} was drawn from a seeded source and guarantees nothing.",
-            hint="Draw without thresher.testing.",
+            hint=Hint("Draw it again, without a seed.", python="Draw without thresher.testing."),
         )
     return plan.guarantee.for_unit(unit)
 

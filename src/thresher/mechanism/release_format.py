@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thresher._version import __version__
-from thresher.errors import InvalidFormat, InvalidSetting, ThresherError, VerificationFailed
+from thresher.errors import Hint, InvalidFormat, InvalidSetting, ThresherError, VerificationFailed
 from thresher.mechanism.release_table import column_from_json, columns_to_json
 from thresher.mechanism.response import Response
 from thresher.privacy.guarantee import Guarantee
@@ -241,5 +241,7 @@ def only_release(text: str) -> str:
         return text
     rounds = content.get("rounds")
     if not isinstance(rounds, list) or len(rounds) != 1 or not isinstance(rounds[0], dict):
-        raise InvalidFormat("This is an answer of several rounds.", hint="Read it with thresher.load.")
+        raise InvalidFormat(
+            "This is an answer of several rounds.", hint=Hint("It is an answer.", python="Read it with thresher.load.")
+        )
     return json.dumps(rounds[0].get("release"), ensure_ascii=False)

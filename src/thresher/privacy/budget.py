@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from typing import Literal, get_args
 
-from thresher.errors import BudgetExceeded, InvalidSetting
+from thresher.errors import BudgetExceeded, Hint, InvalidSetting
 from thresher.privacy.composition import Sampled, compose
 from thresher.privacy.filter import Filter, upward
 from thresher.privacy.plans import Plan
@@ -272,7 +272,11 @@ class Budget:
         taken = percent(needed) if needed <= 1 else "more than the whole"
         return BudgetExceeded(
             f"The query takes {taken} of the budget, which has {percent(self.left_share)} left.{alone}",
-            hint="Nothing was drawn. Ask for less: ledger.plan(queries=…), or thresher ledger plan, says what fits.",
+            hint=Hint(
+                "Nothing was drawn. Ask for less: a smaller epsilon or delta, or fewer releases.",
+                python="Nothing was drawn. Ask for less: ledger.plan(queries=…) says what fits.",
+                command="Nothing was drawn. Ask for less: thresher ledger plan says what fits.",
+            ),
         )
 
 

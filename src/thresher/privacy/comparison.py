@@ -110,7 +110,7 @@ def stability_threshold(scale: float, delta: float, adjacency: Adjacency) -> flo
 def compare(plan: Plan, counts: Sequence[int] | None = None) -> Comparison:
     """The plan beside noisy histograms of the whole table and of the same sample."""
     if not isinstance(counts, Iterable | None):
-        raise InvalidSetting("counts", f"must be a list, not {type(counts).__name__}", hint="Such as counts=[1000].")
+        raise InvalidSetting("counts", f"must be a list, not {type(counts).__name__}", hint="Such as `counts=[1000]`.")
     sizes = default_sizes(plan) if counts is None else [check_count(count, least=1) for count in counts]
     times = plan.rounds * plan.contributions
     scale = noise_scale(plan.epsilon, plan.adjacency, times)

@@ -40,7 +40,7 @@ def paired_levels(confidence: float) -> tuple[tuple[float, float], ...]:
     normal numbers a circle is the best joint region when one does not know which of the two is less certain.
     """
     if not check_probability(confidence, setting="confidence") <= HIGHEST:
-        raise InvalidSetting("confidence", "must be at most 1 − 1e-9", hint="For example confidence=0.999.")
+        raise InvalidSetting("confidence", "must be at most 1 − 1e-9", hint="For example `confidence=0.999`.")
     steps = [math.cos((step + 0.5) * math.pi / (2 * PAIRS)) for step in reversed(range(PAIRS))]
     low, high = 0.0, 40.0
     while (middle := (low + high) / 2) not in (low, high):

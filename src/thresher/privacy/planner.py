@@ -116,7 +116,7 @@ def _needed(setting: str, check: Callable[[object], float], value: object) -> fl
         raise InvalidSetting(
             setting,
             "is missing",
-            hint="For example epsilon=1.0, delta=1e-8 in Python, or --epsilon 1 --delta 1e-8 on the command line.",
+            hint="For example `epsilon=1`, `delta=1e-8`.",
         )
     return check(value)
 
@@ -137,7 +137,8 @@ def _bucket_size(
         raise InvalidSetting(
             "count",
             f"is missing for the objective {objective!r}",
-            hint="Give the size of the bucket that matters: count=…, or frequency=… and population=….",
+            hint="Give the size of the bucket that matters: `count=1000`, or `frequency=0.01` and "
+            "`population=100_000`.",
         )
     return check_count(count, least=1)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from thresher.errors import InvalidFormat, InvalidSetting, VerificationFailed
+from thresher.errors import Hint, InvalidFormat, InvalidSetting, VerificationFailed
 from thresher.privacy import binomial, guarantee, paper, visibility
 from thresher.privacy.guarantee import Guarantee
 from thresher.privacy.intervals import Integers, intervals
@@ -124,7 +124,11 @@ class Plan:
             raise VerificationFailed(
                 f"At epsilon = {self.epsilon:g}, this sampling_rate and threshold guarantee delta = {reached:.3g}, "
                 f"not {self.delta:g}.",
-                hint="Make the plan again with thresher.plan.",
+                hint=Hint(
+                    "Make the plan again.",
+                    python="Make the plan again with thresher.plan.",
+                    command="Make the plan again: thresher plan.",
+                ),
             )
 
     def sees(self, count: ArrayLike) -> Any:

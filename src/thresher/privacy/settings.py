@@ -11,7 +11,7 @@ from fractions import Fraction
 from numbers import Integral, Rational, Real
 from typing import Literal, get_args
 
-from thresher.errors import InvalidSetting
+from thresher.errors import Hint, InvalidSetting
 
 Adjacency = Literal["replace", "add-remove"]
 ADJACENCIES: tuple[str, ...] = get_args(Adjacency)
@@ -52,7 +52,7 @@ def _between_zero_and_one(setting: str, value: object, accepted: str) -> float:
 
 
 def _from_one_to(most: int, setting: str, value: object, example: int) -> int:
-    accepted = f"Give a whole number from 1 to {most:,}, for example {setting}={example}."
+    accepted = f"Give a whole number from 1 to {most:,}, for example `{setting}={example}`."
     number = _whole(setting, value, accepted)
     if not 1 <= number <= most:
         raise InvalidSetting(setting, f"must be from 1 to {most:,}", hint=accepted)
@@ -61,7 +61,7 @@ def _from_one_to(most: int, setting: str, value: object, example: int) -> int:
 
 def check_epsilon(value: object, *, setting: str = "epsilon") -> float:
     """A finite epsilon above zero, at most 100."""
-    accepted = "Give a number above 0 and at most 100, for example epsilon=1.0."
+    accepted = "Give a number above 0 and at most 100, for example `epsilon=1.0`."
     number = _real(setting, value, accepted)
     if not 0 < number <= 100:
         raise InvalidSetting(setting, "must be above 0 and at most 100", hint=accepted)
@@ -70,7 +70,7 @@ def check_epsilon(value: object, *, setting: str = "epsilon") -> float:
 
 def check_budget_epsilon(value: object, *, setting: str = "epsilon") -> float:
     """A budget's epsilon, above zero. It may be large: budgets are enlarged, and say so wherever they are shown."""
-    accepted = f"Give a number above 0 and at most {MAX_BUDGET_EPSILON:,}, for example epsilon=3."
+    accepted = f"Give a number above 0 and at most {MAX_BUDGET_EPSILON:,}, for example `epsilon=3`."
     number = _real(setting, value, accepted)
     if not 0 < number <= MAX_BUDGET_EPSILON:
         raise InvalidSetting(setting, f"must be above 0 and at most {MAX_BUDGET_EPSILON:,}", hint=accepted)
@@ -79,13 +79,13 @@ def check_budget_epsilon(value: object, *, setting: str = "epsilon") -> float:
 
 def check_delta(value: object, *, setting: str = "delta") -> float:
     """A delta strictly between 0 and 1."""
-    accepted = "Give a number well below one in the number of units, for example delta=1e-8."
+    accepted = "Give a number well below one in the number of units, for example `delta=1e-8`."
     return _between_zero_and_one(setting, value, accepted)
 
 
 def check_days(value: object, *, setting: str) -> float:
     """The length of a period in days, above zero and at most a hundred years."""
-    accepted = f"Give a number above 0 and at most {MAX_DAYS:,}, for example {setting}=30."
+    accepted = f"Give a number above 0 and at most {MAX_DAYS:,}, for example `{setting}=30`."
     number = _real(setting, value, accepted)
     if not 0 < number <= MAX_DAYS:
         raise InvalidSetting(setting, f"must be above 0 and at most {MAX_DAYS:,}", hint=accepted)
@@ -94,7 +94,7 @@ def check_days(value: object, *, setting: str) -> float:
 
 def check_probability(value: object, *, setting: str = "probability") -> float:
     """A probability strictly between 0 and 1."""
-    accepted = f"Give a number between 0 and 1, both excluded, for example {setting}=0.95."
+    accepted = f"Give a number between 0 and 1, both excluded, for example `{setting}=0.95`."
     return _between_zero_and_one(setting, value, accepted)
 
 
@@ -120,7 +120,7 @@ def check_contributions(value: object, rounds: int = 1, *, setting: str = "contr
 
 def check_count(value: object, *, setting: str = "count", least: int = 0, example: int = 1000) -> int:
     """A whole number of units, or of anything else that is counted."""
-    accepted = f"Give a whole number, {least} or more, for example {setting}={example}."
+    accepted = f"Give a whole number, {least} or more, for example `{setting}={example}`."
     number = _whole(setting, value, accepted)
     if not least <= number <= 10**15:
         raise InvalidSetting(setting, f"must be a whole number from {least} to 10^15", hint=accepted)
@@ -142,7 +142,7 @@ def check_adjacency(value: object, *, setting: str = "adjacency") -> Adjacency:
 
 def check_rate(value: object, *, setting: str = "sampling_rate") -> float:
     """A sampling rate strictly between 0 and 1, as given (not yet rounded to a whole number of 2^-64)."""
-    accepted = f"Give a number between 0 and 1, both excluded, for example {setting}=0.1."
+    accepted = f"Give a number between 0 and 1, both excluded, for example `{setting}=0.1`."
     return _between_zero_and_one(setting, value, accepted)
 
 
@@ -181,6 +181,9 @@ def rate_numerator(rate: float) -> int:
         raise InvalidSetting(
             "sampling_rate",
             f"must be a whole number of 2^-{RATE_BITS}",
-            hint="Round it down with thresher.privacy.settings.dyadic, or let thresher.plan choose it.",
+            hint=Hint(
+                "Round it down, or leave it out: the planner then chooses it.",
+                python="Round it down with thresher.privacy.settings.dyadic, or let thresher.plan choose it.",
+            ),
         )
     return int(scaled)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from thresher.errors import InvalidFormat, InvalidSetting
+from thresher.errors import Hint, InvalidFormat, InvalidSetting
 
 Kind: TypeAlias = Literal["row", "column", "device", "member"]
 _KINDS: tuple[str, ...] = get_args(Kind)
@@ -33,7 +33,7 @@ class Unit:
         if self.kind not in _KINDS:
             raise InvalidSetting("unit", f"must be of a kind among {', '.join(_KINDS)}")
         if (self.kind == "column") != _is_name(self.column):
-            raise InvalidSetting("unit", "must be the name of one column", hint="For example unit='user_id'.")
+            raise InvalidSetting("unit", "must be the name of one column", hint="For example `unit='user_id'`.")
 
     @classmethod
     def of_table(cls, column: str | None) -> Unit:
@@ -97,5 +97,8 @@ def check_unit(value: object) -> Unit:
     raise InvalidSetting(
         "unit",
         "must be the name of a column, or a unit",
-        hint='For example unit="user_id", or unit=thresher.privacy.ROW where each row is a unit.',
+        hint=Hint(
+            "For example `unit='user_id'`; without it each row is a unit.",
+            python='For example unit="user_id", or unit=thresher.privacy.ROW where each row is a unit.',
+        ),
     )

@@ -49,7 +49,7 @@ class Bins(OneColumn):
         try:
             edges = tuple(map(finite_constant, self.edges))
         except (TypeError, ValueError, OverflowError):
-            raise InvalidSetting("bins", "must be numbers", hint="For example bins=[0, 18, 65, 130].") from None
+            raise InvalidSetting("bins", "must be numbers", hint="For example `bins=[0, 18, 65, 130]`.") from None
         rising = all(low < high for low, high in pairwise(edges))
         if not (len(edges) >= 2 and rising and all(math.isfinite(edge) for edge in edges)):
             raise InvalidSetting("bins", "must be at least two finite edges, each above the one before")

@@ -51,7 +51,7 @@ class Points(OneColumn):
         try:
             points = tuple(finite_constant(point) + 0.0 for point in self.points)  # -0.0 becomes 0.0
         except (TypeError, ValueError, OverflowError):
-            raise InvalidSetting("points", "must be numbers", hint="For example points=[0, 100, 1000].") from None
+            raise InvalidSetting("points", "must be numbers", hint="For example `points=[0, 100, 1000]`.") from None
         rising = all(low < high for low, high in pairwise(points))
         if not (2 <= len(points) <= MOST_POINTS and rising and math.isfinite(points[-1] - points[0])):
             raise InvalidSetting(

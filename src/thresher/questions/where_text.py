@@ -14,13 +14,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from thresher.errors import InvalidSetting
+from thresher.errors import Hint, InvalidSetting
 from thresher.questions.conditions import Among, Between, Bound, Condition, Where
 from thresher.questions.question import number_text
 from thresher.questions.spelling import DAY, read_float, read_whole
 
 HINT = "Write 'country = fr', 'version in 1.2, 1.3', 'age >= 18', 'age < 65' or 'age from 18 below 65'."
 
+_SEVERAL = "Several values have commas between them, after in."
+_A_LIST = "Several values are a list: ['a', 'b']."
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _LINE = re.compile(rf"\s*({_QUOTED}|[^\s=<>\",]+)\s*(>=|<=|=|<|>|\bin\b|\bfrom\b)\s*(.*?)\s*", re.DOTALL)
 _RANGE = re.compile(r"(\S+)\s+below\s+(\S+)")
@@ -73,7 +75,7 @@ def _of_value(column: Any, value: Any) -> Condition:
     if isinstance(value, tuple):
         if len(value) != 2:
             raise InvalidSetting(
-                "where", "has a tuple that is not two ends of a range", hint="Several values are a list: ['a', 'b']."
+                "where", "has a tuple that is not two ends of a range", hint=Hint(_SEVERAL, python=_A_LIST)
             )
         return Between(column, *(_bound(end) for end in value))
     if isinstance(value, list | set | frozenset):
@@ -144,7 +146,7 @@ def _bound(end: Any) -> Bound:
         raise InvalidSetting(
             "where",
             "must have numbers or dates as ends of a range",
-            hint="Write 18 or 2024-01-31. Several values are a list: ['a', 'b'].",
+            hint=Hint(f"Write 18 or 2024-01-31. {_SEVERAL}", python=f"Write 18 or 2024-01-31. {_A_LIST}"),
         )
     return found
 

@@ -10,6 +10,8 @@ or a traceback could hold what a person sent.
 
 from __future__ import annotations
 
+import ast
+import json
 import logging
 import math
 import secrets
@@ -90,10 +92,20 @@ def problem_of(error: BaseException) -> Problem:
     status = status_of(error)
     if isinstance(error, _HIDDEN):
         return _problem(status, error.code, _UNAVAILABLE, "Try again later.")
-    problem = _problem(status, error.code, error.message, error.hint)
+    problem = _problem(status, error.code, *error.worded("wire", on_the_wire))
     if isinstance(error, Refused) and error.versions:
         return VersionProblem(**msgspec.structs.asdict(problem), versions=list(error.versions))
     return problem
+
+
+def on_the_wire(name: str, value: str | None) -> str:
+    """A setting in a message or a hint, as JSON has it; still marked, so that a client can write it in its own way."""
+    if value is None:
+        return name
+    try:
+        return f"`{json.dumps(name)}: {json.dumps(ast.literal_eval(value))}`"
+    except (ValueError, SyntaxError, TypeError):
+        return f"`{json.dumps(name)}: {value}`"
 
 
 def answer_of(error: BaseException) -> tuple[int, Headers, bytes]:

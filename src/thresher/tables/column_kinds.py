@@ -23,11 +23,10 @@ rows say, unless the caller declares its type, and questions about numbers, date
 from __future__ import annotations
 
 import difflib
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from thresher.errors import InvalidSetting
+from thresher.errors import Hint, InvalidSetting
 from thresher.questions import Part, Question
 from thresher.questions.question import ColumnKind
 
@@ -173,15 +172,18 @@ def check_readable(column: str, kind: Kind | None, readable: tuple[Kind, ...], *
             f"{column!r} holds {kind}, and {asks} reads {_listed(readable)}",
             hint=f"Declare what its text says. {_declared(column, _example(readable))}"
             if kind == "text"
-            else "Give a range of days, as ('2024-01-01', '2024-02-01')."
+            else Hint(
+                "Give a range of days, as ts >= 2024-01-01 and ts < 2024-02-01.",
+                python="Give a range of days, as ('2024-01-01', '2024-02-01').",
+            )
             if kind == "times" and setting == "where"
             else "",
         )
 
 
 def _declared(column: str, kind: Kind) -> str:
-    """How a type is declared, at both doors."""
-    return f"For example types={{{column!r}: {kind!r}}}, on the command line --type {shlex.quote(f'{column}={kind}')}."
+    """How a type is declared."""
+    return f"For example `types={ {column: kind}!r}`."
 
 
 def _part(question: Question, column: str) -> Part:

@@ -161,13 +161,15 @@ def check_bounds(lower: float, upper: float) -> tuple[float, float]:
     """Public bounds: finite numbers, the lower one below the upper, their distance finite too."""
     for setting, value in (("lower", lower), ("upper", upper)):
         if isinstance(value, bool) or not hasattr(value, "__float__"):
-            raise InvalidSetting(setting, "must be a number", hint="Give public bounds: lower=0, upper=60_000.")
+            raise InvalidSetting(setting, "must be a number", hint="Give public bounds: `lower=0`, `upper=60_000`.")
     try:
         low, high = float(lower), float(upper)
     except OverflowError:
         low = high = math.inf
     if not (low < high and math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low)):
         raise InvalidSetting(
-            "lower", "must be below upper, and both must be finite numbers", hint="For example lower=0, upper=60_000."
+            "lower",
+            "must be below upper, and both must be finite numbers",
+            hint="For example `lower=0`, `upper=60_000`.",
         )
     return low, high

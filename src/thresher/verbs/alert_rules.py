@@ -101,7 +101,7 @@ class Rule:
         if self.judged_by not in get_args(JudgedBy):
             raise InvalidSetting("judged_by", "must be 'interval' or 'estimate'")
         if not check_probability(self.confidence, setting="confidence") <= 1 - 1e-6:
-            raise InvalidSetting("confidence", "must be at most 0.999999", hint="For example confidence=0.999.")
+            raise InvalidSetting("confidence", "must be at most 0.999999", hint="For example `confidence=0.999`.")
         object.__setattr__(self, "bucket", _plain_bucket(self.bucket))
 
     def to_dict(self) -> dict[str, Any]:
@@ -229,13 +229,13 @@ def _one_sided(words: str, each: OneSided) -> Finding:
 
 def _no_intervals() -> InvalidSetting:
     return InvalidSetting(
-        "judged_by", "needs a verb that states intervals", hint="Use judged_by='estimate' with above or below."
+        "judged_by", "needs a verb that states intervals", hint="Use `judged_by='estimate'` with above or below."
     )
 
 
 def _finite(bound: object) -> float:
     if isinstance(bound, bool) or not isinstance(bound, Real) or not _is_finite(bound):
-        raise InvalidSetting("bound", "must be a finite number", hint="For example bound=1000.")
+        raise InvalidSetting("bound", "must be a finite number", hint="For example `bound=1000`.")
     return float(bound)
 
 

@@ -21,7 +21,7 @@ from pathlib import PurePath
 from types import UnionType
 from typing import Annotated, Any, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from thresher.errors import InvalidSetting
+from thresher.errors import Hint, InvalidSetting
 from thresher.ledger import Booking, Ledger
 from thresher.privacy import Adjacency, Plan
 from thresher.privacy import plan as make_plan
@@ -111,7 +111,9 @@ class Target:
         self._planner = planner
         if plan is not None and not isinstance(plan, Plan):
             raise InvalidSetting(
-                "plan", f"must be a plan, not {type(plan).__name__}", hint="Make one with thresher.plan."
+                "plan",
+                f"must be a plan, not {type(plan).__name__}",
+                hint=Hint("Make one first.", python="Make one with thresher.plan."),
             )
 
     def rounds(self, given: int | None, usual: int, setting: str) -> int:
@@ -145,7 +147,7 @@ class Target:
             raise InvalidSetting(
                 "contributions",
                 f"of the plan are {self._plan.contributions}, and here a unit has one value",
-                hint="Plan with contributions=1, or use a histogram or heavy hitters.",
+                hint="Plan with `contributions=1`, or use a histogram or heavy hitters.",
             )
         if self._epsilon is not None or self._delta is not None:
             raise InvalidSetting("plan", "and epsilon or delta cannot both be given", hint="A plan states its own.")
@@ -276,7 +278,9 @@ def _charging(ledger: Any, query: Query, whose: Unit, data: str | None) -> Itera
         return
     if not isinstance(ledger, Ledger):
         raise InvalidSetting(
-            "ledger", f"must be a ledger, not {type(ledger).__name__}", hint="Open it: thresher.Ledger('privacy.db')."
+            "ledger",
+            f"must be a ledger, not {type(ledger).__name__}",
+            hint=Hint("Open it first.", python="Open it: thresher.Ledger('privacy.db')."),
         )
     ledger.check(query.plan, whose)
     booking = Booking(ledger, query.plan, query.what, whose, data)

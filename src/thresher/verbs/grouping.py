@@ -58,7 +58,7 @@ class GroupableQuery(Query):
         if self.groups is None:
             return
         if not names:
-            raise InvalidSetting("groups", "need by", hint="Name the column that they are values of: by='version'.")
+            raise InvalidSetting("groups", "need by", hint="Name the column that they are values of: `by='version'`.")
         if STATUS in names:
             raise InvalidSetting("by", f"must not name a column {STATUS} with groups", hint="Rename the column.")
         object.__setattr__(self, "groups", checked_domain(self.groups, names, "groups"))

@@ -132,7 +132,7 @@ class HeavyHittersQuery(Query):
                 raise InvalidSetting(
                     "rounds",
                     f"must be 1 for the method 'one-shot', the plan has {rounds}",
-                    hint="Plan with rounds=1, or use method='trie'.",
+                    hint="Plan with `rounds=1`, or use `method='trie'`.",
                 )
             Values((self.column,))
             object.__setattr__(self, "recount", False)  # there is no later round

@@ -10,7 +10,7 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from thresher.errors import InvalidSetting, NotReleased
+from thresher.errors import Hint, InvalidSetting, NotReleased
 from thresher.mechanism.release import Release, ReleasedBucket
 from thresher.mechanism.release_table import NUMBERS, bucket_columns
 from thresher.privacy.plans import Plan
@@ -129,7 +129,7 @@ class HistogramQuery(Query):
             raise InvalidSetting("question", "must ask for values, bins, dates or several of them")
         if self.plan.rounds != 1:
             raise InvalidSetting(
-                "rounds", f"must be 1 for a histogram, the plan has {self.plan.rounds}", hint="Plan with rounds=1."
+                "rounds", f"must be 1 for a histogram, the plan has {self.plan.rounds}", hint="Plan with `rounds=1`."
             )
         if self.domain is not None:
             if STATUS in self.question.columns:
@@ -367,7 +367,10 @@ def _question(column: Any, bins: Any, bin_width: Any, lower: Any, upper: Any, da
             raise InvalidSetting(
                 setting,
                 "must say which of the columns it is for",
-                hint="Give a mapping, for example bins={'age': [0, 18, 65, 130]}.",
+                hint=Hint(
+                    "Ask about one column, or say it in Python.",
+                    python="Give a mapping, for example bins={'age': [0, 18, 65, 130]}.",
+                ),
             )
     edges = bins if isinstance(bins, Mapping) else {columns[0]: _edges(bins, bin_width, lower, upper)}
     cuts = dates if isinstance(dates, Mapping) else {columns[0]: dates}
@@ -384,7 +387,7 @@ def _question(column: Any, bins: Any, bin_width: Any, lower: Any, upper: Any, da
 
 def _part(column: str, edges: Sequence[float] | None, cut: Every | None) -> Part:
     if edges is not None and cut is not None:
-        raise InvalidSetting("bins", "and dates cannot both be given for one column")
+        raise InvalidSetting("bins", "and `dates` cannot both be given for one column")
     if edges is not None:
         return Bins(column, edges)  # type: ignore[arg-type]
     return Dates(column, cut) if cut is not None else Values((column,))
@@ -394,14 +397,14 @@ def _edges(bins: Any, width: Any, lower: float | None, upper: float | None) -> S
     """Edges from edges, a number of bins, or a width."""
     if bins is None and width is None:
         if lower is not None or upper is not None:
-            raise InvalidSetting("lower", "and upper need bins or bin_width", hint="For example bins=20.")
+            raise InvalidSetting("lower", "and `upper` need `bins` or `bin_width`", hint="For example `bins=20`.")
         return None
     if bins is not None and width is not None:
-        raise InvalidSetting("bin_width", "and bins cannot both be given")
+        raise InvalidSetting("bin_width", "and `bins` cannot both be given")
     if isinstance(bins, Iterable):
         return bins  # type: ignore[return-value]
     if lower is None or upper is None:
-        raise InvalidSetting("lower", "and upper are missing", hint="They are public: choose them without the data.")
+        raise InvalidSetting("lower", "and `upper` are missing", hint="They are public: choose them without the data.")
     low, high = check_bounds(lower, upper)
     if bins is not None:
         number = check_count(bins, setting="bins", example=20)

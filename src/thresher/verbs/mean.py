@@ -137,7 +137,7 @@ class MeanQuery(GroupableQuery):
         self.check_groups()
         if self.plan.rounds != 1:
             raise InvalidSetting(
-                "rounds", f"must be 1 for a mean, the plan has {self.plan.rounds}", hint="Plan with rounds=1."
+                "rounds", f"must be 1 for a mean, the plan has {self.plan.rounds}", hint="Plan with `rounds=1`."
             )
 
     @property
@@ -192,7 +192,9 @@ def placed(points: Any, lower: float, upper: float) -> tuple[float, ...]:
     except TypeError:
         inside = False
     if not inside:
-        raise InvalidSetting("points", "must be numbers from lower to upper", hint="For example points=[0, 100, 1000].")
+        raise InvalidSetting(
+            "points", "must be numbers from lower to upper", hint="For example `points=[0, 100, 1000]`."
+        )
     before = () if given[0] == lower else (lower,)
     after = () if given[-1] == upper else (upper,)
     return (*before, *given, *after)

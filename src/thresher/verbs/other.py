@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from thresher.errors import InvalidSetting, NotReleased
+from thresher.errors import Hint, InvalidSetting, NotReleased
 from thresher.mechanism.release import Release
 from thresher.privacy.settings import check_count
 from thresher.privacy.totals import total_interval
@@ -56,18 +56,21 @@ def other_of(release: Release, what: str, units: int | None = None) -> Other:
     if release.adjacency != "replace":
         raise NotReleased(
             "How many units there are is not public under add-remove, and so the rest is not known.",
-            hint="Plan with adjacency='replace', which hides what a unit holds and not how many units there are.",
+            hint="Plan with `adjacency='replace'`, which hides what a unit holds and not how many units there are.",
         )
     if release.plan.contributions > 1:
         raise NotReleased(
             "A unit may be in several buckets here, so the rest does not follow from the counts.",
-            hint="Ask with contributions=1, where a unit is in one bucket.",
+            hint="Ask with `contributions=1`, where a unit is in one bucket.",
         )
     everyone = release.everyone if units is None else check_count(units, setting="units")
     if everyone is None:
         raise NotReleased(
             "How many units there are is not known of this table, and so the rest is not.",
-            hint="Give their number, which is public under replace-one: h.other_among(1_000_000).",
+            hint=Hint(
+                "It is public under replace-one: count the units.",
+                python="Give their number, which is public under replace-one: h.other_among(1_000_000).",
+            ),
         )
     if units is not None and units < int(release.counts.sum()):
         raise InvalidSetting("units", "are fewer than the sample has", hint="Count all units, whatever they hold.")

@@ -60,7 +60,7 @@ class OverTime(Tabular):
         object.__setattr__(self, "points", _checked(points))
         object.__setattr__(self, "ranges", tuple((low, high) for low, high in ranges))
         if self.ranges and not all(answer.reads_ranges for _, answer in self.released):
-            raise InvalidSetting("ranges", "cannot be read off these answers", hint="Ask for thresher.ranges.")
+            raise InvalidSetting("ranges", "cannot be read off these answers", hint="Ask for ranges.")
         if self.released:
             self.read(self.released[0][1], CONFIDENCE)
 
@@ -257,7 +257,7 @@ class OverTime(Tabular):
         from thresher import charts
 
         if isinstance(buckets, str):
-            raise InvalidSetting("buckets", "must be a list, not one text", hint="For example buckets=['fr', 'de'].")
+            raise InvalidSetting("buckets", "must be a list, not one text", hint="For example `buckets=['fr', 'de']`.")
         most = check_count(most, setting="most", least=1, example=MOST)
         if buckets is None:
             chosen = self._largest(min(most, charts.MOST_LINES))

@@ -183,7 +183,7 @@ class QuantilesQuery(GroupableQuery):
             raise InvalidSetting(
                 "rounds",
                 f"must be at least one for each of the {len(checked)} quantiles, the plan has {self.plan.rounds}",
-                hint="Plan with about ten rounds for each, or use method='hierarchy'.",
+                hint="Plan with about ten rounds for each, or use `method='hierarchy'`.",
             )
         if not low < low + (high - low) / 2 < high:
             raise InvalidSetting(
@@ -307,7 +307,7 @@ class Quantiles(Answer):
         for found in self.quantiles:
             if found.probability == probability:
                 return found
-        raise NotReleased("This quantile was not asked for.", hint="A hierarchy has them all: see thresher.ranges.")
+        raise NotReleased("This quantile was not asked for.", hint="A hierarchy has them all: ask for ranges.")
 
     def to_arrow(self) -> pa.Table:
         """One row a quantile: probability, value, its interval, its rank's interval, and the parts of the error."""

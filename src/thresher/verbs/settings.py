@@ -156,7 +156,9 @@ class Number(Setting):
         if value is not None and (isinstance(value, bool | str) or not hasattr(value, "__float__")):
             example = 1 if self.usual is None else self.usual
             kind = type(value).__name__
-            raise InvalidSetting(self.name, f"must be a number, not {kind}", hint=f"For example {self.name}={example}.")
+            raise InvalidSetting(
+                self.name, f"must be a number, not {kind}", hint=f"For example `{self.name}={example}`."
+            )
         return value
 
     def read(self, text: Any) -> Any:

@@ -139,10 +139,10 @@ def _claim(
 ) -> Plan:
     """A plan whose delta is what is claimed for these settings, no more and no less."""
     if not check_rounds(rounds) <= MOST_ROUNDS:
-        raise InvalidSetting("rounds", f"must be at most {MOST_ROUNDS} in an audit", hint="Audit rounds=2.")
+        raise InvalidSetting("rounds", f"must be at most {MOST_ROUNDS} in an audit", hint="Audit `rounds=2`.")
     if not check_contributions(contributions) * rounds <= MOST_ROUNDS:
         raise InvalidSetting(
-            "contributions", f"times rounds must be at most {MOST_ROUNDS} in an audit", hint="Audit contributions=2."
+            "contributions", f"times rounds must be at most {MOST_ROUNDS} in an audit", hint="Audit `contributions=2`."
         )
     rate = dyadic(sampling_rate)
     delta = guarantee.delta(

@@ -75,7 +75,7 @@ class FromLedger(DrawnInLots):
     def pairs(self, plan: Plan) -> list[Pair]:
         """Three sizes of the unit's bucket, from just above the threshold to where it is released half of the time."""
         if plan.rounds != 1:
-            raise InvalidSetting("path", f"{self.path!r} audits queries of one round", hint="Give rounds=1.")
+            raise InvalidSetting("path", f"{self.path!r} audits queries of one round", hint="Give `rounds=1`.")
         self._require_known(plan)
         pairs = self._pairs(plan)
         self._pair_of = {population: pair for pair in pairs for population in pair.populations}

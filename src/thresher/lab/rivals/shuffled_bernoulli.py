@@ -66,7 +66,7 @@ class ShuffledBernoulli:
             if not ones <= clients / 2:
                 raise Unreachable(
                     f"The published parameter needs more than {clients} clients at this epsilon and delta.",
-                    hint="Take more clients or parameter='smallest'; capped=True simulates fair coins.",
+                    hint="Take more clients or `parameter='smallest'`; `capped=True` simulates fair coins.",
                 )
         except Unreachable:
             if not self.capped:

@@ -142,6 +142,6 @@ def _positive(setting: str, value: object) -> float:
         raise InvalidSetting(
             setting,
             "must be a number above 0",
-            hint=f"Give a number from 0 (excluded) to 10^15, such as {setting}=10.",
+            hint=f"Give a number from 0 (excluded) to 10^15, such as `{setting}=10`.",
         )
     return number

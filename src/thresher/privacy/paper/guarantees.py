@@ -170,7 +170,7 @@ def threshold_from_delta(delta: float, alpha: float) -> int:
     target, constant = check_delta(delta), c_alpha(alpha)
     if not constant > 0:
         raise InvalidSetting(
-            "alpha", "must be below 0.5173, where C_alpha is above 0", hint="The paper uses alpha=1/6."
+            "alpha", "must be below 0.5173, where C_alpha is above 0", hint="The paper uses `alpha=1/6`."
         )
     needed = -math.log(target) / constant
     if not needed < MAX_THRESHOLD:
@@ -228,7 +228,7 @@ def _theorem_1_q(p: float, epsilon: float, adjacency: Adjacency) -> float:
         raise InvalidSetting(
             "sampling_rate",
             "must be at most 1 − e^−epsilon for Theorem 1",
-            hint="thresher.privacy.delta has no such condition.",
+            hint="The exact guarantee has no such condition.",
         )
     return largest_rate if replace else largest_rate + (1 - largest_rate) * p
 
