@@ -21,9 +21,10 @@ from typing import Annotated, Any, TypedDict, TypeVar, Union, get_args, get_orig
 from thresher.errors import InvalidSetting
 from thresher.ledger import Booking, Ledger
 from thresher.privacy import Adjacency, Plan
-from thresher.privacy import plan as make_plan
+from thresher.privacy.planner import make_plan
 from thresher.privacy.settings import check_adjacency, check_contributions, check_rounds
 from thresher.privacy.units import Unit
+from thresher.privacy.weak_guarantees import warn_if_weak
 from thresher.questions.population import Population, Progress, unit_of
 from thresher.tables import Table
 from thresher.tables.time_zones import UTC
@@ -234,6 +235,7 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
         return data.submit(query, wait=wait, progress=progress)
     if not wait:
         raise InvalidSetting("wait", "is for fleets; a table answers at once", hint="Leave it out.")
+    warn_if_weak(query.plan.epsilon, query.plan.delta)  # a fleet says it in its preview, with all else against a query
     whose = unit_of(data) if isinstance(data, Population) else Unit.of_table(unit)
     with _charging(ledger, query, whose) as charge:
         if not isinstance(data, Population):
