@@ -23,9 +23,10 @@ from thresher.verbs.asking import answer_of, function_of
 from thresher.verbs.settings import Choice, Columns, Listed, Setting, settings_of
 
 OTHER = "everything below the threshold is left out; how much that is, is not known"
-NOTHING = (
-    "Nothing was released: no value reached the threshold, or none could be read. In JSON lines, check the column's "
-    "name. Text is read as numbers like 1000 and 7.5, dates like 2024-01-31, and true or false; see: thresher look"
+UNREAD = (
+    "If that is no surprise, perhaps nothing could be read. In JSON lines, check the column's name. Text is read as "
+    "numbers like 1000 and 7.5, dates like 2024-01-31, and true or false. Whoever holds the data can see what cannot "
+    "be read: --show-data-errors."
 )
 
 Range = Annotated[
@@ -141,9 +142,9 @@ def table_command(verb: str) -> Callable[..., None]:
             )
 
         def after() -> None:
-            if answer.empty:
-                console.print(NOTHING, soft_wrap=True)
             show_left_out(answer)
+            if answer.empty:
+                console.print(UNREAD, style="dim", soft_wrap=True)
             whom = Unit.of_table(unit).counting(answer.plan.contributions)
             said = f"{_sentence(answer.footing())}. {_sentence(whom)}."
             console.print(said, style="dim", soft_wrap=True, markup=False)
@@ -207,7 +208,9 @@ def show_answer(answer: Answer, ranges: list[dict[str, Any]], top: int, after: C
 
 
 def show_left_out(answer: Answer) -> None:
-    """What an answer whose rows are buckets leaves out, and how much that is, where it is known."""
+    """What an empty answer would have shown; what one whose rows are buckets leaves out, and how much, if known."""
+    if nothing := answer.nothing_in_words():
+        console.print(nothing, soft_wrap=True, markup=False)
     if (rest := answer.left_out) is not None:
         console.print(f"other: {rest.in_words()}", style="dim", soft_wrap=True)
     elif answer.counted and not answer.empty:
