@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from thresher.client.credentials import ALERT_SECRET, ALERT_WEBHOOKS, STORE, check_no_password, secret
 from thresher.cli.warnings_shown import switch_off
+from thresher.client.credentials import ALERT_SECRET, ALERT_WEBHOOKS, STORE, check_no_password, secret
 from thresher.errors import InvalidSetting, require
 
 if TYPE_CHECKING:
