@@ -13,19 +13,19 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from thresher.errors import InvalidSetting
+from thresher.tables.files import FORMATS
 from thresher.verbs import Progress as Report
-
-_FORMATS = ("csv", "tsv", "jsonl", "parquet")
 
 
 @contextlib.contextmanager
-def opened(data: str, format: str) -> Iterator[str]:
+def opened(data: str, format: str | None) -> Iterator[str]:
     """The path to read: the one given, or a private copy of standard input that is gone afterwards."""
     if data != "-":
         yield data
         return
-    if format not in _FORMATS:
-        raise InvalidSetting("format", f"must be one of {', '.join(_FORMATS)}")
+    format = format or "csv"
+    if format not in FORMATS:
+        raise InvalidSetting("format", f"must be one of {', '.join(FORMATS)}")
     with tempfile.TemporaryDirectory(prefix="thresher-", ignore_cleanup_errors=True) as folder:
         path = Path(folder) / f"input.{format}"
         with path.open("wb") as file:

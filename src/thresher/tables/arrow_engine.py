@@ -133,7 +133,9 @@ class ArrowEngine(RelationEngine):
 
 def _is_null(value: Any) -> bool:
     """Whether a Python object stands for no value: None, NaN, or one of pandas' marks."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, Real) and value != value)
+    return (
+        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, Real) and value != value)
+    )
 
 
 def readable(values: Any) -> pa.ChunkedArray:

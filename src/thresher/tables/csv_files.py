@@ -128,7 +128,7 @@ class CsvEngine(TextFileEngine):
         for file, header in self._headers.items():
             with opened(file) as (stream, _):
                 line = 1 + stream.read(header.size).count(b"\n")
-                for chunk in whole_records(blocks(stream), header.delimiter):
+                for chunk in whole_records(blocks(stream, _PIECE), header.delimiter):
                     yield numbered_records(chunk, header, columns, self._place(file, "line"), line)
                     line += chunk.count(b"\n")
 
@@ -247,9 +247,11 @@ def numbered_records(chunk: bytes, header: Header, columns: Sequence[str], where
     """Whole records with their lines, of which the first one is `line`, and what cannot be read of them."""
     quick = _quickly(chunk, header, columns) if b'"' not in chunk and not _BLANK_LINE.search(chunk) else None
     if quick is not None and len(quick.rows) == quick.records:
-        texts = {name: quick.rows[name].combine_chunks() for name in columns}
-        return Numbered(where, range(line, line + quick.records), texts, [], quick.records)
-    places, faults, counted = [], [], 0
+        read = {name: quick.rows[name].combine_chunks() for name in columns}
+        return Numbered(where, range(line, line + quick.records), read, [], quick.records)
+    places: list[int] = []
+    faults: list[Fault] = []
+    counted = 0
     held: dict[str, list[str | None]] = {name: [] for name in columns}
     records = list(_records(chunk, header.delimiter.encode()))
     for record in records:
@@ -265,8 +267,8 @@ def numbered_records(chunk: bytes, header: Header, columns: Sequence[str], where
             texts.append(decoded(octets) or None)
             if octets and texts[-1] is None:
                 faults.append(Fault(line, name, NOT_UTF_8))
-    columns_read = {name: pa.array(texts, pa.string()) for name, texts in held.items()}
-    return Numbered(where, places, columns_read, faults, len(records))
+    read = {name: pa.array(texts, pa.string()) for name, texts in held.items()}
+    return Numbered(where, places, read, faults, len(records))
 
 
 _BLANK_LINE = re.compile(rb"(?:\A|\n)\r?\n")

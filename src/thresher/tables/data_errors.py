@@ -26,6 +26,7 @@ MOST_PLACES = 10
 """How many lines are named for each error."""
 
 NUMBERS: tuple[Kind, ...] = ("whole numbers", "floats")
+_NOT_PRIVATE = "Not private: single rows decide what is said here. Nothing was drawn or charged."
 _DIGITS = r"[+-]?[0-9][0-9.,' _\u00a0\u202f]*"
 
 
@@ -43,13 +44,15 @@ FIELDS = Cause(
 )
 QUOTES = Cause(
     "a double quote that is not closed, or text after the closing one",
-    "Double quotes inside of a field are written twice, and the whole field stands in double quotes.",
+    "It is read as part of the text. Write double quotes in a field twice, and put the field into double quotes.",
 )
 NOT_UTF_8 = Cause(
     "bytes that are not UTF-8",
     "Convert the file: iconv -f WINDOWS-1252 -t UTF-8 old > new. LATIN1 and UTF-16 are other usual encodings.",
 )
-NOT_JSON = Cause("no JSON", "Each line must be one JSON object. Look for lines that are cut off or hold something else.")
+NOT_JSON = Cause(
+    "no JSON", "Each line must be one JSON object. Look for lines that are cut off or hold something else."
+)
 NO_OBJECT = Cause("JSON that is no object", 'Each line must be one JSON object, as {"age": 42}.')
 NESTED = Cause(
     "neither text, number, truth value, date nor time",
@@ -76,7 +79,7 @@ _OTHER_TEXT = Cause("something else", "Correct it, leave it empty, or declare th
 def cause_of(text: str, kind: Kind) -> Cause:
     """Why text cannot be read as a kind."""
     bare = text.strip().lower()
-    if re.fullmatch(r"#?n/?a\.?|null|none|nil|nan|missing|unknown|undefined|[-–—.?*#]+|\\n", bare):
+    if is_mark(text):
         return _MARKED
     if kind in NUMBERS:
         if re.fullmatch(spelling.FLOAT, bare):
@@ -90,6 +93,13 @@ def cause_of(text: str, kind: Kind) -> Cause:
     if kind == "booleans" and re.fullmatch(r"yes|no|y|n|t|f|0|1|on|off|0\.0|1\.0", bare):
         return _OTHER_TRUTH
     return _OTHER_TEXT
+
+
+def is_mark(text: str) -> bool:
+    """Whether text is one of the usual marks for a value that is not there."""
+    return bool(
+        re.fullmatch(r"#?n/?a\.?|null|none|nil|nan|missing|unknown|undefined|[-–—.?*#]+|\\n", text.strip().lower())
+    )
 
 
 class Fault(NamedTuple):
@@ -128,11 +138,17 @@ class DataError:
     places: tuple[str, ...]
 
     def __str__(self) -> str:
+        return f"{self.in_words}. {self.cause.remedy}"
+
+    @property
+    def in_words(self) -> str:
+        """The error without what to do about it."""
         what = "records" if self.column is None else f"column {self.column!r}"
         read = f", read as {self.kind}" if self.kind not in (None, "text") else ""
+        times = "once" if self.number == 1 else f"{self.number:,} times"
         more = self.number - len(self.places)
         places = f": {', '.join(self.places)}" + (f" and {more:,} more" if more else "") if self.places else ""
-        return f"{what}{read}: {self.cause.words}, {self.number:,} times{places}. {self.cause.remedy}"
+        return f"{what}{read}: {self.cause.words}, {times}{places}"
 
     def to_dict(self) -> dict[str, Any]:
         """The error as plain values."""
@@ -172,11 +188,8 @@ class DataErrors:
     def summary(self) -> str:
         """How many records were read, and what becomes of those that cannot be."""
         if not self.errors:
-            return f"No data errors in {self.records:,} records. Not private: keep it to yourself."
-        return (
-            f"Data errors in {self.records:,} records. Not private: single rows decide what is said here. In answers, "
-            "all of this is no value."
-        )
+            return f"{self.records:,} records were read, without data errors. {_NOT_PRIVATE}"
+        return f"{self.records:,} records were read, with data errors. What cannot be read is no value. {_NOT_PRIVATE}"
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values."""

@@ -88,7 +88,7 @@ class JsonEngine(TextFileEngine):
     @classmethod
     def first_rows(cls, files: Sequence[str], number: int) -> dict[str, list[str | None]]:
         """The values of the first lines, as columns of text."""
-        lines = line_stream(files).first_rows(number)
+        lines = line_stream(files, [file for file in files if is_array(file)]).first_rows(number)
         found: dict[str, list[Any]] = {}
         for place, (line,) in enumerate(lines):
             try:

@@ -36,9 +36,7 @@ The module, and with it the engine's library, is imported when such a frame is g
 """
 
 
-def open_data(
-    data: Any, progress: Progress | None = None, time_zone: str = UTC, format: str | None = None
-) -> Engine:
+def open_data(data: Any, progress: Progress | None = None, time_zone: str = UTC, format: str | None = None) -> Engine:
     """The engine for a frame, a path or glob, an array or a list; `progress` is called while files are read.
 
     `format` says what files are whose names do not say it.
