@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from thresher import errors
 from thresher._version import __version__
-from thresher.errors import ThresherError, ThresherWarning
+from thresher.errors import ThresherError, ThresherWarning, WeakGuarantee
 
 if TYPE_CHECKING:
     from thresher import mechanism, privacy
@@ -39,6 +39,7 @@ __all__ = [
     "Release",
     "ThresherError",
     "ThresherWarning",
+    "WeakGuarantee",
     "__version__",
     "errors",
     "heavy_hitters",

@@ -16,7 +16,8 @@
     ├── QueryEnded                a query was cancelled or could not go on
     └── MissingExtra              an optional dependency is not installed                   (also an ImportError)
 
-    ThresherWarning               a query may give no answer; nothing was charged yet (a UserWarning)
+    ThresherWarning               what speaks against a query; nothing was charged yet          (a UserWarning)
+    └── WeakGuarantee             epsilon is above 10, or delta 1/1000 or more
 
 Messages name settings and columns, never a person's value. The HTTP status and the exit code of each error stand in one
 table, which the server, the console and the command read.
@@ -132,7 +133,23 @@ def _rebuild(kind: type[ThresherError], message: str, hint: str, state: dict[str
 
 
 class ThresherWarning(UserWarning):
-    """A query may give no answer. The warning comes before anything is charged."""
+    """What speaks against a query: it may give no answer. The warning comes before anything is charged."""
+
+
+class WeakGuarantee(ThresherWarning):
+    """The guarantee is so weak that it hardly protects anybody; `reason` says why.
+
+    `warnings.simplefilter("ignore", thresher.WeakGuarantee)` switches these warnings off.
+    """
+
+    code = "weak-guarantee"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f'{self.reason} To switch this warning off: warnings.simplefilter("ignore", thresher.WeakGuarantee)'
 
 
 class InvalidSetting(ThresherError, ValueError):

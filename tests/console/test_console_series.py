@@ -263,7 +263,7 @@ def test_what_may_give_no_answer_is_started_after_a_second_confirmation(tmp_path
         sign_in(http, server.analyst)
         form = {**FORM, "csrf": csrf_of(http)}
         page = http.get("/ask", params=FORM)
-        assert "This may give no answer." in text_of(page.text)
+        assert "There are warnings." in text_of(page.text)
         first = http.post(f"/ask?agreed={agreed_in(page.text)}", data=form)
         assert first.status_code == 409
         assert reserved(server) == 0

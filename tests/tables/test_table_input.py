@@ -140,7 +140,7 @@ def test_missing_files_and_unknown_endings_are_refused(tmp_path: Path) -> None:
     assert "does not exist" in refused(lambda: Table(tmp_path / "nowhere.csv"))
     assert "matches no file" in refused(lambda: Table(f"{tmp_path}/*.parquet"))
     assert "without Parquet files" in refused(lambda: Table(tmp_path / "empty"))
-    assert "not known" in refused(lambda: Table(str(tmp_path / "people.xlsx")))
+    assert "does not say what it is" in refused(lambda: Table(str(tmp_path / "people.xlsx")))
 
 
 @pytest.mark.parametrize(

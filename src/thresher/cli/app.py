@@ -22,6 +22,7 @@ from thresher.cli.command_making import Commands
 from thresher.cli.error_words import in_command_words
 from thresher.cli.output import any_text
 from thresher.cli.verb_commands import table_command
+from thresher.cli.warnings_shown import switch_off, warnings_shown
 from thresher.errors import ThresherError, exit_code
 from thresher.verbs.asking import functions
 
@@ -57,15 +58,21 @@ def _version(show: bool) -> None:
 @app.callback()
 def root(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    no_warnings: bool = typer.Option(
+        False, "--no-warnings", help="Do not warn of an epsilon above 10 or a delta of 1/1000 or more."
+    ),
 ) -> None:
     """What many people hold, without learning what any one of them holds."""
+    if no_warnings:
+        switch_off()
 
 
 def main() -> None:
     """Run the command; an error of ours is a message and an exit code, never a traceback."""
     any_text(sys.stdout, sys.stderr)
     try:
-        app()
+        with warnings_shown():
+            app()
     except BrokenPipeError:
         # Whoever read the output has left, as head does; what was to be kept has been kept.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -78,7 +78,7 @@ def _query_command(verb: str) -> Callable[..., None]:
         ] = None,
         wait: Annotated[bool, typer.Option(help="Wait for the answer.")] = True,
         yes: Annotated[
-            bool, typer.Option("--yes", help="Ask also what may give no answer, without being asked again.")
+            bool, typer.Option("--yes", help="Ask also where there are warnings, without being asked again.")
         ] = False,
         plan: Annotated[
             bool, typer.Option("--plan", help="Only say what it would cost, guarantee and see; nothing is charged.")

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from thresher.cli.command_making import Commands
 from thresher.cli.output import is_terminal
-from thresher.errors import InvalidFormat, ServerUnavailable
+from thresher.cli.warnings_shown import said, switched_off
+from thresher.errors import InvalidFormat, ServerUnavailable, WeakGuarantee
 
 if TYPE_CHECKING:
     from thresher.protocol.analyst_messages import Caution
@@ -32,9 +33,9 @@ def confirm(warnings: Sequence[Caution], epsilon: float, delta: float, yes: bool
     `price` says what it takes of the budget.
     """
     screen = Console(stderr=True, highlight=False)
+    warnings = [each for each in warnings if not (each.code == WeakGuarantee.code and switched_off())]
     for caution in warnings:
-        screen.print(f"[bold yellow]warning[/] ({caution.code}): ", end="")
-        screen.print(caution.text, markup=False, soft_wrap=True)
+        said(caution.code, caution.text)
     if not warnings or yes or not is_terminal():
         return
     if price:

@@ -91,7 +91,7 @@ def _create_command(verb: str) -> Callable[..., None]:
             typer.Option(help="Its own name; the same name again is the same series.", show_default=False),
         ] = None,
         yes: Annotated[
-            bool, typer.Option("--yes", help="Ask also what may give no answer, without being asked again.")
+            bool, typer.Option("--yes", help="Ask also where there are warnings, without being asked again.")
         ] = False,
         plan: Annotated[
             bool,

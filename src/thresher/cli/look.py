@@ -9,6 +9,7 @@ import typer
 
 from thresher import tables as populations
 from thresher.cli import options
+from thresher.cli.data_errors import show_found
 from thresher.cli.options import Data, Format
 from thresher.cli.output import console, print_json
 from thresher.cli.sources import opened
@@ -22,7 +23,15 @@ WARNING = (
 def look(
     data: Data,
     rows: Annotated[int, typer.Option(help="How many rows to look at.")] = 100,
-    format: Format = "csv",
+    type: options.Types = None,
+    format: Format = None,
+    show_data_errors: Annotated[
+        bool,
+        typer.Option(
+            "--show-data-errors",
+            help="Read the whole file too, and say which lines and columns cannot be read, and what to do.",
+        ),
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Suggest the types of a CSV or JSON lines file's columns from its first rows. Not private.
@@ -31,12 +40,22 @@ def look(
     the type of a release.
     """
     with opened(data, format) as source:
-        seen = populations.look(source, rows)
+        seen = populations.look(
+            source,
+            rows,
+            types=options.declared_types(type),
+            format=format,
+            show_data_errors=show_data_errors,
+        )
+    found = seen.data_errors
     if json:
-        print_json({"private": False, "rows": seen.rows, "types": dict(seen.types)})
+        more = {} if found is None else found.to_dict()
+        print_json({"private": False, "rows": seen.rows, "types": dict(seen.types), **more})
         return
     console.print(WARNING, style="yellow", soft_wrap=True)
     for name, kind in seen.types.items():
         console.print(f"  {name}: {kind}", markup=False, soft_wrap=True)
     declared = " ".join(f"--type {shlex.quote(f'{name}={kind}')}" for name, kind in seen.declared.items())
     console.print(declared or "Nothing to declare: all columns are text.", markup=False, soft_wrap=True)
+    if found is not None:
+        show_found(found, json)

@@ -7,6 +7,7 @@ from typing import Annotated, get_args
 import typer
 
 from thresher.cli.completion import among, files
+from thresher.errors import InvalidSetting
 from thresher.privacy import settings
 
 Epsilon = Annotated[float | None, typer.Option(help="Total epsilon.", show_default=False)]
@@ -36,6 +37,40 @@ Data = Annotated[
 ]
 FORMATS = ("csv", "tsv", "jsonl", "parquet")
 Format = Annotated[
-    str,
-    typer.Option(help="Format of standard input: csv, tsv, jsonl or parquet.", autocompletion=among(FORMATS)),
+    str | None,
+    typer.Option(
+        help="What a file is whose name does not say it, or standard input: csv, tsv, jsonl or parquet.",
+        show_default="csv for standard input",
+        autocompletion=among(FORMATS),
+    ),
 ]
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type",
+        help="What the text of a column says, as age='whole numbers': text, whole numbers, floats, booleans, "
+        "dates or times. CSV and JSON lines are text otherwise. Repeat it for several.",
+        show_default=False,
+    ),
+]
+ShowDataErrors = Annotated[
+    bool,
+    typer.Option(
+        "--show-data-errors",
+        help="Say which lines and columns cannot be read, and what to do, in place of an answer. Not private, but for "
+        "whoever holds the data: single people's rows decide what is said. Nothing is drawn or charged.",
+    ),
+]
+
+
+def declared_types(typed: list[str] | None) -> dict[str, str] | None:
+    """Columns with their types; the last equals sign counts, since a column's name may have one."""
+    types = {}
+    for text in typed or ():
+        name, equals, kind = text.rpartition("=")
+        if not equals or name in types:
+            raise InvalidSetting(
+                "type", "must be a column, an equals sign and a type, once a column, as age='whole numbers'"
+            )
+        types[name] = kind
+    return types or None

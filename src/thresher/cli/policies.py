@@ -122,15 +122,15 @@ def _answered(policy: Any, epsilon: float, delta: float, rounds: int) -> dict[st
     The aggregator samples.
     """
     from thresher.device.terms import terms_of
-    from thresher.privacy.planner import plan
+    from thresher.privacy.planner import make_plan
     from thresher.privacy.whole_numbers import PERIOD
     from thresher.protocol.rates import share
     from thresher.protocol.readable import LARGEST_THRESHOLD
 
-    best = plan(epsilon, delta, rounds=rounds)
+    best = make_plan(epsilon, delta, rounds=rounds)
     least = min(policy.min_threshold, LARGEST_THRESHOLD)  # no round has a larger one
     if best.threshold < least:
-        best = plan(epsilon, delta, rounds=rounds, threshold=least)
+        best = make_plan(epsilon, delta, rounds=rounds, threshold=least)
     rates, exact = share(best)
     terms = terms_of(exact, rates)
     refused = policy.objection(terms)

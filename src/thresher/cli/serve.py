@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from thresher.cli.warnings_shown import switch_off
 from thresher.client.credentials import ALERT_SECRET, ALERT_WEBHOOKS, STORE, check_no_password, secret
 from thresher.errors import InvalidSetting, require
 
@@ -218,6 +219,8 @@ def _serve_demo(settings: Settings, data_dir: Path | None) -> None:
 
     if set(settings.roles) != set(_ALL):
         raise InvalidSetting("demo", "runs all roles in one process", hint="Leave --role out.")
+    if settings.budget_epsilon is None:
+        switch_off()  # the demo's own budget is large: nobody's value is at stake
     console, built = _console(), demo_page.page_directory()
     with demo_fleet.data_directory(data_dir) as directory:
         page = None if built is None else demo_page.DemoPage(settings, built)

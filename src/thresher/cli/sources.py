@@ -14,11 +14,12 @@ from thresher.errors import InvalidSetting
 
 
 @contextlib.contextmanager
-def opened(data: str, format: str) -> Iterator[str]:
+def opened(data: str, format: str | None) -> Iterator[str]:
     """The path to read: the one given, or a private copy of standard input that is gone afterwards."""
     if data != "-":
         yield data
         return
+    format = format or "csv"
     if format not in FORMATS:
         raise InvalidSetting("format", f"must be one of {', '.join(FORMATS)}")
     with tempfile.TemporaryDirectory(prefix="thresher-", ignore_cleanup_errors=True) as folder:

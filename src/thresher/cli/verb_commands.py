@@ -13,6 +13,7 @@ from thresher.cli import options
 from thresher.cli.answer_delivery import deliver, said_if_charged
 from thresher.cli.command_making import command, parameter, parameters_of
 from thresher.cli.completion import among, columns, files
+from thresher.cli.data_errors import show_found
 from thresher.cli.output import check_files, console, range_rows
 from thresher.cli.plan_files import read_plan
 from thresher.cli.progress import progress_bar
@@ -21,14 +22,16 @@ from thresher.cli.sources import opened
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.ledger import Ledger
 from thresher.privacy.units import Unit
+from thresher.tables import DataErrors
 from thresher.verbs.answer import Answer
 from thresher.verbs.asking import answer_of, function_of
 from thresher.verbs.settings import Choice, Column, Columns, Listed, Setting, settings_of
 
 OTHER = "everything below the threshold is left out; how much that is, is not known"
-NOTHING = (
-    "Nothing was released: no value reached the threshold, or none could be read. In JSON lines, check the column's "
-    "name. Text is read as numbers like 1000 and 7.5, dates like 2024-01-31, and true or false; see: thresher look"
+UNREAD = (
+    "If that is a surprise, perhaps nothing could be read. In JSON lines, check the column's name. Text is read as "
+    "numbers like 1000 and 7.5, dates like 2024-01-31, and true or false. Whoever holds the data can see what cannot "
+    "be read: --show-data-errors."
 )
 
 Range = Annotated[
@@ -107,15 +110,7 @@ def table_command(verb: str) -> Callable[..., None]:
                 autocompletion=columns,
             ),
         ] = None,
-        type: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--type",
-                help="What the text of a column says, as age='whole numbers': text, whole numbers, floats, booleans, "
-                "dates or times. CSV and JSON lines are text otherwise. Repeat it for several.",
-                show_default=False,
-            ),
-        ] = None,
+        type: options.Types = None,
         adjacency: options.Adjacency = "replace",
         plan: Annotated[
             Path | None,
@@ -133,7 +128,8 @@ def table_command(verb: str) -> Callable[..., None]:
         ] = None,
         range_: Range = None,
         top: Top = 50,
-        format: options.Format = "csv",
+        format: options.Format = None,
+        show_data_errors: options.ShowDataErrors = False,
         ledger: Annotated[
             Path | None,
             typer.Option(
@@ -161,17 +157,22 @@ def table_command(verb: str) -> Callable[..., None]:
                 delta=delta,
                 plan=made,
                 unit=unit,
-                types=_types(type),
+                types=options.declared_types(type),
                 adjacency=adjacency,
                 time_zone=time_zone,
+                format=format,
+                show_data_errors=show_data_errors,
                 ledger=book,
                 progress=progress,
             )
+        if isinstance(answer, DataErrors):
+            show_found(answer, json)
+            return
 
         def after() -> None:
-            if answer.empty:
-                console.print(NOTHING, soft_wrap=True)
             show_left_out(answer)
+            if answer.empty:
+                console.print(UNREAD, style="dim", soft_wrap=True)
             whom = Unit.of_table(unit).counting(answer.plan.contributions)
             said = f"{_sentence(answer.footing())}. {_sentence(whom)}."
             console.print(said, style="dim", soft_wrap=True, markup=False)
@@ -231,7 +232,9 @@ def show_answer(answer: Answer, ranges: list[dict[str, Any]], top: int, after: C
 
 
 def show_left_out(answer: Answer) -> None:
-    """What an answer whose rows are buckets leaves out, and how much that is, where it is known."""
+    """What an empty answer would have shown; what one whose rows are buckets leaves out, and how much, if known."""
+    if nothing := answer.nothing_in_words():
+        console.print(nothing, soft_wrap=True, markup=False)
     if (rest := answer.left_out) is not None:
         console.print(f"other: {rest.in_words()}", style="dim", soft_wrap=True)
     elif answer.counted and not answer.empty:
@@ -260,16 +263,3 @@ def _range(text: str) -> tuple[float, float]:
     if not low <= high:
         raise InvalidSetting("range", "must have its lower end at or below its upper end, both numbers")
     return low, high
-
-
-def _types(declared: list[str] | None) -> dict[str, str] | None:
-    """Columns with their types; the last equals sign counts, since a column's name may have one."""
-    types = {}
-    for text in declared or ():
-        name, equals, kind = text.rpartition("=")
-        if not equals or name in types:
-            raise InvalidSetting(
-                "type", "must be a column, an equals sign and a type, once a column, as age='whole numbers'"
-            )
-        types[name] = kind
-    return types or None

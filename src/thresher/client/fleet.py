@@ -33,10 +33,12 @@ from thresher.errors import (
     ServerUnavailable,
     ThresherWarning,
     VerificationFailed,
+    WeakGuarantee,
 )
 from thresher.mechanism.release import Release
 from thresher.privacy.plans import Plan
 from thresher.protocol.analyst_messages import (
+    Caution,
     FleetView,
     LedgerView,
     PlanPreview,
@@ -168,7 +170,7 @@ class Fleet(QueryTaker):
 
         request = self._request(query, name or _new_name())
         for caution in self.plan(query).warnings if warn else ():
-            warnings.warn(caution.text, ThresherWarning, stacklevel=4)  # the line that called a verb
+            warnings.warn(_warning(caution), stacklevel=4)  # the line that called a verb
         try:
             status = decode(QueryStatus, self._connection.post("/v1/queries", encode(request)))
         except ServerUnavailable as error:
@@ -249,7 +251,7 @@ class Fleet(QueryTaker):
     def create_series(self, request: SeriesRequest, *, warn: bool = True) -> SeriesHandle:
         """Start a series from its request; `series` makes one from a verb and its settings."""
         for caution in self.plan_series(request).warnings if warn else ():
-            warnings.warn(caution.text, ThresherWarning, stacklevel=3)  # the line that called `series`
+            warnings.warn(_warning(caution), stacklevel=3)  # the line that called `series`
         try:
             status = decode(SeriesStatus, self._connection.post("/v1/series", encode(request)))
         except ServerUnavailable as error:
@@ -309,6 +311,11 @@ def _between_steps(status: QueryStatus) -> bool:
     """
     ahead = (RoundState.PLANNED, RoundState.OPEN)
     return bool(status.rounds) and not any(round.state in ahead for round in status.rounds)
+
+
+def _warning(caution: Caution) -> ThresherWarning:
+    """A caution of the server as the warning that Python draws."""
+    return (WeakGuarantee if caution.code == WeakGuarantee.code else ThresherWarning)(caution.text)
 
 
 class QueryHandle:

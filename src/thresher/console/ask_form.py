@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast, get_args
 
 from thresher.console import schedule_form
 from thresher.errors import InvalidSetting, ThresherError
-from thresher.privacy import plan as make_plan
+from thresher.privacy.planner import make_plan
 from thresher.privacy.plans import Plan
 from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.protocol.limits import limits

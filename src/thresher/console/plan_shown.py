@@ -11,6 +11,7 @@ from thresher import charts
 from thresher.charts.svg import Svg
 from thresher.privacy.binomial import reach
 from thresher.protocol.analyst_messages import Caution, PlanPreview
+from thresher.protocol.series_messages import SeriesPreview
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Prepared:
     """Asks it, and returns the address of its page."""
 
 
-def cautions(preview: PlanPreview, *, waiting: bool) -> list[Caution]:
+def cautions(preview: PlanPreview | SeriesPreview, *, waiting: bool) -> list[Caution]:
     """What speaks against a query. While it is `waiting` for an attribute's name, no name is wrong."""
     return [each for each in preview.warnings if not (waiting and each.code == "unknown-attribute")]
 

@@ -37,6 +37,7 @@ from thresher.privacy.settings import (
     check_delta,
 )
 from thresher.privacy.units import Unit, check_unit
+from thresher.privacy.weak_guarantees import warn_if_weak
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -255,6 +256,7 @@ class Ledger(LedgerCharges):
         Reference: docs/privacy.md, section 7.
         """
         epsilon = check_budget_epsilon(epsilon)
+        warn_if_weak(epsilon, self.delta)
         with self._file.transaction() as connection:
             book = books.read(connection, self._clock.now())
             after = Budget(epsilon, book.budget.delta, book.budget.filter, book.budget.sums)
@@ -322,6 +324,7 @@ class Ledger(LedgerCharges):
                 ),
             )
         epsilon, delta = check_budget_epsilon(epsilon), check_delta(delta)
+        warn_if_weak(epsilon, delta)
         budget = Budget.make(epsilon, delta, check_composition("adaptive" if composition is None else composition))
         adjacency = check_adjacency(adjacency or "replace")
         self._file.create(books.first_row(budget, adjacency, self._now(), unit, data_set, period))

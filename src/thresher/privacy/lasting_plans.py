@@ -9,7 +9,7 @@ from decimal import ROUND_FLOOR, Decimal, localcontext
 from thresher.errors import InvalidSetting, Unreachable
 from thresher.privacy import guarantee
 from thresher.privacy.budget import MOST_QUERIES, Budget
-from thresher.privacy.planner import descend, logit, plan
+from thresher.privacy.planner import descend, logit, make_plan
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import (
     Adjacency,
@@ -79,7 +79,7 @@ def _by_sum(budget: Budget, queries: int, rounds: int, contributions: int, adjac
     """The plan that gets an equal part of what the plain sum leaves."""
     epsilon, delta = (_part(left, queries) for left in (budget.left_epsilon, budget.left_delta))
     try:
-        return plan(min(epsilon, 100.0), delta, rounds=rounds, contributions=contributions, adjacency=adjacency)
+        return make_plan(min(epsilon, 100.0), delta, rounds=rounds, contributions=contributions, adjacency=adjacency)
     except (InvalidSetting, Unreachable):
         return None
 

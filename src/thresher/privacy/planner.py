@@ -31,6 +31,7 @@ from thresher.privacy.settings import (
     dyadic,
 )
 from thresher.privacy.visibility import relative_error, visible_size
+from thresher.privacy.weak_guarantees import warning_if_weak
 
 Objective = Literal["visible", "error", "sample"]
 
@@ -42,7 +43,7 @@ _SEARCH_PRECISION = 1e-3
 _FINAL_PRECISION = 1e-6
 
 
-def plan(
+def make_plan(
     epsilon: float | None = None,
     delta: float | None = None,
     *,
@@ -84,6 +85,10 @@ def plan(
     if threshold is not None:
         return _with_threshold(*wanted, check_threshold(threshold))
     return _best(*wanted, objective, _bucket_size(objective, count, frequency, population), probability)
+
+
+plan = warning_if_weak(make_plan)
+"""The public function. Thresher itself plans with `make_plan`, and warns where a plan is going to be used."""
 
 
 # Both searches take tens of milliseconds or more, and people and pages ask for the same plans again and again.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from thresher.errors import InvalidSetting, Unreachable
 from thresher.privacy import guarantee
-from thresher.privacy.planner import plan as make_plan
+from thresher.privacy.planner import make_plan
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import MAX_ROUNDS, check_rounds
 

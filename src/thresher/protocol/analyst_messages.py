@@ -114,7 +114,7 @@ class Releases(Message, frozen=True, kw_only=True):
 
 
 class Caution(Message, frozen=True, kw_only=True):
-    """Why a query would be charged for nothing, as far as public numbers tell."""
+    """What speaks against a query, as far as public numbers tell: it would be charged for nothing, or is weak."""
 
     code: Name
     text: str

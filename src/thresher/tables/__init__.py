@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from thresher.tables.data_errors import DataError, DataErrors
 from thresher.tables.file_look import Look, look
 from thresher.tables.spark_java import provide_java
 from thresher.tables.table import Table
 
-__all__ = ["Look", "Table", "look", "provide_java"]
+__all__ = ["DataError", "DataErrors", "Look", "Table", "look", "provide_java"]

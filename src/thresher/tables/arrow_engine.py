@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from thresher.tables.column_keys import UNIT
 from thresher.tables.column_kinds import MOST_DIGITS, Kind, kind_of_arrow
+from thresher.tables.data_errors import NESTED, Fault, Numbered
 from thresher.tables.duckdb_columns import cleaned
 from thresher.tables.duckdb_connection import connect
 from thresher.tables.duckdb_engine import RelationEngine
@@ -28,7 +30,8 @@ class ArrowEngine(RelationEngine):
     """Columns that are already in memory.
 
     `convert` gives one column as an Arrow array; it is called once for each column that is asked about, so that the
-    others are never touched. `untyped` says which columns it gives as text because they have no public type.
+    others are never touched. `untyped` says which columns it gives as text because they have no public type, and
+    `objects` gives such a column as it was.
     """
 
     samples_rows = True
@@ -39,12 +42,14 @@ class ArrowEngine(RelationEngine):
         convert: Callable[[str], Any],
         *,
         untyped: Callable[[str], bool] = lambda _: False,
+        objects: Callable[[str], Iterable[Any]] | None = None,
         threads: int | None = None,
     ) -> None:
         super().__init__(None, connect(threads))
         self._names = list(names)
         self._convert = convert
         self._untyped = untyped
+        self._objects = objects
         self._columns: dict[str, pa.ChunkedArray] = {}
 
     def names(self) -> list[str] | None:
@@ -67,6 +72,19 @@ class ArrowEngine(RelationEngine):
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
         return bool(pa.types.is_nested(self.column(column).type))
+
+    def numbered(self, columns: Sequence[str]) -> Iterator[Numbered]:
+        """All rows, numbered from 0."""
+        texts = {name: pa.array(self.column(name).cast(pa.large_string()).to_pylist()) for name in columns}
+        number = self.size() or 0
+        faults = [
+            Fault(place, name, NESTED)
+            for name in columns
+            if self._objects is not None and self.untyped(name)
+            for place, (value, text) in enumerate(zip(self._objects(name), texts[name], strict=True))
+            if not text.is_valid and not _is_null(value)
+        ]
+        yield Numbered("position", range(number), texts, faults, number)
 
     def seed(self, seed: float) -> None:
         """Fix the random numbers that DuckDB draws next, on one thread, by a number between -1 and 1."""
@@ -111,6 +129,13 @@ class ArrowEngine(RelationEngine):
         with ThreadPoolExecutor(pa.cpu_count()) as pool:
             parts = list(pool.map(part, range(0, len(mask), _ROWS_A_TASK)))
         return pa.concat_tables(parts) if parts else table
+
+
+def _is_null(value: Any) -> bool:
+    """Whether a Python object stands for no value: None, NaN, or one of pandas' marks."""
+    return (
+        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, Real) and value != value)
+    )
 
 
 def readable(values: Any) -> pa.ChunkedArray:

@@ -23,11 +23,12 @@ rows say, unless the caller declares its type, and questions about numbers, date
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from thresher.errors import Hint, InvalidSetting
-from thresher.questions import Part, Question
+from thresher.questions import Part, Question, spelling
 from thresher.questions.question import ColumnKind
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ def kind_of_narwhals(dtype: nw.dtypes.DType) -> Kind | None:
 def check_distinct(names: Sequence[str]) -> None:
     """Require that no two columns of a file have the same name: engines would silently rename one of them."""
     twice = sorted({name for name in names if names.count(name) > 1})
+    if twice and _like_values(names):
+        raise InvalidSetting("data", "has two columns with one name", hint=_NO_HEADER)
     if twice:
         raise InvalidSetting("data", f"has two columns called {twice[0]!r}", hint="Rename one of them.")
 
@@ -133,7 +136,9 @@ def check_name(column: str, names: Sequence[str] | None, *, setting: str = "colu
         raise InvalidSetting(setting, f"{column!r} is the name of two columns", hint="Rename one of them.")
     if column in names:
         return
-    alike = [name for name in names if name.lower() == column.lower()]
+    if _like_values(names):
+        raise InvalidSetting(setting, f"{column!r} is not in the data", hint=_NO_HEADER)
+    alike = [name for name in names if name.strip().lower() == column.strip().lower()]
     close = alike or difflib.get_close_matches(column, names, n=3)
     listed = ", ".join(map(repr, close or names[:20]))
     hint = f"Did you mean {listed}?" if close else f"The columns are {listed}."
@@ -179,6 +184,19 @@ def check_readable(column: str, kind: Kind | None, readable: tuple[Kind, ...], *
             if kind == "times" and setting == "where"
             else "",
         )
+
+
+_NO_HEADER = (
+    "Its columns are not listed here: some have names that read as numbers or dates. Where a file has no header line, "
+    "they are a person's values. Then write the columns' names into its first line."
+)
+
+
+def _like_values(names: Sequence[str]) -> bool:
+    """Whether the names of columns may be a person's values, since a file has no header."""
+    return any(
+        re.fullmatch(f"(?:{spelling.FLOAT}|{spelling.TIME})", name.strip(spelling.BLANKS), re.DOTALL) for name in names
+    )
 
 
 def _declared(column: str, kind: Kind) -> str:

@@ -12,7 +12,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -20,7 +20,9 @@ import pyarrow.csv as pc
 from thresher.errors import InvalidSetting
 from thresher.questions.population import Progress
 from thresher.tables.column_kinds import check_distinct
+from thresher.tables.data_errors import FIELDS, NOT_UTF_8, QUOTES, Fault, Numbered
 from thresher.tables.file_engine import TextFileEngine
+from thresher.tables.file_heads import check_foreign
 from thresher.tables.objects import decoded
 from thresher.tables.record_stream import (
     Parsed,
@@ -48,25 +50,54 @@ class Header:
 
 
 def read_header(file: str, *, tabs: bool) -> Header:
-    """The header of a file; with `tabs` the delimiter is a tab, else the first of , ; tab | that the header holds."""
+    """The header of a file; with `tabs` the delimiter is a tab, else the first of , ; tab | that the header holds.
+
+    Guarantee: an error says what is wrong with the first line, and never quotes it: it may be a person's, in a file
+    without a header.
+    """
+    check_foreign(file)
     with opened(file) as (stream, _):
         record = first_record(stream, _LONGEST_HEADER)
+    line = _header_line(file, record, tabs)
+    delimiter = "\t" if tabs else next((each for each in _DELIMITERS if each in line), ",")
     try:
-        if record is None:
-            raise ValueError
-        line = record.removeprefix(codecs.BOM_UTF8).decode("utf-8").rstrip("\r\n")
-        delimiter = "\t" if tabs else next((each for each in _DELIMITERS if each in line), ",")
-        if "\r" in line or "\x00" in line:
-            raise ValueError
-        names = tuple(next(csv.reader([line], delimiter=delimiter), [])) if "\n" not in line else ()
-    except (ValueError, csv.Error):
-        raise InvalidSetting(
-            "data",
-            f"{file!r} does not begin with a header line",
-            hint="The first line must have the columns' names, in UTF-8, and end in a line feed.",
-        ) from None
+        names = tuple(next(csv.reader([line], delimiter=delimiter), []))
+    except csv.Error:
+        raise _no_header(file, "cannot be split into names") from None
     check_distinct(names)
-    return Header(names, delimiter, len(record))
+    return Header(names, delimiter, len(record or b""))
+
+
+def _header_line(file: str, record: bytes | None, tabs: bool) -> str:
+    """The first line as text, if it can be a header."""
+    if record is None:
+        raise _no_header(file, f"has more than {_LONGEST_HEADER:,} bytes")
+    try:
+        line = record.removeprefix(codecs.BOM_UTF8).decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise _no_header(
+            file, "is not in UTF-8", "Convert the file: iconv -f WINDOWS-1252 -t UTF-8 old > new, or -f LATIN1."
+        ) from None
+    if "\r" in line:
+        raise _no_header(file, "ends in a carriage return alone", "Convert the file: tr '\\r' '\\n' < old > new")
+    if "\n" in line or "\x00" in line:
+        raise _no_header(file, "has a line feed or a NUL inside a name")
+    if line.lstrip().startswith(("{", "[")):
+        raise _no_header(
+            file, "begins as JSON does", "Say format='jsonl', on the command line --format jsonl, or rename the file."
+        )
+    if re.fullmatch("sep=.?", line):
+        raise _no_header(file, "is a note for Excel", "Remove this line. The delimiter is found in the header.")
+    if tabs and "\t" not in line and not line.startswith('"') and any(each in line for each in _DELIMITERS):
+        raise _no_header(
+            file, "has no tab, and another delimiter", "Say format='csv', on the command line --format csv."
+        )
+    return line
+
+
+def _no_header(file: str, problem: str, hint: str = "") -> InvalidSetting:
+    usual = "The first line must have the columns' names, in UTF-8, and end in a line feed."
+    return InvalidSetting("data", f"{file!r} has no header line: its first line {problem}", hint=hint or usual)
 
 
 class CsvEngine(TextFileEngine):
@@ -92,6 +123,15 @@ class CsvEngine(TextFileEngine):
         relation = self._streamed(field_stream(self._headers, places))
         return relation.project(", ".join(f"{places[column]} AS {name}" for name, column in named.items()))
 
+    def numbered(self, columns: Sequence[str]) -> Iterator[Numbered]:
+        """All records with their lines; a record that spans several has the first of them."""
+        for file, header in self._headers.items():
+            with opened(file) as (stream, _):
+                line = 1 + stream.read(header.size).count(b"\n")
+                for chunk in whole_records(blocks(stream, _PIECE), header.delimiter):
+                    yield numbered_records(chunk, header, columns, self._place(file, "line"), line)
+                    line += chunk.count(b"\n")
+
     @classmethod
     def first_rows(cls, files: Sequence[str], number: int) -> dict[str, list[str | None]]:
         """The first rows, as columns of text."""
@@ -111,6 +151,12 @@ class TsvEngine(CsvEngine):
 def read_headers(files: Sequence[str], *, tabs: bool) -> dict[str, Header]:
     """The header of every file that has columns. All must have the same ones, in any order."""
     headers = {file: header for file in files if (header := read_header(file, tabs=tabs)).names}
+    if not headers:
+        raise InvalidSetting(
+            "data",
+            f"{files[0]!r} has no columns: it is empty, or its first line is",
+            hint="Even without rows, a file must have a line with the columns' names.",
+        )
     if len({frozenset(header.names) for header in headers.values()}) > 1:
         raise InvalidSetting("data", "has files with different columns", hint="Give files with the same columns.")
     return headers
@@ -191,31 +237,72 @@ def _slowly(piece: bytes, header: Header, columns: Sequence[str]) -> Parsed:
     records = 0
     for record in _records(piece, header.delimiter.encode()):
         records += 1
-        if len(record) == len(header.names):
+        if len(record.fields) == len(header.names):
             for held, place in zip(values, places, strict=True):
-                held.append(decoded(record[place]) or None)
+                held.append(decoded(record.fields[place]) or None)
     return Parsed(pa.table([pa.array(held, pa.string()) for held in values], names=list(columns)), records)
 
 
-def _records(piece: bytes, delimiter: bytes) -> Iterator[list[bytes]]:
-    """The fields of each record; blank lines are no records, as they are none to Arrow."""
+def numbered_records(chunk: bytes, header: Header, columns: Sequence[str], where: str, line: int) -> Numbered:
+    """Whole records with their lines, of which the first one is `line`, and what cannot be read of them."""
+    quick = _quickly(chunk, header, columns) if b'"' not in chunk and not _BLANK_LINE.search(chunk) else None
+    if quick is not None and len(quick.rows) == quick.records:
+        read = {name: quick.rows[name].combine_chunks() for name in columns}
+        return Numbered(where, range(line, line + quick.records), read, [], quick.records)
+    places: list[int] = []
+    faults: list[Fault] = []
+    counted = 0
+    held: dict[str, list[str | None]] = {name: [] for name in columns}
+    records = list(_records(chunk, header.delimiter.encode()))
+    for record in records:
+        line, counted = line + chunk.count(b"\n", counted, record.start), record.start
+        if not record.well_quoted:
+            faults.append(Fault(line, None, QUOTES))
+        if len(record.fields) != len(header.names):
+            faults.append(Fault(line, None, FIELDS))
+            continue
+        places.append(line)
+        for name, texts in held.items():
+            octets = record.fields[header.names.index(name)]
+            texts.append(decoded(octets) or None)
+            if octets and texts[-1] is None:
+                faults.append(Fault(line, name, NOT_UTF_8))
+    read = {name: pa.array(texts, pa.string()) for name, texts in held.items()}
+    return Numbered(where, places, read, faults, len(records))
+
+
+_BLANK_LINE = re.compile(rb"(?:\A|\n)\r?\n")
+
+
+class _Record(NamedTuple):
+    """The fields of a record, where it starts, and whether each double quote in it is where it should be."""
+
+    fields: list[bytes]
+    start: int
+    well_quoted: bool
+
+
+def _records(piece: bytes, delimiter: bytes) -> Iterator[_Record]:
+    """The records one by one; blank lines are no records, as they are none to Arrow."""
     between = re.escape(delimiter)
     quoted = rb'"([^"]*(?:""[^"]*)*)"([^' + between + rb"\n]*)"
     field = re.compile(rb"(?:" + quoted + rb"|([^" + between + rb"\n]*))(" + between + rb"|\n|\Z)")
     record: list[bytes] = []
-    place = 0
+    place = start = 0
+    well_quoted = True
     while place < len(piece) or record:
         found = field.match(piece, place)
         assert found is not None
         inner, after, plain, end = found.groups()
         last = end != delimiter
         if last and not record and inner is None and plain in (b"", b"\r"):
-            place = found.end()
+            place = start = found.end()
             continue
         if last:
             after, plain = (part and part.removesuffix(b"\r") for part in (after, plain))
         record.append(plain if inner is None else inner.replace(b'""', b'"') + after)
+        well_quoted &= not after and not (plain or b"").startswith(b'"')
         place = found.end()
         if last:
-            yield record
-            record = []
+            yield _Record(record, start, well_quoted)
+            record, start, well_quoted = [], place, True

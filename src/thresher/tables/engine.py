@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, Self
 
 import narwhals as nw
@@ -19,6 +19,7 @@ from thresher.errors import InvalidSetting
 from thresher.questions import Question
 from thresher.tables.column_keys import UNIT, value_names
 from thresher.tables.column_kinds import Kind, kind_of_narwhals
+from thresher.tables.data_errors import Numbered
 from thresher.tables.row_filters import RowFilter
 from thresher.tables.rows import Rows
 from thresher.tables.time_zones import UTC
@@ -118,6 +119,14 @@ class Engine(ABC):
 
         In each round a unit counts once in each bucket that one of its kept values has.
         """
+
+    def numbered(self, columns: Sequence[str]) -> Iterator[Numbered]:
+        """All records with their places and these columns of text, for `data_errors`. This is not private."""
+        raise InvalidSetting(
+            "show_data_errors",
+            f"is for files and for frames in memory, not for {self.name}",
+            hint="Look at the data where it is, or give a part of it as a frame in memory.",
+        )
 
     def size(self) -> int | None:
         """How many rows there are, whatever they hold and whatever filter there is.

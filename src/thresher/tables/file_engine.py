@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from thresher.questions.population import Progress
@@ -21,6 +22,10 @@ class FileEngine(RelationEngine):
     def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
         super().__init__(None, connection, progress)
         self._files = list(files)
+
+    def _place(self, file: str, what: str) -> str:
+        """What a place in a file is called, with the file's name where there are several."""
+        return what if len(self._files) == 1 else f"{Path(file).name}, {what}"
 
     @classmethod
     @abstractmethod

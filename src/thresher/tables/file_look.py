@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from thresher.privacy.settings import check_count
-from thresher.tables.column_kinds import Kind
+from thresher.tables.column_kinds import Kind, check_name, check_types
+from thresher.tables.data_errors import DataErrors, find_data_errors, is_mark
 from thresher.tables.error_guard import guarded
 from thresher.tables.text_reading import value_as
 
@@ -28,6 +29,8 @@ class Look:
 
     types: Mapping[str, Kind]
     rows: int
+    data_errors: DataErrors | None = None
+    """What cannot be read in the whole file, where that was asked for."""
 
     @property
     def declared(self) -> dict[str, Kind]:
@@ -41,11 +44,19 @@ class Look:
                 f"The first {self.rows:,} rows suggest (not private: single rows decide this):",
                 *lines,
                 f"types={self.declared!r}",
+                *([] if self.data_errors is None else [str(self.data_errors)]),
             ]
         )
 
 
-def look(data: str | Path, rows: int = 100) -> Look:
+def look(
+    data: str | Path,
+    rows: int = 100,
+    *,
+    types: Mapping[str, str] | None = None,
+    format: str | None = None,
+    show_data_errors: bool = False,
+) -> Look:
     """Look at the first rows of a CSV, TSV or JSON lines file, openly, and suggest its columns' types.
 
     The verbs never do this. A column is text for them unless its type is declared, so that no person's value can
@@ -54,6 +65,10 @@ def look(data: str | Path, rows: int = 100) -> Look:
     Args:
         data: The path of a file, or a glob, of whose files the first rows are read.
         rows: How many rows to look at.
+        types: What you know already, as `{"age": "whole numbers"}`.
+        format: What a file is whose name does not say it: "csv", "tsv" or "jsonl".
+        show_data_errors: Whether to read the whole file too, and to say which lines and columns cannot be read, and
+            what to do. A column is read as `types` says, or as what more than half of the first rows can be read as.
 
     Returns: what they suggest; `look(…).declared` is what `types=` takes.
 
@@ -61,17 +76,32 @@ def look(data: str | Path, rows: int = 100) -> Look:
     """
     from thresher.tables.files import file_engine, matching
 
-    number = check_count(rows, setting="rows")
+    number, declared = check_count(rows, setting="rows"), check_types(types)
     files = matching(data)
-    engine = file_engine(files)
+    engine = file_engine(files, format)
     columns = guarded("Thresher", lambda: engine.first_rows(files, number))
+    for name in declared:
+        check_name(name, list(columns), setting="types")
     held = max((len(texts) for texts in columns.values()), default=0)
-    return Look({name: _suggested(texts) for name, texts in columns.items()}, held)
+    least = 0.5 if show_data_errors else 1.0
+    kinds = {name: declared.get(name) or _suggested(texts, least) for name, texts in columns.items()}
+    return Look(kinds, held, _data_errors(data, format, kinds) if show_data_errors else None)
 
 
-def _suggested(texts: Sequence[str | None]) -> Kind:
-    held = [text for text in texts if text is not None and text.strip()]
-    fitting = (kind for kind in _SUGGESTED if all(_reads(kind, text) for text in held))
+def _data_errors(data: str | Path, format: str | None, kinds: Mapping[str, Kind]) -> DataErrors:
+    from thresher.tables.files import open_files
+
+    engine = open_files(data, format=format)
+    try:
+        return guarded(engine.name, lambda: find_data_errors(engine.numbered(list(kinds)), kinds))
+    finally:
+        engine.close()
+
+
+def _suggested(texts: Sequence[str | None], least: float) -> Kind:
+    """The first kind as which at least this part of the texts can be read."""
+    held = [text for text in texts if text is not None and text.strip() and not (least < 1 and is_mark(text))]
+    fitting = (kind for kind in _SUGGESTED if sum(_reads(kind, text) for text in held) >= least * len(held))
     return next(fitting, "text") if held else "text"
 
 

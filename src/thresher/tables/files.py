@@ -13,7 +13,8 @@ from thresher.tables.duckdb_connection import connect, disconnect
 from thresher.tables.engine import Engine
 from thresher.tables.error_guard import guarded
 from thresher.tables.file_engine import FileEngine
-from thresher.tables.json_files import JsonEngine
+from thresher.tables.file_heads import check_foreign
+from thresher.tables.json_files import JsonEngine, has_lines
 from thresher.tables.parquet_files import ParquetEngine
 from thresher.tables.record_stream import COMPRESSIONS
 
@@ -21,14 +22,18 @@ FILE_ENGINES: tuple[type[FileEngine], ...] = (ParquetEngine, CsvEngine, TsvEngin
 """The engines of files; each says in `suffixes` how their names end."""
 
 
-def open_files(location: str | Path, progress: Progress | None = None) -> Engine:
+FORMATS = tuple(suffix.removeprefix(".") for engine in FILE_ENGINES for suffix in engine.suffixes)
+"""What `format=` may say of files whose names do not."""
+
+
+def open_files(location: str | Path, progress: Progress | None = None, format: str | None = None) -> Engine:
     """The rows of one file, of all files that match a glob, or of the Parquet files below a directory.
 
     A CSV file has a header line; its delimiter is the first of comma, semicolon, tab and bar that the header holds.
-    `progress` is called while they are read.
+    `progress` is called while they are read. `format` says what they are, whatever their names are.
     """
     files = matching(location)
-    engine = file_engine(files)
+    engine = file_engine(files, format)
     connection = connect()
     try:
         return guarded("DuckDB", lambda: engine(files, connection, progress))
@@ -55,8 +60,12 @@ def matching(location: str | Path) -> list[str]:
     return found
 
 
-def file_engine(files: Sequence[str]) -> type[FileEngine]:
-    """The one engine that these files have by their names."""
+def file_engine(files: Sequence[str], format: str | None = None) -> type[FileEngine]:
+    """The one engine that these files have by a format, or by their names."""
+    if format is not None:
+        if format not in FORMATS:
+            raise InvalidSetting("format", f"must be one of {', '.join(FORMATS)}")
+        return next(engine for engine in FILE_ENGINES if f".{format}" in engine.suffixes)
     engines = {_engine(file) for file in files}
     if len(engines) > 1:
         raise InvalidSetting("data", "mixes files of several kinds", hint="Give files of one kind.")
@@ -70,7 +79,10 @@ def _engine(file: str) -> type[FileEngine]:
     for engine in FILE_ENGINES:
         if suffixes and suffixes[-1] in engine.suffixes:
             return engine
-    known = ", ".join(suffix for engine in FILE_ENGINES for suffix in engine.suffixes)
+    check_foreign(file, lambda: has_lines(file))  # what cannot be read, whatever format is named
     raise InvalidSetting(
-        "data", f"{file!r} is of a kind that is not known", hint=f"Files end in {known}, or in these with .gz."
+        "data",
+        f"{file!r} has a name that does not say what it is",
+        hint="Say it: format='csv' or format='jsonl', on the command line --format csv. Or let the name end in "
+        f"{', '.join(f'.{each}' for each in FORMATS)}, also with .gz or .zst.",
     )

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import codecs
 import copy
+import functools
 import glob
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from thresher.questions.population import Progress
+from thresher.tables.data_errors import NESTED, NO_OBJECT, NOT_JSON, NOT_UTF_8, Cause, Fault, Numbered
 from thresher.tables.duckdb_engine import RelationEngine
 from thresher.tables.file_engine import TextFileEngine
+from thresher.tables.file_heads import check_foreign
 from thresher.tables.objects import decoded, spelled
 from thresher.tables.record_stream import CHUNK, Parsed, RecordStream, blocks, opened, whole_records
 from thresher.tables.text_reading import once
@@ -37,6 +39,8 @@ class JsonEngine(TextFileEngine):
 
     def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
         super().__init__(files, connection, progress)
+        for file in files:
+            check_foreign(file, functools.partial(has_lines, file))
         self._arrays = [file for file in files if is_array(file)]
         self._by_hand = False
 
@@ -70,10 +74,21 @@ class JsonEngine(TextFileEngine):
         others = [file for file in self._files if file not in self._arrays]
         return elements.union(self._streamed(line_stream(others))) if others else elements
 
+    def numbered(self, columns: Sequence[str]) -> Iterator[Numbered]:
+        """All lines, or the elements of an array, numbered from 1."""
+        for file in self._files:
+            array = file in self._arrays
+            with opened(file) as (stream, _):
+                number = 1
+                for chunk in line_stream([file], self._arrays)._chunks(file, stream):
+                    lines = chunk.split(b"\n")[:-1] if chunk.endswith(b"\n") else chunk.split(b"\n")
+                    yield _numbered_lines(lines, columns, self._place(file, "element" if array else "line"), number)
+                    number += len(lines)
+
     @classmethod
     def first_rows(cls, files: Sequence[str], number: int) -> dict[str, list[str | None]]:
         """The values of the first lines, as columns of text."""
-        lines = line_stream(files).first_rows(number)
+        lines = line_stream(files, [file for file in files if is_array(file)]).first_rows(number)
         found: dict[str, list[Any]] = {}
         for place, (line,) in enumerate(lines):
             try:
@@ -86,27 +101,30 @@ class JsonEngine(TextFileEngine):
 
 
 def is_array(file: str) -> bool:
-    """Whether a file is one JSON array of objects in place of lines.
+    """Whether a file is one JSON array of objects in place of lines: it begins with [ and `has_lines` is false.
 
-    It is one if its name ends in .json, it begins with [, and no line that ends in } is followed by one that begins
-    with {. The lines of two people look like that. In an array they cannot: a comma is between objects, and text holds
-    no line feed.
-    Guarantee: where two other people's lines follow one another, no line turns lines into an array, whatever it holds;
-    no element of an array turns it into lines.
+    Guarantee: that of `has_lines`. No element of an array turns it into lines.
     """
-    if Path(file.lower().removesuffix(".gz").removesuffix(".zst")).suffix != ".json":
-        return False
     with opened(file) as (stream, _):
         if not stream.read(1 << 16).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
             return False
+    return not has_lines(file)
+
+
+def has_lines(file: str) -> bool:
+    """Whether some line that ends in } is followed by one that begins with {, as the lines of two people are.
+
+    In an array they cannot be: a comma is between objects, and text holds no line feed.
+    Guarantee: where two other people's lines follow one another, no line changes this, whatever it holds.
+    """
     with opened(file) as (stream, _):
         before = b""
         for block in blocks(stream):
             joined = before + block
             if b"}\n{" in joined or b"}\r\n{" in joined:
-                return False
+                return True
             before = joined[-3:]
-    return True
+    return False
 
 
 def line_stream(files: Sequence[str], arrays: Collection[str] = ()) -> RecordStream:
@@ -185,6 +203,36 @@ def _lines(chunk: bytes) -> Parsed:
         lines = pa.array([decoded(line) for line in split.to_pylist()], pa.string())
     blank = pc.sum(pc.match_substring_regex(lines, r"^\s*$")).as_py() or 0
     return Parsed(pa.table({_LINE: lines}), len(lines) - blank)
+
+
+def _numbered_lines(lines: Sequence[bytes], columns: Sequence[str], where: str, first: int) -> Numbered:
+    """Lines, of which the first has this number, with the text under some keys and what cannot be read."""
+    faults: list[Fault] = []
+    held: dict[str, list[Any]] = {name: [] for name in columns}
+    numbers = [number for number, line in enumerate(lines, first) if line.strip()]
+    for number in numbers:
+        content, cause = _content(lines[number - first])
+        if cause is not None:
+            faults.append(Fault(number, None, cause))
+        for name, values in held.items():
+            value = content.get(name)
+            if isinstance(value, list | dict):
+                faults.append(Fault(number, name, NESTED))
+            values.append(value)
+    texts = {name: spelled(values).combine_chunks() for name, values in held.items()}
+    return Numbered(where, numbers, texts, faults, len(numbers))
+
+
+def _content(line: bytes) -> tuple[dict[str, Any], Cause | None]:
+    """The object of a line; an empty one, and the cause, where there is none."""
+    text = decoded(line)
+    if text is None:
+        return {}, NOT_UTF_8
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}, NOT_JSON
+    return (content, None) if isinstance(content, dict) else ({}, NO_OBJECT)
 
 
 def _value_of(column: str) -> str:

@@ -26,8 +26,10 @@ from thresher.errors import InvalidSetting
 from thresher.questions.population import Progress
 from thresher.tables.arrow_engine import dated
 from thresher.tables.column_kinds import Kind, check_distinct
+from thresher.tables.data_errors import NOT_UTF_8, Fault, Numbered
 from thresher.tables.duckdb_engine import RelationEngine, project_as
 from thresher.tables.file_engine import FileEngine
+from thresher.tables.file_heads import check_parquet
 from thresher.tables.objects import decoded
 from thresher.tables.record_stream import ArrowStream
 
@@ -39,6 +41,8 @@ class ParquetEngine(FileEngine):
 
     def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
         super().__init__(files, connection, progress)
+        for file in files:
+            check_parquet(file)
         schemas = [pq.read_schema(file) for file in files]
         check_distinct(schemas[0].names)
         self._schema, self._refused = _unified(schemas)
@@ -82,6 +86,25 @@ class ParquetEngine(FileEngine):
         if not (self._by_arrow or any(_in_milliseconds(self._schema.field(name).type) for name in columns)):
             return super()._stored(named)
         return project_as(self._own.from_arrow(ParquetColumns(self._files, self._schema, columns)), named)
+
+    def numbered(self, columns: Sequence[str]) -> Iterator[Numbered]:
+        """All rows, numbered from 1 in each file."""
+        for file in self._files:
+            number = 1
+            with pq.ParquetFile(file) as parquet:
+                for batch in parquet.iter_batches(columns=list(columns)):
+                    places = range(number, number + len(batch))
+                    stored = {name: pa.chunked_array([batch.column(name)]) for name in columns}
+                    texts = {name: _possible(column).combine_chunks() for name, column in stored.items()}
+                    faults = [
+                        Fault(places[index], name, NOT_UTF_8)
+                        for name, column in stored.items()
+                        if texts[name].null_count > column.null_count
+                        for index in range(len(batch))
+                        if column[index].is_valid and not texts[name][index].is_valid
+                    ]
+                    yield Numbered(self._place(file, "row"), places, texts, faults, len(batch))
+                    number += len(batch)
 
     @classmethod
     def first_rows(cls, files: Sequence[str], number: int) -> dict[str, list[str | None]]:

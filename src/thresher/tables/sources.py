@@ -36,14 +36,21 @@ The module, and with it the engine's library, is imported when such a frame is g
 """
 
 
-def open_data(data: Any, progress: Progress | None = None, time_zone: str = UTC) -> Engine:
+def open_data(data: Any, progress: Progress | None = None, time_zone: str = UTC, format: str | None = None) -> Engine:
     """The engine for a frame, a path or glob, an array or a list; `progress` is called while files are read.
+
+    `format` says what files are whose names do not say it.
 
     Frames in memory (pandas, Polars, Arrow, NumPy, lists) go to the embedded DuckDB by reference; lazy and
     distributed ones (Polars lazy, DuckDB relations, Ibis, Dask, Spark) are counted where they are.
     """
     native = nw.to_native(data, pass_through=True)
-    engine = open_files(native, progress) if isinstance(native, str | Path) else _in_memory(native) or _frame(native)
+    if isinstance(native, str | Path):
+        engine = open_files(native, progress, format)
+    elif format is not None:
+        raise InvalidSetting("format", "is for files", hint="Leave it out: the data says itself what it is.")
+    else:
+        engine = _in_memory(native) or _frame(native)
     engine.time_zone = time_zone
     return engine
 
@@ -59,7 +66,7 @@ def _in_memory(data: Any) -> Engine | None:
     if isinstance(data, range):
         return ArrowEngine([ONE_COLUMN], lambda _: pa.array(np.arange(data.start, data.stop, data.step)))
     if isinstance(data, list | tuple):
-        return ArrowEngine([ONE_COLUMN], lambda _: spelled(data), untyped=lambda _: True)
+        return ArrowEngine([ONE_COLUMN], lambda _: spelled(data), untyped=lambda _: True, objects=lambda _: data)
     if isinstance(data, np.ndarray):
         return _series(_plain_array(data), ONE_COLUMN)
     if nw.dependencies.is_pandas_series(data):
@@ -68,13 +75,21 @@ def _in_memory(data: Any) -> Engine | None:
         # Not through narwhals, which refuses frames that have a name twice, even where another column is asked about.
         names = [name for name in data.columns if isinstance(name, str)]
         return ArrowEngine(
-            names, lambda name: arrow_column(data[name]), untyped=lambda name: holds_objects(data[name].dtype)
+            names,
+            lambda name: arrow_column(data[name]),
+            untyped=lambda name: holds_objects(data[name].dtype),
+            objects=lambda name: data[name],
         )
     return None
 
 
 def _series(values: Any, name: str) -> Engine:
-    return ArrowEngine([name], lambda _: arrow_column(values), untyped=lambda _: holds_objects(values.dtype))
+    return ArrowEngine(
+        [name],
+        lambda _: arrow_column(values),
+        untyped=lambda _: holds_objects(values.dtype),
+        objects=lambda _: values,
+    )
 
 
 def _plain_array(array: Any) -> Any:

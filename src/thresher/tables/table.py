@@ -23,12 +23,14 @@ from thresher.questions.population import Population, Progress
 from thresher.tables import column_kinds as kinds
 from thresher.tables.column_keys import buckets, nothing
 from thresher.tables.domains import as_counted, counted_value
+from thresher.tables.error_guard import guarded
 from thresher.tables.time_zones import UTC, check_time_zone, zone_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from thresher.questions.conditions import Condition
+    from thresher.tables.data_errors import DataErrors
     from thresher.tables.engine import Engine
     from thresher.tables.row_filters import ColumnTest, RowFilter
     from thresher.tables.rows import Rows
@@ -65,6 +67,8 @@ class Table(Population):
     lines, lists, columns of Python objects): such columns are text otherwise, whatever their rows hold. Each value is
     read by itself, and one that cannot be read is no value.
 
+    `format` says what a file is whose name does not: "csv", "tsv", "jsonl" or "parquet".
+
     Nulls and NaN are "no value". A time with a zone is an instant, and is counted on the wall clock of `time_zone`, the
     name of a zone, as "Europe/Paris"; the zone that a column or a session has never matters. A time without a zone is
     counted as it stands. Times are cut down to whole microseconds.
@@ -93,6 +97,7 @@ class Table(Population):
         before_draw: Callable[[], object] | None = None,
         types: Mapping[str, str] | None = None,
         time_zone: str = UTC,
+        format: str | None = None,
         progress: Progress | None = None,
         cache_limit: int = 5_000_000,
         driver_limit: int = 5_000_000,
@@ -109,7 +114,7 @@ class Table(Population):
         self._driver_limit = check_count(driver_limit, setting="driver_limit")
         self._types = kinds.check_types(types)
         self._time_zone = check_time_zone(time_zone)
-        self._engine = open_data(data, progress, self._time_zone)
+        self._engine = open_data(data, progress, self._time_zone, format)
         self._chosen: dict[Readings, Rows] = {}
         self._cached: dict[Readings, Rows | None] = {}
         self._several: dict[tuple[Readings, int], Rows] = {}
@@ -203,6 +208,23 @@ class Table(Population):
             for each in condition.constants
         )
         return ColumnTest(condition, kind, kind != stored, constants)
+
+    def data_errors(self, question: Question) -> DataErrors:
+        """What cannot be read of the columns that a question reads, by line and cause: for whoever holds the data.
+
+        Guarantee: none. It depends on single rows. Nothing is drawn, and no value is in it.
+        Raises: `InvalidSetting` where the data is neither files nor in memory.
+        """
+        from thresher.tables.data_errors import find_data_errors
+
+        self.check(question)
+        read = {column: self._kind(column, question) for column in question.columns}
+        read |= {test.condition.column: test.kind for test in self._filter(question).tests}
+        if self._unit is not None:
+            read.setdefault(self._unit, self._types.get(self._unit, "text"))
+        texts = {name: kind for name, kind in read.items() if kind is not None and self._engine.kind(name) == "text"}
+        engine = self._engine
+        return guarded(engine.name, lambda: find_data_errors(engine.numbered(list(texts)), texts, self._time_zone))
 
     def read_domain(self, question: Question, domain: Sequence[Any]) -> tuple[Any, ...]:
         """A public domain as the question's buckets on this table; what does not fit its columns is refused."""

@@ -180,6 +180,18 @@ class Answer(Tabular):
         """Whether no round released anything."""
         return not any(len(release) for release in self.releases)
 
+    def nothing_in_words(self) -> str:
+        """Where nothing was released: what size would have been seen, as the plan says; empty where something was."""
+        if not self.empty:
+            return ""
+        units = {"row": "rows", "device": "devices"}.get("" if self.unit is None else self.unit.kind, "units")
+        rounds = " in each round" if self.plan.rounds > 1 else ""
+        seen = self.query.bucket_of(f"{self.plan.smallest_visible():,} {units}")
+        return (
+            f"Nothing was released. {seen.capitalize()} would have been seen with a probability of 95 %{rounds}, one "
+            f"of {self.plan.smallest_visible(0.5):,} with 50 %."
+        )
+
     def verify(self) -> Guarantee:
         """Recompute the guarantee, check every round's release and that each has this plan's rate and threshold."""
         self._check_plans()
@@ -200,6 +212,10 @@ class Answer(Tabular):
     def more(self) -> dict[str, Any]:
         """What the verb has to say besides its rows, for JSON."""
         return {}
+
+    def closing(self) -> str:
+        """What a repr ends with: the footing, and what would have been seen where nothing was released."""
+        return f"{self.footing()}. {self.nothing_in_words()}" if self.empty else self.footing()
 
     def document(self) -> dict[str, Any]:
         """The answer as plain values for JSON: the same keys for every verb, with and without groups.

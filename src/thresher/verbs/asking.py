@@ -24,9 +24,10 @@ from typing import Annotated, Any, TypedDict, TypeVar, Union, get_args, get_orig
 from thresher.errors import Hint, InvalidSetting
 from thresher.ledger import Booking, Ledger
 from thresher.privacy import Adjacency, Plan
-from thresher.privacy import plan as make_plan
+from thresher.privacy.planner import make_plan
 from thresher.privacy.settings import check_adjacency, check_contributions, check_rounds
 from thresher.privacy.units import Unit
+from thresher.privacy.weak_guarantees import warn_if_weak
 from thresher.questions.population import Population, Progress, unit_of
 from thresher.tables import Table
 from thresher.tables.time_zones import UTC
@@ -55,6 +56,11 @@ class Asking(TypedDict, total=False):
         types: what text says, as `{"age": "whole numbers"}`: columns of CSV and JSON lines, lists and Python objects
             are text otherwise, whatever their rows hold (see `thresher.look`). Tables only.
         time_zone: on whose wall clock times with a zone are counted, as "Europe/Paris"; UTC by default. Tables only.
+        format: what a file is whose name does not say it: "csv", "tsv", "jsonl" or "parquet". Tables only.
+        show_data_errors: with `show_data_errors=True` the verb answers nothing. It returns which lines and columns
+            cannot be read, and what to do: a `DataErrors`, which is false if there are none. Nothing is drawn or
+            charged. It is not private, but for whoever holds the data: single people's rows decide what it says.
+            Files and frames in memory only.
         ledger: a `thresher.Ledger` that is charged before each round is drawn. Tables only; a fleet has its own.
         progress: a function that is called after each round with how many are done, how many there are at most, and
             what was asked; and while a file is read.
@@ -75,12 +81,14 @@ class Asking(TypedDict, total=False):
     ]
     types: Mapping[str, str] | None
     time_zone: str | None
+    format: str | None
+    show_data_errors: bool
     ledger: Ledger | None
     progress: Progress | None
     wait: bool
 
 
-_DEFAULTS: dict[str, Any] = {"adjacency": "replace", "wait": True}
+_DEFAULTS: dict[str, Any] = {"adjacency": "replace", "show_data_errors": False, "wait": True}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
@@ -233,36 +241,47 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
     if unknown := set(given) - set(Asking.__annotations__):
         raise TypeError(f"{name}() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     unit, types, time_zone = given.get("unit"), given.get("types"), given.get("time_zone")
+    format, show = given.get("format"), given.get("show_data_errors", False)
     ledger, progress, wait = given.get("ledger"), given.get("progress"), given.get("wait", True)
     target = Target(given.get("epsilon"), given.get("delta"), given.get("plan"), given.get("adjacency", "replace"))
     query = make(name, target, settings | {"where": given.get("where")})
     if progress is not None and not callable(progress):
         raise InvalidSetting("progress", f"must be a function, not {type(progress).__name__}")
     if isinstance(data, QueryTaker):
-        _refuse(unit=unit, types=types, ledger=ledger, time_zone=time_zone)
+        _refuse(
+            unit=unit, types=types, ledger=ledger, time_zone=time_zone, format=format, show_data_errors=show or None
+        )
         return data.submit(query, wait=wait, progress=progress)
     if not wait:
         raise InvalidSetting("wait", "is for fleets; a table answers at once", hint="Leave it out.")
+    warn_if_weak(query.plan.epsilon, query.plan.delta)  # a fleet says it in its preview, with all else against a query
     whose = unit_of(data) if isinstance(data, Population) else Unit.of_table(unit)
     with _charging(ledger, query, whose, _name_of(data)) as charge:
         if not isinstance(data, Population):
             zone = UTC if time_zone is None else time_zone
-            with Table(data, unit, types=types, time_zone=zone, before_draw=charge, progress=progress) as table:
-                return _run_on_table(query, table, progress)
+            with Table(
+                data, unit, types=types, time_zone=zone, format=format, before_draw=charge, progress=progress
+            ) as table:
+                return _run_on_table(query, table, progress, show)
         if unit is not None:
             raise InvalidSetting("unit", "is for tables; here every member is a unit already", hint="Leave it out.")
-        for setting, value in (("types", types), ("time_zone", time_zone)):
+        for setting, value in (("types", types), ("time_zone", time_zone), ("format", format)):
             if value is not None:
                 raise InvalidSetting(setting, "is for data that is opened here", hint="Give it to the table itself.")
         if isinstance(data, Table):
             with data.charged(charge) as table:
-                return _run_on_table(query, table, progress)
+                return _run_on_table(query, table, progress, show)
+        if show:
+            raise InvalidSetting("show_data_errors", "is for tables", hint="Leave it out.")
         return run(query, data, progress, charge)
 
 
-def _run_on_table(query: Query, table: Table, progress: Progress | None) -> Any:
+def _run_on_table(query: Query, table: Table, progress: Progress | None, show_data_errors: bool) -> Any:
+    """The answer; with `show_data_errors`, what cannot be read, after the same checks and in place of any answer."""
     table.check_plan(query.plan)
     query.checked_by(table.check)
+    if show_data_errors:
+        return table.data_errors(query.first_question)
     return run(query.with_domain(table.read_domain).with_kinds(table.holds_whole_numbers), table, progress)
 
 

@@ -70,6 +70,10 @@ class GroupableQuery(Query):
         groups = None if self.groups is None else [written_bucket(group) for group in self.groups]
         return {"by": self.by[0] if len(self.by) == 1 else list(self.by), "groups": groups}
 
+    def bucket_of(self, units: str) -> str:
+        """What is released or dropped, with how many units; where there are groups, they are all of one."""
+        return super().bucket_of(f"{units} of one group" if self.by else units)
+
     @property
     def by_words(self) -> str:
         """For example " by version and os"; empty without groups."""

@@ -289,7 +289,7 @@ class Grouped(Answer, Generic[A]):
 
     def __repr__(self) -> str:
         missing = f", {len(self.missing):,} below the threshold" if self.query.groups is not None else ""
-        return f"<{self._title}: {len(self):,} groups{missing}; {self.footing()}>"
+        return f"<{self._title}: {len(self):,} groups{missing}; {self.closing()}>"
 
 
 def _natural(value: Any) -> Any:

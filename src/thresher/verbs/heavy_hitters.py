@@ -410,4 +410,4 @@ class HeavyHitters(Answer):
         return charts.show(chart, path)
 
     def __repr__(self) -> str:
-        return f"<HeavyHitters of {self.column}: {len(self.items):,} items, {self.footing()}>"
+        return f"<HeavyHitters of {self.column}: {len(self.items):,} items, {self.closing()}>"

@@ -343,10 +343,11 @@ class Histogram(Answer):
             lines.append(f"… {len(self) - shown:,} more buckets")
         lines += [f"{label(bucket):<32} {BELOW:>14}" for bucket in self.below_threshold[:shown]]
         said = [] if self.asked_of is None else [self.asked_of]
-        return "\n".join([*said, *lines, self._other_in_words()])
+        nothing = [self.nothing_in_words()] if self.empty else []
+        return "\n".join([*said, *nothing, *lines, self._other_in_words()])
 
     def __repr__(self) -> str:
-        return f"<Histogram of {len(self.release):,} buckets, {self.footing()}>"
+        return f"<Histogram of {len(self.release):,} buckets, {self.closing()}>"
 
     def _repr_html_(self) -> str:
         label = self.query.question.label
@@ -355,7 +356,8 @@ class Histogram(Answer):
         )
         below = f"<table><tbody>{rows}</tbody></table>" if rows else ""
         said = "" if self.asked_of is None else f"<p>{html.escape(self.asked_of)}</p>"
-        return f"{said}{self.release._repr_html_()}{below}<p>{self._other_in_words()}</p>"
+        nothing = f"<p>{self.nothing_in_words()}</p>" if self.empty else ""
+        return f"{said}{self.release._repr_html_()}{nothing}{below}<p>{self._other_in_words()}</p>"
 
 
 def _question(column: Any, bins: Any, bin_width: Any, lower: Any, upper: Any, dates: Any) -> Question:

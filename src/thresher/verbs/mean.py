@@ -124,6 +124,7 @@ class MeanQuery(GroupableQuery):
     by: tuple[str, ...] = ()
     groups: tuple[Any, ...] | None = None
     verb = "mean"
+    bucket = "a point that {} are rounded to"
     place = 5
     about = "The average of a number, and its sum"
 
@@ -361,7 +362,7 @@ class Mean(Answer):
 
     def __str__(self) -> str:
         if not self.average.known:
-            return f"mean of {self._of}: not known, no point reached the threshold"
+            return f"mean of {self._of}: not known. {self.nothing_in_words()}"
         parts = [("sampling", self.error.sampling), ("rounding", self.error.rounding)]
         errors = ", ".join(f"{name} {amount(value)}" for name, value in parts)
         return "\n".join(
@@ -375,7 +376,7 @@ class Mean(Answer):
 
     def __repr__(self) -> str:
         low, high = self.interval
-        return f"<Mean of {self.column}: {self.mean:.6g}, {low:.6g} to {high:.6g}; {self.footing()}>"
+        return f"<Mean of {self.column}: {self.mean:.6g}, {low:.6g} to {high:.6g}; {self.closing()}>"
 
     def _repr_html_(self) -> str:
         lines = "".join(f"<p>{html.escape(line)}</p>" for line in str(self).splitlines())

@@ -157,6 +157,7 @@ class QuantilesQuery(GroupableQuery):
     groups: tuple[Any, ...] | None = None
     together: bool = True
     verb = "quantiles"
+    bucket = "a cell with {}"
     place = 3
     about = "The value that a given part of all devices lies below"
     before: ClassVar[Mapping[str, Any]] = {**GroupableQuery.before, "whole": False, "together": False}
@@ -400,7 +401,7 @@ class Quantiles(Answer):
 
     def __repr__(self) -> str:
         found = ", ".join(f"{each.probability:g}: {each.value:.6g}" for each in self.quantiles)
-        return f"<Quantiles of {self.column}: {found}; {self.footing()}>"
+        return f"<Quantiles of {self.column}: {found}; {self.closing()}>"
 
 
 def _band(splits: Splits) -> Band:

@@ -55,6 +55,8 @@ class Query(ABC):
     """Whether several values of a unit may count in a round, as its plan's contributions say."""
     about: ClassVar[str] = ""
     """What it tells of a fleet, in a few words."""
+    bucket: ClassVar[str] = "a value held by {}"
+    """What is released or dropped, in words, with a place for how many units."""
     before: ClassVar[Mapping[str, Any]] = {}
     """Fields that came with later versions of the verb, with the values that stand for what was asked before.
 
@@ -101,6 +103,10 @@ class Query(ABC):
     def asked(self, question: Question) -> Question:
         """A question of the verb as it is asked: with the filter, if there is one."""
         return question if self.where is None else Filtered(question, self.where)
+
+    def bucket_of(self, units: str) -> str:
+        """What is released or dropped, with how many units, as "106 rows"."""
+        return self.bucket.format(units)
 
     @property
     def several(self) -> int | None:

@@ -133,6 +133,7 @@ class RangesQuery(GroupableQuery):
     by: tuple[str, ...] = ()
     groups: tuple[Any, ...] | None = None
     verb = "ranges"
+    bucket = "a cell with {}"
     place = 4
     about = "How many devices lie in any range of a number"
     before: ClassVar[Mapping[str, Any]] = {**GroupableQuery.before, "whole": False}
@@ -415,7 +416,7 @@ class Ranges(Answer):
 
     def __repr__(self) -> str:
         tree = self.hierarchy
-        return f"<Ranges of {self.column}: {tree.levels} levels, {tree.cells:,} cells, {self.footing()}>"
+        return f"<Ranges of {self.column}: {tree.levels} levels, {tree.cells:,} cells, {self.closing()}>"
 
     def _positions(self, lower: float, upper: float) -> tuple[float, float]:
         """A range cut to the public bounds, as positions."""

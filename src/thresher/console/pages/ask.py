@@ -22,7 +22,7 @@ from thresher.server.problem import Refused
 from thresher.verbs.query import query_from_dict
 
 _UNLIKELY = Conflict(
-    "This query may give no answer; the plan says why.",
+    "There are warnings about this query; the plan has them.",
     hint="Change it. Or confirm once more, beside the plan, to ask it anyway.",
 )
 _NOT_ON_THE_FORM = Conflict(
@@ -76,7 +76,7 @@ def plan(request: PageRequest) -> Response:
 def ask(request: PageRequest) -> Response:
     """Charge the query and run it, then watch it. A query that is refused comes back with the form and the reason.
 
-    A query that may give no answer comes back too, with a second button; nothing is charged before that one is used.
+    A query with warnings comes back too, with a second button; nothing is charged before that one is used.
     """
     fields = asking.filled(request.form)
     try:

@@ -20,7 +20,7 @@ def plan(request: PageRequest, fields: dict[str, str], *, waiting: bool) -> dict
     return {
         "series": preview,
         "agreed": series_agreement(fields, asked),
-        "against": cautions(release, waiting=waiting),
+        "against": cautions(preview, waiting=waiting),
         "promise": guarantees.analyst.in_words(),
         "guarantees": guarantees,
         "words": [words for words in preview.words if words not in guarantees.in_words()],
@@ -36,6 +36,6 @@ def prepare(request: PageRequest, fields: dict[str, str]) -> Prepared:
     series = console.analyst.series
     return Prepared(
         series_agreement(fields, asked),
-        lambda: series.preview(asked).release.warnings,
+        lambda: series.preview(asked).warnings,
         lambda: f"/series/{series.create(asked, request.caller.name).id}",
     )

@@ -52,7 +52,7 @@ def show(request: PageRequest) -> Response:
         plan=answer.plan,
         table=found.table,
         page=_table_page(request, found.table),
-        empty=answer.empty,
+        nothing=answer.nothing_in_words(),
         shape=_shape(request, found),
         rate=_rate(found),
         line=python_line(answer.query, str(request.http.base_url).rstrip("/"), status.settings),

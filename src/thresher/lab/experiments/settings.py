@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from thresher.errors import InvalidSetting
-from thresher.privacy import Plan, paper, plan
+from thresher.privacy import Plan, paper
+from thresher.privacy.planner import make_plan
 from thresher.privacy.settings import dyadic
 
 Rule = Literal["paper", "exact"]
@@ -27,7 +28,7 @@ def plan_of(rule: Rule, epsilon: float, delta: float, rounds: int = 1) -> Plan:
     Guarantee: both are valid for replace-one neighbours, the paper's; its rate is rounded down to a dyadic number.
     """
     if rule == "exact":
-        return plan(epsilon, delta, rounds=rounds)
+        return make_plan(epsilon, delta, rounds=rounds)
     if rule != "paper":
         raise InvalidSetting("rule", "must be 'paper' or 'exact'")
     printed = paper.rule(epsilon, delta, ALPHA, rounds)

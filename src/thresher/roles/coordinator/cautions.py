@@ -1,4 +1,4 @@
-"""Reasons not to ask a query, which are known before anything is charged.
+"""Reasons not to ask a query: it would give nothing, or protect hardly anybody. They are known before the charge.
 
 They follow from public numbers: how many devices were active, the policy and the attributes that the operator states,
 and the ledger. Nothing here depends on what any device holds.
@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from thresher.device.policy import Policy
 from thresher.device.spending import fit
 from thresher.device.terms import Terms, terms_of
+from thresher.errors import WeakGuarantee
 from thresher.ledger import Entry, Ledger
+from thresher.privacy.plans import Plan
 from thresher.privacy.round_prices import Bounds, foreign_cost, whole_rate
+from thresher.privacy.weak_guarantees import weakness
 from thresher.privacy.whole_numbers import ONE, PERIOD
 from thresher.protocol.analyst_messages import Caution
 from thresher.roles.coordinator.admission import Admitted
@@ -59,9 +62,10 @@ def charged_to_devices(policy: Policy, entry: Entry, rounds: int) -> int:
     return policy.cost(Terms(rounds, entry.contributions, entry.threshold, ONE, ONE, rate))
 
 
-def cautions(admitted: Admitted, public: Public) -> list[Caution]:
-    """Why this query would probably be charged for nothing; an empty list if there is no reason."""
+def cautions(admitted: Admitted, public: Public, total: Plan | None = None) -> list[Caution]:
+    """What speaks against this query; an empty list if there is nothing. `total` is what a series of it costs."""
     found = [
+        _weak(total or admitted.plan),
         _few_devices(admitted, public),
         _short_round(admitted, public),
         _unknown_attribute(admitted, public),
@@ -69,6 +73,11 @@ def cautions(admitted: Admitted, public: Public) -> list[Caution]:
         _refused(admitted, public),
     ]
     return [caution for caution in found if caution is not None]
+
+
+def _weak(total: Plan) -> Caution | None:
+    said = weakness(total.epsilon, total.delta)
+    return Caution(code=WeakGuarantee.code, text=said) if said else None
 
 
 def _few_devices(admitted: Admitted, public: Public) -> Caution | None:
@@ -148,9 +157,9 @@ def _refused(admitted: Admitted, public: Public) -> Caution | None:
     return None
 
 
-def series_cautions(release: Admitted, public: Public, releases: int) -> list[Caution]:
-    """Why a series would probably be charged for nothing; `releases` is how many it has in a period of the policy."""
-    found, policy = cautions(release, public), public.policy
+def series_cautions(release: Admitted, public: Public, releases: int, total: Plan) -> list[Caution]:
+    """What speaks against a series; `releases` is how many it has in a period of the policy, `total` what it costs."""
+    found, policy = cautions(release, public, total), public.policy
     terms = terms_of(release.plan, release.rates)
     answered = max(PERIOD // policy.cost(terms), 1)
     if policy.objection(terms) is None and answered < releases:

@@ -108,7 +108,7 @@ def preview_series(
         fits=budget.allows(charge),
         takes=budget.takes(charge),
         left_share=budget.left_share,
-        warnings=series_cautions(admitted.release, public, _in_period(schedule, public.policy.period)),
+        warnings=series_cautions(admitted.release, public, _in_period(schedule, public.policy.period), total),
     )
 
 

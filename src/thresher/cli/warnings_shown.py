@@ -1,0 +1,49 @@
+"""Python's warnings on the command line: a line on standard error each, in the words of this door."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from rich.console import Console
+
+from thresher.errors import WeakGuarantee
+
+HOW_TO_SWITCH_OFF = "To switch this warning off: thresher --no-warnings, before the command."
+
+
+@contextlib.contextmanager
+def warnings_shown() -> Iterator[None]:
+    """Inside, warnings of Thresher are shown like this; others as Python shows them."""
+    with warnings.catch_warnings():
+        as_usual = warnings.showwarning
+
+        def show(message: Warning | str, *given: Any, **more: Any) -> None:
+            if isinstance(message, WeakGuarantee):
+                said(WeakGuarantee.code, f"{message.reason} {HOW_TO_SWITCH_OFF}")
+            else:
+                as_usual(message, *given, **more)
+
+        warnings.showwarning = show
+        yield
+
+
+def said(code: str, text: str) -> None:
+    """A warning on standard error."""
+    screen = Console(stderr=True, highlight=False)
+    screen.print(f"[bold yellow]warning[/] ({code}): ", end="")
+    screen.print(text, markup=False, soft_wrap=True)
+
+
+def switch_off() -> None:
+    """Show no `WeakGuarantee` while this command runs."""
+    warnings.simplefilter("ignore", WeakGuarantee)
+
+
+def switched_off() -> bool:
+    """Whether `--no-warnings` was given."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.find_root().params.get("no_warnings"))
