@@ -90,11 +90,12 @@ def check_files(plot: Path | None, output: Path | None = None) -> None:
         check_format(plot)
 
 
-def rows_table(rows: pa.Table, *, bars: str | None = None, most: int = 50) -> Table:
+def rows_table(rows: pa.Table, *, bars: str | None = None, most: int = 50, hidden: int = 0) -> Table:
     """An Arrow table for the terminal; values are shown as text, never as markup or control characters.
 
     Where there is little room, bars are shorter or left out, and text goes on in the next line. If even the numbers do
-    not fit side by side, each row is shown as lines of a name and a value.
+    not fit side by side, each row is shown as lines of a name and a value. Below it stands how many rows are not shown,
+    `hidden` ones among them, which `rows` does not have.
     """
     shown = [[_shown(value) for value in row.values()] for row in rows.slice(0, most).to_pylist()]
     numbers = [not str(field.type).endswith("string") for field in rows.schema]
@@ -105,8 +106,8 @@ def rows_table(rows: pa.Table, *, bars: str | None = None, most: int = 50) -> Ta
     else:
         room = min(_BAR_WIDTH, console.width - sum(widths) - _GAP * len(widths))
         table = _side_by_side(rows, shown, numbers, bars if room >= _LEAST_BAR else None, room)
-    if len(rows) > most:
-        table.caption = f"{len(rows) - most:,} more rows; use --output or --json for all."
+    if more := max(len(rows) - most, 0) + hidden:
+        table.caption = f"{more:,} more rows; use --output or --json for all."
         table.caption_justify = "left"
     return table
 

@@ -18,8 +18,9 @@ from thresher.cli.sources import opened, progress_bar
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.ledger import Ledger
 from thresher.privacy.units import Unit
-from thresher.verbs.answer import Answer, json_value
+from thresher.verbs.answer import Answer, Listing, json_value
 from thresher.verbs.asking import answer_of, function_of
+from thresher.verbs.places import SCREEN
 from thresher.verbs.settings import Choice, Columns, Listed, Setting, settings_of
 
 OTHER = "everything below the threshold is left out; how much that is, is not known"
@@ -110,7 +111,7 @@ def table_command(verb: str) -> Callable[..., None]:
             ),
         ] = None,
         range_: Range = None,
-        top: Top = 50,
+        top: Top = SCREEN,
         format: options.Format = "csv",
         ledger: Annotated[
             Path | None,
@@ -199,9 +200,12 @@ def show_answer(answer: Answer, ranges: list[dict[str, Any]], top: int, after: C
     """An answer for the terminal: ranges that were read off, or its rows; a tree if it has one; then what to know."""
     import pyarrow as pa
 
-    table = pa.Table.from_pylist(ranges) if ranges else answer.to_arrow()
-    console.print(rows_table(table, bars="estimate" if answer.counted else None, most=top))
-    if answer.trie is not None and answer.rounds_asked > 1:
+    listing = answer.listing(top)
+    if ranges:
+        listing = Listing(pa.Table.from_pylist(ranges).slice(0, top), max(len(ranges) - top, 0))
+    bars = "estimate" if answer.counted else None
+    console.print(rows_table(listing.table, bars=bars, most=len(listing.table), hidden=listing.hidden))
+    if answer.trie is not None:
         console.print(answer.tree())  # type: ignore[attr-defined]
     after()
 

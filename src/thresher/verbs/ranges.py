@@ -13,7 +13,7 @@ import numpy as np
 from thresher.errors import InvalidSetting
 from thresher.mechanism.common_rates import rows_at
 from thresher.privacy.plans import Plan
-from thresher.questions.question import number_text
+from thresher.questions.question import half_open
 from thresher.verbs.accuracy import (
     CONFIDENCE,
     Error,
@@ -350,7 +350,7 @@ class Ranges(Answer):
         fields = (Field("cell", self.column, "label"), Field("level", "Level"), *COUNTS)
         rows = [
             (
-                (f"{number_text(cell['lower'])} to {number_text(cell['upper'])}", cell["lower"]),
+                (half_open(cell["lower"], cell["upper"]), cell["lower"]),
                 *(cell[name] for name in ("level", "estimate", "least", "most", "count")),
             )
             for cell in self.to_arrow().to_pylist()
@@ -368,7 +368,7 @@ class Ranges(Answer):
         rows = []
         for low, high in ranges or self._coarse():
             found = self.count(low, high, confidence)
-            label = f"{number_text(found.lower)} to {number_text(found.upper)}"
+            label = half_open(found.lower, found.upper)
             rows.append(Reading((found.lower, found.upper), label, found.estimate, *found.interval))
         keys = (("from", pa.float64()), ("to", pa.float64()))
         return Readings(keys, tuple(rows), ordered=True, fixed=True)
