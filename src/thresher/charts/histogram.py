@@ -79,7 +79,9 @@ def histogram(
         labelOverlap="greedy" if ordered else False,
         ticks=False,
     )
-    base = alt.Chart(alt.Data(values=rows)).encode(y=alt.Y("order:O", axis=axis, sort=None))
+    # The domain is given, since a layer leaves rows without a number out of its own.
+    down = alt.Y("order:O", axis=axis, sort=None, scale=alt.Scale(domain=list(range(len(rows)))))
+    base = alt.Chart(alt.Data(values=rows)).encode(y=down)
     bars = base.mark_bar(color=BLUE, opacity=0.75, height={"band": 0.72}).encode(
         x=alt.X(
             "estimate:Q",
@@ -100,17 +102,17 @@ def histogram(
     note = "Dashed line: the threshold, in units. Smaller buckets are left out."
     if below := [row for row in rows if row["estimate"] is None]:
         small = height < _LEAST_ROW * len(rows)
-        places = alt.Chart(alt.Data(values=below)).encode(y=alt.Y("order:O", axis=axis, sort=None), x=alt.datum(0))
+        places = alt.Chart(alt.Data(values=below)).encode(y=down, x=alt.datum(0))
         layers.append(
             places.mark_text(align="left", baseline="middle", dx=4, fontSize=8 if small else 11, color=GREY).encode(
                 text=alt.value("×" if small else BELOW)
             )
         )
-        note = f"Dashed line: the threshold, in units. {'×: ' if small else ''}{BELOW.capitalize()} is not zero."
+        note = f"Dashed line: the threshold, in units. {'×: ' if small else ''}{BELOW.capitalize()} does not mean zero."
     if truth is not None:
         layers.append(base.mark_tick(color=ORANGE, thickness=3, height={"band": 0.8}).encode(x="truth:Q"))
         note += " Orange ticks: the truth."
-    if not any(row["estimate"] is not None for row in rows):
+    if not rows:
         layers.append(note_alone(NOTHING))
     chart = alt.layer(*layers).properties(width=560, height=height)
     return styled(chart, title, [subtitle, note, *standing_for(whom)])

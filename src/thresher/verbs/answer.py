@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from thresher.verbs.other import Other
     from thresher.verbs.trie import Trie
+    from thresher.verbs.windows import Window
 
 VERSION = 1
 
@@ -306,8 +307,15 @@ class Answer(Tabular):
         """The tree of found beginnings; None for verbs that have none."""
         return None
 
-    def band(self) -> tuple[list[float], list[float], list[float], list[float]] | None:
-        """The distribution: values, ranks and the 95 % bounds of the ranks; None for verbs that find none."""
+    def window(self) -> Window | None:
+        """Which part of the public range a picture of the distribution shows; None for verbs that find none."""
+        return None
+
+    def band(self, within: Window | None = None) -> tuple[list[float], list[float], list[float], list[float]] | None:
+        """The distribution in a window, by default its own: values, ranks and the 95 % bounds of the ranks.
+
+        None for verbs that find none.
+        """
         return None
 
     def marks(self) -> list[tuple[float, float, float, float]]:

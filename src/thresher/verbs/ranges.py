@@ -32,6 +32,7 @@ from thresher.verbs.hierarchy import Hierarchy, ask_levels, decompose
 from thresher.verbs.query import Rounds
 from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.settings import Column, Number, Whole, YesNo
+from thresher.verbs.windows import TAIL, Window, window_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +49,8 @@ WHOLE = YesNo(
     label="Whole numbers",
 )
 """Settings of every verb that asks a hierarchy."""
+_POINTS = 200
+"""At so many steps a picture of the distribution is computed."""
 MOST_FOLLOWED = 16
 """How many cells a series shows over time."""
 
@@ -391,10 +394,20 @@ class Ranges(Answer):
             lines.append(Line(f"from {low:g} up to {high:g}", found.estimate, *found.interval, true))
         return lines
 
-    def band(self, points: int = 200) -> tuple[list[float], list[float], list[float], list[float]]:
-        """The distribution at evenly spaced values: values, ranks, and pointwise 95 % bounds of the ranks."""
+    def window(self, marks: Sequence[float] = ()) -> Window:
+        """Where nearly all units are, and these marks; the whole range where nothing was released at all."""
         tree = self.hierarchy
-        values = np.linspace(tree.lower, tree.upper if tree.last is None else tree.last + 1, points + 1).tolist()
+        low, high = tree.lower, tree.upper if tree.last is None else tree.last + 1
+        total = tree.curve.total
+        if not total:
+            return Window(low, high)
+        ends = [tree.value(tree.curve.find(part * total)[0]) for part in (TAIL, 1 - TAIL)]
+        return window_of([*ends, *marks], low, high, (self.query.lower, self.query.upper))
+
+    def band(self, within: Window | None = None) -> tuple[list[float], list[float], list[float], list[float]]:
+        """The distribution at evenly spaced values: values, ranks, and pointwise 95 % bounds of the ranks."""
+        low, high, _ = within or self.window()
+        values = np.linspace(low, high, _POINTS + 1).tolist()
         answers = [self.cdf(value) for value in values]
         known = self.hierarchy.curve.total > 0
         return (
@@ -412,7 +425,7 @@ class Ranges(Answer):
             *self.band(),
             title=f"Distribution of {self.column}",
             subtitle=self.footing(),
-            note="Band: 95 % at each value, with what the threshold may hide.",
+            note=f"Band: 95 % at each value, with what the threshold may hide. {self.window().in_words()}".rstrip(),
             whom=self.stands_for,
         )
         return charts.show(chart, path)
