@@ -76,20 +76,20 @@ def distribution(
         layers.append(line.encode(x=across, y=up))
         note += " Dashed: the truth."
     points = [
-        {"value": value, "rank": rank, "left": left, "right": right, "label": f"{name}: {value:,.5g}"}
+        (value, {"value": value, "rank": rank, "left": left, "right": right, "label": f"{name}: {value:,.5g}"})
         for name, value, rank, left, right in marks
         if not math.isnan(value)
     ]
     if points:
-        marked = alt.Chart(alt.Data(values=points)).encode(y=up)
+        marked = alt.Chart(alt.Data(values=[point for _, point in points])).encode(y=up)
         layers += [
             marked.mark_rule(color=ORANGE, strokeWidth=4, opacity=0.9).encode(x="left:Q", x2="right:Q"),
             marked.encode(x=across).mark_point(color=BLACK, filled=True, size=55, opacity=1),
         ]
         edge = values[0] + _LABELS_LEFT * (values[-1] - values[0])
         for align, dx, beside in (
-            ("left", 9, [point for point in points if point["value"] <= edge]),
-            ("right", -9, [point for point in points if point["value"] > edge]),
+            ("left", 9, [point for value, point in points if value <= edge]),
+            ("right", -9, [point for value, point in points if value > edge]),
         ):
             names = {"align": align, "baseline": "middle", "dx": dx, "dy": 11, "fontSize": 12}
             at = alt.Chart(alt.Data(values=beside)).encode(x=across, y=up, text="label:N")

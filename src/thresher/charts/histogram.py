@@ -118,9 +118,7 @@ def histogram(
     return styled(chart, title, [subtitle, note, *standing_for(whom)])
 
 
-def bar_svg(
-    estimate: float | None, lower: float | None, upper: float | None, threshold: float, most: float
-) -> Svg:
+def bar_svg(estimate: float | None, lower: float | None, upper: float | None, threshold: float, most: float) -> Svg:
     """One bucket for a web page: a bar with its interval and the threshold. A list of bars shares the scale `most`.
 
     Of a bucket below the threshold, whose numbers are None, only the threshold is drawn.

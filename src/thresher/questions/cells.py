@@ -17,8 +17,8 @@ from thresher.questions.question import (
     as_double,
     double_constant,
     finite_constant,
-    json_bytes,
     half_open,
+    json_bytes,
 )
 
 if TYPE_CHECKING:

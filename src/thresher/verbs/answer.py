@@ -120,6 +120,8 @@ class Answer(Tabular):
 
     counted: ClassVar[bool] = False
     """Whether each row is a bucket with an estimate, to be drawn as a bar."""
+    rows_called: ClassVar[str] = "buckets"
+    """What such rows are called on a page."""
     reads_ranges: ClassVar[bool] = False
     """Whether `count(low, high)` and `fraction(low, high)` read ranges off it."""
     grouped: ClassVar[bool] = False

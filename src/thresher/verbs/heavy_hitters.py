@@ -274,6 +274,7 @@ class HeavyHitters(Answer):
     items: tuple[FoundItem, ...]
     trie: Trie | None = field()  # required: without this, the property of the base class would be its default
     counted = True
+    rows_called = "values"
 
     @property
     def column(self) -> str:

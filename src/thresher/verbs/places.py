@@ -38,14 +38,12 @@ class Places(NamedTuple):
     """How many released buckets are not among them."""
 
 
-def places_of(
-    release: Release, question: Question, listed: Sequence[Any] | None, *, most: int, longest: int
-) -> Places:
+def places_of(release: Release, question: Question, listed: Sequence[Any] | None, *, most: int, longest: int) -> Places:
     """The buckets of a histogram in the order in which people read them.
 
-    Bins have their whole axis; dates all periods from the first released one to the last. Numbers, dates and times that
-    were not cut have the order of their axis too, unless they are more than `LONGEST_AXIS`; so have several columns, one
-    after the other, unless they have more than `SCREEN` buckets. All others come largest first.
+    Bins have their whole axis, dates all periods from the first released one to the last. Whole values that are
+    numbers, dates or times have the order of their axis, unless there are more than `LONGEST_AXIS`. So have several
+    columns, one after the other, unless there are more than `SCREEN` buckets. All others come largest first.
 
     Args:
         release: what was released.

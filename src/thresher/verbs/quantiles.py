@@ -436,8 +436,9 @@ def _band(splits: Splits, window: Window) -> Band:
         ranks = np.full_like(ranks, math.nan)
     inside = positions[(positions > window.low) & (positions < window.high)]
     shown = np.array([window.low, *inside, window.high])
-    ranks, lows, highs = (np.interp(shown, positions, line) for line in (ranks, *zip(*pairs, strict=True)))
-    return shown.tolist(), ranks.tolist(), lows.tolist(), highs.tolist()
+    lines = (ranks, *np.transpose(pairs))
+    inner, lows, highs = (np.interp(shown, positions, line).tolist() for line in lines)
+    return shown.tolist(), inner, lows, highs
 
 
 def _plain(found: Quantile) -> dict[str, float]:
