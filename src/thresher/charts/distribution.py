@@ -59,7 +59,7 @@ def distribution(
     across = alt.X(
         "value:Q",
         title="value",
-        scale=alt.Scale(nice=False, zero=False),
+        scale=alt.Scale(domain=[values[0], values[-1]], nice=False, zero=False, clamp=True),
         axis=alt.Axis(tickCount=8, labelFlush=False),
     )
     up = alt.Y("rank:Q", title=below, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))

@@ -376,8 +376,11 @@ class Quantiles(Answer):
 
     def window(self) -> Window:
         """Where nearly all units are, and the quantiles with their intervals."""
-        marks = [end for found in self for end in (found.value, *found.interval) if not math.isnan(end)]
-        return _window(self.source, marks) if isinstance(self.source, Splits) else self.source.window(marks)
+        marks = [found.value for found in self if not math.isnan(found.value)]
+        intervals = [end for found in self for end in found.interval]
+        if isinstance(self.source, Splits):
+            return _window(self.source, marks, intervals)
+        return self.source.window(marks, intervals)
 
     def band(self, within: Window | None = None) -> Band:
         """The distribution as it is known: values, their ranks, and the 95 % bounds of each."""
@@ -404,7 +407,7 @@ class Quantiles(Answer):
             subtitle=self.footing(),
             note="Band: 95 %, "
             + ("all split points together." if together else "at each value.")
-            + f" Bars: 95 % intervals of the quantiles. {self.window().in_words()}".rstrip(),
+            + f" Bars: 95 % intervals of the quantiles. {self.window().in_words(self.marks())}".rstrip(),
             whom=self.stands_for,
         )
         return charts.show(chart, path)
@@ -414,14 +417,14 @@ class Quantiles(Answer):
         return f"<Quantiles of {self.column}: {found}; {self.footing()}>"
 
 
-def _window(splits: Splits, marks: Sequence[float]) -> Window:
+def _window(splits: Splits, marks: Sequence[float], intervals: Sequence[float]) -> Window:
     """Where the splits are, as far as nearly all units are there, and the marks: nothing is known between the rest."""
     positions, ranks = splits.curve()
     whole = splits.lower, splits.upper
     if len(positions) < 3:
         return Window(*whole)
     inner = np.clip(np.interp([TAIL, 1 - TAIL], ranks, positions), positions[1], positions[-2])
-    return window_of([*inner.tolist(), *marks], *whole, whole)
+    return window_of([*inner.tolist(), *marks], *whole, whole, intervals)
 
 
 def _band(splits: Splits, window: Window) -> Band:

@@ -394,15 +394,18 @@ class Ranges(Answer):
             lines.append(Line(f"from {low:g} up to {high:g}", found.estimate, *found.interval, true))
         return lines
 
-    def window(self, marks: Sequence[float] = ()) -> Window:
-        """Where nearly all units are, and these marks; the whole range where nothing was released at all."""
+    def window(self, marks: Sequence[float] = (), intervals: Sequence[float] = ()) -> Window:
+        """Where nearly all units are, and these marks with their intervals; see `window_of`.
+
+        Edge cases: the whole range where nothing was released at all.
+        """
         tree = self.hierarchy
         low, high = tree.lower, tree.upper if tree.last is None else tree.last + 1
         total = tree.curve.total
         if not total:
             return Window(low, high)
         ends = [tree.value(tree.curve.find(part * total)[0]) for part in (TAIL, 1 - TAIL)]
-        return window_of([*ends, *marks], low, high, (self.query.lower, self.query.upper))
+        return window_of([*ends, *marks], low, high, (self.query.lower, self.query.upper), intervals)
 
     def band(self, within: Window | None = None) -> tuple[list[float], list[float], list[float], list[float]]:
         """The distribution at evenly spaced values: values, ranks, and pointwise 95 % bounds of the ranks."""

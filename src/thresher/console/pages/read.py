@@ -73,7 +73,8 @@ def table(request: PageRequest) -> Response:
     if not is_fragment(request.http):
         return request.redirect(f"/queries/{request.query}/answer")
     found = _answered(request)
-    return request.page("table.html", query=found.status, table=found.table, page=_table_page(request, found.table))
+    page = _table_page(request, found.table)
+    return request.page("table.html", query=found.status, table=found.table, page=page, left_out=found.answer.left_out)
 
 
 def calculate(request: PageRequest) -> Response:
@@ -166,7 +167,7 @@ def _rate(found: Answered) -> float:
 def _window(answer: Answer) -> str:
     """Which part of the public range the picture shows, in words; empty where it shows all of it."""
     window = answer.window()
-    return "" if window is None else window.in_words()
+    return "" if window is None else window.in_words(answer.marks())
 
 
 def _title(answer: Answer) -> str:
