@@ -16,7 +16,7 @@ from thresher.charts.group_intervals import GroupRow, group_intervals, group_row
 from thresher.charts.histogram import bar_svg, histogram
 from thresher.charts.mean import mean
 from thresher.charts.meter import meter
-from thresher.charts.rendering import show
+from thresher.charts.rendering import Look, dressed, show
 from thresher.charts.sparkline import sparkline
 from thresher.charts.timelines import check_ins, shares, spending
 from thresher.charts.trend_layout import Trend
@@ -28,11 +28,13 @@ __all__ = [
     "MOST_LINES",
     "PAGE_HEIGHT",
     "GroupRow",
+    "Look",
     "Trend",
     "bar_svg",
     "check_ins",
     "distribution",
     "distribution_svg",
+    "dressed",
     "error_lines",
     "frontier",
     "group_distributions",

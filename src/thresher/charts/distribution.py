@@ -27,6 +27,8 @@ Mark = tuple[str, float, float, float, float]
 """A quantile with its interval: name, value, rank, left end, right end. A value that is not known is NaN."""
 
 _PAGE_HEIGHT, _SMALL_HEIGHT = 280.0, 110.0
+_LABELS_LEFT = 0.8
+"""Points beyond this part of the width have their label to their left."""
 
 
 def distribution(
@@ -57,7 +59,7 @@ def distribution(
     across = alt.X(
         "value:Q",
         title="value",
-        scale=alt.Scale(nice=False, zero=False),
+        scale=alt.Scale(domain=[values[0], values[-1]], nice=False, zero=False, clamp=True),
         axis=alt.Axis(tickCount=8, labelFlush=False),
     )
     up = alt.Y("rank:Q", title=below, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
@@ -74,20 +76,27 @@ def distribution(
         layers.append(line.encode(x=across, y=up))
         note += " Dashed: the truth."
     points = [
-        {"value": value, "rank": rank, "left": left, "right": right, "label": f"{name}: {value:,.5g}"}
+        (value, {"value": value, "rank": rank, "left": left, "right": right, "label": f"{name}: {value:,.5g}"})
         for name, value, rank, left, right in marks
         if not math.isnan(value)
     ]
     if points:
-        marked = alt.Chart(alt.Data(values=points)).encode(y=up)
-        names = {"align": "left", "baseline": "middle", "dx": 9, "dy": 11, "fontSize": 12}
-        at = marked.encode(x=across)
+        marked = alt.Chart(alt.Data(values=[point for _, point in points])).encode(y=up)
         layers += [
             marked.mark_rule(color=ORANGE, strokeWidth=4, opacity=0.9).encode(x="left:Q", x2="right:Q"),
-            at.mark_point(color=BLACK, filled=True, size=55, opacity=1),
-            at.mark_text(**names, stroke="white", strokeWidth=4, strokeJoin="round").encode(text="label:N"),
-            at.mark_text(**names, color=BLACK).encode(text="label:N"),
+            marked.encode(x=across).mark_point(color=BLACK, filled=True, size=55, opacity=1),
         ]
+        edge = values[0] + _LABELS_LEFT * (values[-1] - values[0])
+        for align, dx, beside in (
+            ("left", 9, [point for value, point in points if value <= edge]),
+            ("right", -9, [point for value, point in points if value > edge]),
+        ):
+            names = {"align": align, "baseline": "middle", "dx": dx, "dy": 11, "fontSize": 12}
+            at = alt.Chart(alt.Data(values=beside)).encode(x=across, y=up, text="label:N")
+            layers += [
+                at.mark_text(**names, stroke="white", strokeWidth=4, strokeJoin="round"),
+                at.mark_text(**names, color=BLACK),
+            ]
     if not any(row["rank"] is not None for row in rows):
         layers.append(note_alone(NOTHING))
     chart = alt.layer(*layers).properties(width=620, height=340)

@@ -77,7 +77,7 @@ def mean(
             at_top.mark_text(**beside, stroke="white", strokeWidth=4, strokeJoin="round"),
             at_top.mark_text(**beside, color=BLACK),
         ]
-    note = "Bars: released points with 95 % intervals. Orange: the mean and its 95 % interval."
+    note = "Bars: released points with 95 % intervals. Line and strip: the mean and its 95 % interval."
     if dropped:
         crosses = alt.Chart(alt.Data(values=[{"value": place, "estimate": 0} for place in dropped]))
         layers.append(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from thresher.errors import InvalidSetting, require
 from thresher.files import file_target
@@ -23,6 +24,42 @@ _WIDEST = 110
 """Characters of a line below a title."""
 _FORMATS = (".png", ".svg", ".html")
 _SAVING: dict[str, dict[str, Any]] = {".html": {"inline": True}, ".png": {"scale_factor": 2}}
+
+
+class Look(NamedTuple):
+    """The dress of a picture: its font, its ground, and which colour stands in for each of ours."""
+
+    font: str
+    ground: str
+    text: str
+    soft: str
+    line: str
+    colours: Mapping[str, str]
+
+
+def dressed(chart: Any, look: Look, title: str, said: Sequence[str]) -> Any:
+    """A styled chart in another look, with another title and further lines below it."""
+    content = _recoloured(chart.to_dict(), look.colours)
+    head, config = content["title"], content["config"]
+    head |= {"text": title, "subtitle": [*head["subtitle"], *_wrapped(list(said))]}
+    config |= {"font": look.font, "background": look.ground, "padding": 24}
+    config["axis"] |= {"labelColor": look.soft, "titleColor": look.soft, "titleFontWeight": "normal"}
+    config["axis"] |= {"gridColor": look.line, "domainColor": look.line, "tickColor": look.line}
+    config["legend"] |= {"labelColor": look.text}
+    config["title"] |= {"fontSize": 20, "color": look.text, "subtitleColor": look.soft, "offset": 18}
+    return altair().Chart.from_dict(content)
+
+
+def _recoloured(content: Any, colours: Mapping[str, str]) -> Any:
+    """A specification with colours replaced. Data and names are left alone: a bucket may be called as a colour is."""
+    if isinstance(content, dict):
+        return {
+            key: value if key in ("data", "datasets", "domain", "title") else _recoloured(value, colours)
+            for key, value in content.items()
+        }
+    if isinstance(content, list):
+        return [_recoloured(each, colours) for each in content]
+    return colours.get(content, content) if isinstance(content, str) else content
 
 
 def altair() -> Any:

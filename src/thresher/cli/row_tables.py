@@ -26,7 +26,7 @@ def rows_table(
     rows: pa.Table,
     *,
     bars: str | None = None,
-    most: int = 50,
+    hidden: int = 0,
     pairs: Mapping[str, tuple[str, str]] | None = None,
     details: Collection[str] = (),
 ) -> Table:
@@ -38,21 +38,21 @@ def rows_table(
     Args:
         rows: the rows.
         bars: the column that bars are drawn for.
-        most: how many rows are shown; below the table stands how many more there are.
+        hidden: how many more rows there are; it stands below the table.
         pairs: columns that are shown together, as "low – high", under a name of their own.
         details: columns that are not shown.
     """
-    columns = _columns(rows.slice(0, most), pairs or {}, details)
+    columns = _columns(rows, pairs or {}, details)
     widths = [max(map(cell_len, (column.name, *column.cells))) for column in columns]
     least = [min(width, _LEAST_TEXT) if column.folds else width for width, column in zip(widths, columns, strict=True)]
     if sum(least) + _GAP * len(least) > console.width:
         table = _one_below_the_other(columns)
     else:
         room = min(_BAR_WIDTH, console.width - sum(widths) - _GAP * len(widths))
-        heights = rows[bars].slice(0, most).to_pylist() if bars and room >= _LEAST_BAR else []
+        heights = rows[bars].to_pylist() if bars and room >= _LEAST_BAR else []
         table = _side_by_side(columns, heights, room)
-    if len(rows) > most:
-        table.caption = f"{len(rows) - most:,} more rows; use --output or --json for all."
+    if hidden:
+        table.caption = f"{hidden:,} more rows; use --output or --json for all."
         table.caption_justify = "left"
     return table
 

@@ -45,7 +45,7 @@ def alert(
     bucket: Annotated[
         str | None,
         typer.Option(
-            help="Which number, as it is shown: 2.0, or '50 %' of quantiles, or '0 to 18' of ranges.",
+            help="Which number, as it is shown: 2.0, or '50 %' of quantiles, or '0 to under 18' of ranges.",
             show_default="any",
         ),
     ] = None,

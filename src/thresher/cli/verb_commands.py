@@ -23,8 +23,9 @@ from thresher.errors import InvalidSetting, ThresherError
 from thresher.ledger import Ledger
 from thresher.privacy.units import Unit
 from thresher.tables import DataErrors
-from thresher.verbs.answer import Answer
+from thresher.verbs.answer import Answer, Listing
 from thresher.verbs.asking import answer_of, function_of
+from thresher.verbs.places import SCREEN
 from thresher.verbs.settings import Choice, Column, Columns, Listed, Setting, settings_of
 
 OTHER = "everything below the threshold is left out; how much that is, is not known"
@@ -127,7 +128,7 @@ def table_command(verb: str) -> Callable[..., None]:
             ),
         ] = None,
         range_: Range = None,
-        top: Top = 50,
+        top: Top = SCREEN,
         format: options.Format = None,
         show_data_errors: options.ShowDataErrors = False,
         ledger: Annotated[
@@ -223,10 +224,13 @@ def show_answer(answer: Answer, ranges: list[dict[str, Any]], top: int, after: C
     """An answer for the terminal: ranges that were read off, or its rows; a tree if it has one; then what to know."""
     import pyarrow as pa
 
-    table, pairs = (pa.Table.from_pylist(ranges), Answer.pairs) if ranges else (answer.to_arrow(), answer.pairs)
+    listing, pairs = answer.listing(top), answer.pairs
+    if ranges:
+        listing = Listing(pa.Table.from_pylist(ranges).slice(0, top), max(len(ranges) - top, 0))
+        pairs = Answer.pairs
     bars = "estimate" if answer.counted else None
-    console.print(rows_table(table, bars=bars, most=top, pairs=pairs, details=answer.details))
-    if answer.trie is not None and answer.rounds_asked > 1:
+    console.print(rows_table(listing.table, bars=bars, hidden=listing.hidden, pairs=pairs, details=answer.details))
+    if answer.trie is not None:
         console.print(answer.tree())  # type: ignore[attr-defined]
     after()
 

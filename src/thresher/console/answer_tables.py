@@ -119,7 +119,7 @@ class Branch:
 
     label: str
     estimate: float
-    interval: tuple[int, int] | None
+    interval: tuple[int, int]
     complete: bool
     part: float
     grows: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import html
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -303,8 +303,9 @@ class Release(Tabular):
         path: str | Path | None = None,
         *,
         most: int = 40,
+        rows: Sequence[tuple[str, ReleasedBucket | None]] | None = None,
         ordered: bool = False,
-        label: Callable[[Any], str] | None = None,
+        title: str | None = None,
         about: str | None = None,
     ) -> Any:
         """A picture of buckets with their intervals and the threshold, shown in notebooks or saved.
@@ -312,21 +313,25 @@ class Release(Tabular):
         Args:
             path: where it is saved; ends in .png, .svg or .html. Needs the extra `plot`.
             most: how many buckets are drawn, the largest first.
-            ordered: draw all buckets in their natural order instead, as bins and dates have one.
-            label: writes a bucket; by default its values as text.
+            rows: what is drawn instead, from top to bottom: labels with released buckets, or with None for a bucket
+                that was below the threshold.
+            ordered: whether these rows are an axis, as bins and dates have one.
+            title: by default the names of the columns.
             about: what the line below the title says first.
         """
         from thresher import charts
 
-        rows = sorted(self, key=lambda row: row.bucket) if ordered else list(self)[:most]
+        if rows is None:
+            rows = [(bucket_label(row.bucket), row) for row, _ in zip(self, range(most), strict=False)]
+        drawn = sum(row is not None for _, row in rows)
         chart = charts.histogram(
-            [(label or bucket_label)(row.bucket) for row in rows],
-            [row.estimate for row in rows],
-            [row.interval[0] for row in rows],
-            [row.interval[1] for row in rows],
+            [label for label, _ in rows],
+            [None if row is None else row.estimate for _, row in rows],
+            [None if row is None else row.interval[0] for _, row in rows],
+            [None if row is None else row.interval[1] for _, row in rows],
             threshold=self.plan.threshold / self.rate,
-            title=", ".join(self.columns),
-            subtitle=("" if about is None else f"{about}; ") + self._subtitle(len(rows)),
+            title=title or ", ".join(self.columns),
+            subtitle=("" if about is None else f"{about}; ") + self._subtitle(drawn),
             confidence=self.confidence,
             whom=self.stands_for,
             ordered=ordered,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,8 @@ from thresher.questions.question import (
     as_double,
     double_constant,
     finite_constant,
+    half_open,
     json_bytes,
-    number_text,
 )
 from thresher.questions.spelling import read_float
 
@@ -67,10 +68,14 @@ class Bins(OneColumn):
             return None
         return self.edges[bisect_right(self.edges, number) - 1]
 
+    def axis(self, released: Collection[Any]) -> tuple[float, ...]:
+        """Every bin."""
+        return self.edges[:-1]
+
     def label(self, bucket: Any) -> str:
-        """Both edges, as "18 to 65"."""
+        """Both edges, as "18 to under 65"."""
         place = bisect_right(self.edges, bucket)
-        return f"{number_text(bucket)} to {number_text(self.edges[place])}" if place < len(self.edges) else str(bucket)
+        return half_open(bucket, self.edges[place]) if place < len(self.edges) else str(bucket)
 
     def keys(self, value: nw.Expr) -> list[nw.Expr]:
         """A balanced tree of comparisons, so that its depth grows with the logarithm of the number of edges."""

@@ -17,8 +17,8 @@ from thresher.questions.question import (
     as_double,
     double_constant,
     finite_constant,
+    half_open,
     json_bytes,
-    number_text,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Cells(OneColumn):
     def label(self, bucket: Any) -> str:
         """Both ends of the cell."""
         width = (self.upper - self.lower) / self.cells
-        return f"{number_text(self.lower + bucket * width)} to {number_text(self.lower + (bucket + 1) * width)}"
+        return half_open(self.lower + bucket * width, self.lower + (bucket + 1) * width)
 
     def keys(self, value: nw.Expr) -> list[nw.Expr]:
         """The operations of `bucket`, in its order, so that doubles are rounded alike."""

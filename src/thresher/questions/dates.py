@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
 Every = Literal["day", "week", "month"]
+_DAY = dt.timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,26 @@ class Dates(OneColumn):
     def device_bucket(self, value: Any) -> Any:
         """The same; text is read as a date."""
         return self.bucket(written_day(value))
+
+    def axis(self, released: Collection[Any]) -> Iterator[dt.date]:
+        """Every day, week or month from the first released one to the last; a release tells of no others."""
+        first, last = min(released, default=dt.date.max), max(released, default=dt.date.min)
+        while first <= last:
+            yield first
+            if (end := self._last_day(first)) == dt.date.max:
+                return
+            first = end + _DAY
+
+    def _last_day(self, first: dt.date) -> dt.date:
+        """The last day of the period that begins on this day."""
+        if self.every == "month":
+            return first.replace(day=calendar.monthrange(first.year, first.month)[1])
+        days = 0 if self.every == "day" else 6
+        return first + min(dt.timedelta(days), dt.date.max - first)
+
+    def label(self, bucket: Any) -> str:
+        """The first and the last day, as "2024-01-01 to 2024-01-07"; of days, the day."""
+        return str(bucket) if self.every == "day" else f"{bucket} to {self._last_day(bucket)}"
 
     def keys(self, value: nw.Expr) -> list[nw.Expr]:
         """The first day, by operations that every engine has."""

@@ -15,7 +15,7 @@ import importlib
 import json
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from decimal import Decimal
 from numbers import Integral, Real
@@ -122,6 +122,10 @@ class Question(ABC):
         Then `bucket`, `device_bucket` and a part's `keys` take the draw as one more argument.
         """
         return False
+
+    def axis(self, released: Collection[Bucket]) -> Iterable[Bucket]:
+        """All buckets in their natural order, those that were released among them; only where `ordered`."""
+        return sorted(released)
 
     def label(self, bucket: Bucket) -> str:
         """A bucket as people read it."""
@@ -364,6 +368,11 @@ def number_text(number: float) -> str:
         return str(int(number))
     text = f"{number:.10g}"
     return text if float(text) == number else repr(float(number)).removesuffix(".0")
+
+
+def half_open(low: float, high: float) -> str:
+    """An interval without its upper end, as people read it: "18 to under 65"."""
+    return f"{number_text(low)} to under {number_text(high)}"
 
 
 def are_whole(*numbers: object) -> bool:

@@ -68,8 +68,8 @@ class Rule:
     Args:
         kind: "above" or "below" a bound, judged on the last release; "changed", judged on the last two.
         bound: the number for "above" and "below".
-        bucket: which number, as its value, as a tuple of values, or as its label: "fr", 0.5 for the median, "0 to 18"
-            for a range. None: any.
+        bucket: which number, as its value, as a tuple of values, or as its label: "fr", 0.5 for the median,
+            "0 to under 18" for a range. None: any.
         judged_by: "interval": the whole interval must lie beyond the bound, so that chance alone seldom alerts.
             "estimate": the estimate alone must; then chance alerts whenever the truth is close to the bound.
         confidence: of the interval. Where any bucket may alert, what is left to chance, 1 − confidence, is shared

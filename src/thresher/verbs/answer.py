@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
+from thresher.charts.numbers import printable
 from thresher.errors import InvalidFormat, InvalidSetting, ThresherError, VerificationFailed
 from thresher.files import write_whole
 from thresher.mechanism.release import Release, guarantee_of, promise_of
@@ -23,6 +25,7 @@ from thresher.questions import Where
 from thresher.questions.where_text import in_words, to_lines
 from thresher.verbs.accuracy import CONFIDENCE
 from thresher.verbs.drivers import questions_of, replay
+from thresher.verbs.public_lists import BELOW
 from thresher.verbs.query import query_from_dict
 from thresher.verbs.readings import Readings, of_table
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
     from thresher.verbs.other import Other
     from thresher.verbs.trie import Trie
+    from thresher.verbs.windows import Window
 
 VERSION = 1
 
@@ -61,12 +65,19 @@ class Shown(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """One bar of a chart."""
+    """One bar of a chart, or the place of one that was below the threshold: it has no numbers."""
 
     label: str
-    estimate: float
-    lower: float
-    upper: float
+    estimate: float | None
+    lower: float | None = None
+    upper: float | None = None
+
+
+class Listing(NamedTuple):
+    """An answer as the rows that a terminal shows, and how many more rows there are."""
+
+    table: pa.Table
+    hidden: int
 
 
 class Line(NamedTuple):
@@ -109,6 +120,8 @@ class Answer(Tabular):
 
     counted: ClassVar[bool] = False
     """Whether each row is a bucket with an estimate, to be drawn as a bar."""
+    rows_called: ClassVar[str] = "buckets"
+    """What such rows are called on a page."""
     reads_ranges: ClassVar[bool] = False
     """Whether `count(low, high)` and `fraction(low, high)` read ranges off it."""
     grouped: ClassVar[bool] = False
@@ -291,6 +304,11 @@ class Answer(Tabular):
         rows = [((str(row[0]), None), *row[1:]) for row in zip(*table.to_pydict().values(), strict=True)]
         return Shown((Field(first.name, first.name, "label"), *kinds), rows, first.name)
 
+    def listing(self, most: int) -> Listing:
+        """At most so many rows as people read them in a terminal. By default the first of `to_arrow`."""
+        table = self.to_arrow()
+        return Listing(table.slice(0, most), max(len(table) - most, 0))
+
     def readings(self, confidence: float = CONFIDENCE, ranges: Sequence[tuple[float, float]] = ()) -> Readings:
         """The numbers to follow in a series of such answers, with intervals at this confidence.
 
@@ -325,8 +343,15 @@ class Answer(Tabular):
         """The tree of found beginnings; None for verbs that have none."""
         return None
 
-    def band(self) -> tuple[list[float], list[float], list[float], list[float]] | None:
-        """The distribution: values, ranks and the 95 % bounds of the ranks; None for verbs that find none."""
+    def window(self) -> Window | None:
+        """Which part of the public range a picture of the distribution shows; None for verbs that find none."""
+        return None
+
+    def band(self, within: Window | None = None) -> tuple[list[float], list[float], list[float], list[float]] | None:
+        """The distribution in a window, by default its own: values, ranks and the 95 % bounds of the ranks.
+
+        None for verbs that find none.
+        """
         return None
 
     def marks(self) -> list[tuple[float, float, float, float]]:
@@ -407,6 +432,28 @@ COUNTS = (
     Field("count", "In the sample"),
 )
 """The columns of rows that have a count, an estimate and an interval."""
+
+
+def counted_line(label: str, row: Any) -> str:
+    """A row that has an estimate and an interval as a line of text; without a row, that it is below the threshold."""
+    shown = printable(label)
+    if row is None:
+        return f"{shown:<32} {BELOW:>15}"
+    return f"{shown:<32} {row.estimate:>15,.0f}   {row.interval[0]:,} to {row.interval[1]:,}"
+
+
+def counted_html(title: str, rows: Sequence[tuple[str, Any]], hidden: int, *, said: str, whom: str | None) -> str:
+    """Labels with rows as `counted_line` takes them, as a table for a notebook, with a sentence below it."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in (title, "estimate", "lower", "upper", "count"))
+    body = []
+    for label, row in rows:
+        cells = [label, BELOW] if row is None else [label, *(f"{cell:,.0f}" for cell in counts_of(row))]
+        body.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+    more = f"<p>… {hidden:,} more rows</p>" if hidden else ""
+    note = f"{said}." if whom is None else f"{said}. Numbers stand for {whom}."
+    return (
+        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{more}<p>{html.escape(note)}</p>"
+    )
 
 
 def counts_of(row: Any) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ from thresher.verbs.answer import Answer, Field, Shown
 from thresher.verbs.grouping import GroupableQuery, group_of, rows_of_group
 from thresher.verbs.public_lists import BELOW, RELEASED, STATUS
 from thresher.verbs.readings import Reading, Readings
+from thresher.verbs.windows import Window, common_window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -252,9 +253,15 @@ class Grouped(Answer, Generic[A]):
         """Whether the numbers are measured values, drawn as points; otherwise the groups' distributions are drawn."""
         return not self._nothing.readings().counts
 
+    def window(self) -> Window | None:
+        """The window of all groups that are drawn: their pictures have the same axis."""
+        windows = [self[group].window() for group in self.groups[:MOST_DRAWN]]
+        return common_window([window for window in windows if window is not None])
+
     def bands(self) -> list[tuple[str, Any]]:
         """The distribution of each group that is drawn, with its label; see `Answer.band`."""
-        return [(self.label(group), self[group].band()) for group in self.groups[:MOST_DRAWN]]
+        window = self.window()
+        return [(self.label(group), self[group].band(window)) for group in self.groups[:MOST_DRAWN]]
 
     def plot(self, path: str | Path | None = None) -> Any:
         """All groups in one picture, shown in notebooks or saved: measured numbers with intervals, or distributions.
@@ -271,7 +278,9 @@ class Grouped(Answer, Generic[A]):
                 whom=self.stands_for,
             )  # fmt: skip
             return charts.show(chart, path)
+        window = self.window()
         more = f" {hidden:,} more groups are not drawn." if hidden else ""
+        more += "" if window is None else f" {window.in_words()}".rstrip()
         chart = charts.group_distributions(
             self.bands(),
             title=self._title,

@@ -22,6 +22,8 @@ from thresher.verbs.answer import (
     Line,
     Shown,
     Truth,
+    counted_html,
+    counted_line,
     counted_table,
     counts_of,
 )
@@ -30,7 +32,7 @@ from thresher.verbs.query import Query, Rounds
 from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.recounts import CountedText, FoundTexts
 from thresher.verbs.settings import Choice, Column, Whole
-from thresher.verbs.trie import Trie, TrieNode, branching_trie, printable
+from thresher.verbs.trie import Trie, TrieNode, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 Method = Literal["one-shot", "trie"]
 _TRIE = ("method", "trie")
+_BARS, _NODES, _PRINTED = 40, 60, 20
+"""How many items and nodes pictures have, and how many items `print` shows."""
 LEVELS, STEP = 4, 6
 """Chosen by what they find (docs/lab.md); a text of up to 23 characters can be finished."""
 
@@ -173,8 +177,7 @@ class HeavyHittersQuery(Query):
         if self.method == "one-shot":
             (release,) = yield (Values((self.column,)),)
             items = tuple(FoundItem.of(row, row.bucket, complete=True) for row in release)
-            trie = branching_trie((str(item.item), item.count, item.estimate, item.interval) for item in items)
-            return HeavyHitters(self, (release,), items, trie)
+            return HeavyHitters(self, (release,), items, None)
         return (yield from self._levels())
 
     def _levels(self) -> Rounds:
@@ -259,7 +262,7 @@ class FoundItem:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HeavyHitters(Answer):
-    """Found items, largest first, and the trie of their prefixes.
+    """Found items, largest first; with the method "trie" also the trie of their prefixes.
 
     `count` is in the samples of the item's `rounds` together. Of an item with one round, the estimate is count ÷ p and
     the interval is that of its release, given that it was released. A text that later levels of a trie counted again
@@ -268,9 +271,10 @@ class HeavyHitters(Answer):
 
     query: HeavyHittersQuery
     items: tuple[FoundItem, ...]
-    trie: Trie = field()  # required: without this, the property of the base class would be its default
+    trie: Trie | None = field()  # required: without this, the property of the base class would be its default
     counted = True
     details = frozenset({"rounds"})
+    rows_called = "values"
 
     @property
     def column(self) -> str:
@@ -321,7 +325,9 @@ class HeavyHitters(Answer):
         return {item.item: item.estimate for item in self.complete}
 
     def more(self) -> dict[str, Any]:
-        """The trie."""
+        """The trie, if there is one."""
+        if self.trie is None:
+            return {}
         return {
             "trie": [
                 {
@@ -387,14 +393,28 @@ class HeavyHitters(Answer):
         return lines
 
     def tree(self, most: int = 60) -> Tree:
-        """The trie's largest nodes for the terminal, chains of prefixes that do not branch drawn as one."""
+        """The trie's largest nodes for the terminal, chains of prefixes that do not branch drawn as one.
+
+        Raises `InvalidSetting` for the method "one-shot", which asks for whole values and has no trie.
+        """
+        if self.trie is None:
+            raise InvalidSetting("tree", "is not there for the method 'one-shot'", hint="Ask with method='trie'.")
         return self.trie.without_chains().tree(f"{self.column}: {self.footing()}", most)
 
-    def plot(self, path: str | Path | None = None, *, most: int = 60) -> Any:
-        """A picture of the same. `path` ends in .png, .svg or .html; needs the extra `plot`."""
+    def plot(self, path: str | Path | None = None, *, most: int | None = None) -> Any:
+        """A picture of the largest items as bars with intervals, 40 by default; of a trie, its 60 largest nodes.
+
+        `path` ends in .png, .svg or .html; needs the extra `plot`.
+        """
+        title = f"Common values of {self.column}"
+        if self.trie is None:
+            most = _BARS if most is None else most
+            return self.releases[0].plot(path, most=most, title=title, about=self.asked_of)
+        return self._plot_trie(self.trie.without_chains(), path, title, _NODES if most is None else most)
+
+    def _plot_trie(self, trie: Trie, path: str | Path | None, title: str, most: int) -> Any:
         from thresher import charts
 
-        trie = self.trie.without_chains()
         shown = trie.largest(most)
         places = {node.prefix: place for place, node in enumerate(shown) if not node.complete}
         part = "" if len(shown) == len(trie) else f"the largest {len(shown)} of {len(trie):,} nodes; "
@@ -403,11 +423,22 @@ class HeavyHitters(Answer):
             [None if node.parent is None else places[node.parent] for node in shown],
             [node.estimate for node in shown],
             [node.complete for node in shown],
-            title=f"Common values of {self.column}",
+            title=title,
             subtitle=part + self.footing(),
             whom=self.stands_for,
         )
         return charts.show(chart, path)
+
+    def __str__(self) -> str:
+        lines = [counted_line(item.label, item) for item in self.items[:_PRINTED]]
+        if len(self) > _PRINTED:
+            lines.append(f"… {len(self) - _PRINTED:,} more items")
+        return "\n".join([*lines, self.closing()])
+
+    def _repr_html_(self) -> str:
+        rows = [(item.label, item) for item in self.items[:_PRINTED]]
+        hidden = max(len(self) - _PRINTED, 0)
+        return counted_html(self.column, rows, hidden, said=repr(self)[1:-1], whom=self.stands_for)
 
     def __repr__(self) -> str:
         return f"<HeavyHitters of {self.column}: {len(self.items):,} items, {self.closing()}>"

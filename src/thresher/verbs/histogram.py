@@ -18,9 +18,22 @@ from thresher.privacy.settings import MAX_CONTRIBUTIONS, check_count
 from thresher.questions import MOST_BINS, Bins, Dates, Every, Joint, Part, Question, Values
 from thresher.questions.bins import equal_edges
 from thresher.verbs.accuracy import CONFIDENCE, check_bounds
-from thresher.verbs.answer import COUNTS, Answer, Bar, Field, Line, Shown, Truth, counts_of
+from thresher.verbs.answer import (
+    COUNTS,
+    Answer,
+    Bar,
+    Field,
+    Line,
+    Listing,
+    Shown,
+    Truth,
+    counted_html,
+    counted_line,
+    counts_of,
+)
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.other import Other, other_of
+from thresher.verbs.places import LONGEST_AXIS, SCREEN, Places, places_of
 from thresher.verbs.public_lists import BELOW, RELEASED, STATUS, checked_domain, common_type, restricted, written_bucket
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.readings import Reading, Readings
@@ -32,6 +45,9 @@ if TYPE_CHECKING:
 OTHER = "everything below the threshold"
 OTHER_THAN_LISTED = "everything that is not listed, below the threshold"
 _BINS, _DATES, _VALUES = "bins", "dates", "values"
+_PRINTED = 20
+"""How many buckets without an axis `print` shows."""
+_BELOW_CELLS = (BELOW, None, None, None)
 
 
 @verb
@@ -291,29 +307,65 @@ class Histogram(Answer):
         """The certificate of the release; `release.to_json` has the release itself."""
         return {"certificate": self.release.certificate()}
 
-    def plot(self, path: str | Path | None = None, *, most: int = 40) -> Any:
-        """A picture of the largest buckets, or of all bins or dates in their order, with intervals and threshold.
+    def places(self, most: int, longest: int = SCREEN) -> Places:
+        """The buckets in the order in which people read them, also those below the threshold; see `places_of`."""
+        return places_of(self.release, self.query.question, self.domain, most=most, longest=longest)
 
+    def _every_place(self) -> Places:
+        """The same with everything that was released or listed."""
+        everything = len(self) + len(self.domain or ())
+        return self.places(everything, max(everything, LONGEST_AXIS))
+
+    def listing(self, most: int) -> Listing:
+        """At most so many buckets as texts, along their axis where they have one; bins and dates with both edges."""
+        import pyarrow as pa
+
+        places = self.places(most, most)
+        parts = self.query.question.parts
+        arrays = []
+        for index, part in enumerate(parts):
+            values = [place.bucket[index] if len(parts) > 1 else place.bucket for place in places.rows]
+            arrays.append(pa.array([part.label(value) for value in values], pa.string()))
+        numbers = [
+            (None,) * len(NUMBERS) if row is None else (row.count, row.estimate, *row.interval)
+            for _, row in places.rows
+        ]
+        for index, name in enumerate(NUMBERS):
+            arrays.append(pa.array([cells[index] for cells in numbers], self.release.table.schema.field(name).type))
+        names = [*self.release.columns, *NUMBERS]
+        if self.domain is not None or any(row is None for _, row in places.rows):
+            arrays.append(pa.array([BELOW if row is None else RELEASED for _, row in places.rows], pa.string()))
+            names.append(STATUS if STATUS not in names else f"{STATUS} of {names[0]}")
+        return Listing(pa.table(arrays, names=names), places.hidden)
+
+    def plot(self, path: str | Path | None = None, *, most: int = 40) -> Any:
+        """A picture of the largest buckets, or of all bins, dates or numbers along their axis, with intervals.
+
+        A bucket of the axis that was not released has its place, and is marked as below the threshold.
         `path` ends in .png, .svg or .html. Needs the extra `plot`.
         """
-        question = self.query.question
-        return self.release.plot(path, most=most, ordered=question.ordered, label=question.label, about=self.asked_of)
+        question, places = self.query.question, self.places(most, LONGEST_AXIS)
+        rows = [(question.label(place.bucket), place.row) for place in places.rows]
+        axis = places.ordered and len(question.parts) == 1
+        return self.release.plot(path, rows=rows, ordered=axis, about=self.asked_of)
 
     def shown(self) -> Shown:
-        """One row a bucket; those of the domain that were not released have no numbers."""
-        question = self.query.question
+        """One row a bucket; those below the threshold have no numbers."""
+        label, places = self.query.question.label, self._every_place()
         rows = [
-            ((question.label(row.bucket), row.bucket if question.ordered else None), *counts_of(row)) for row in self
+            ((label(bucket), order if places.ordered else None), *(_BELOW_CELLS if row is None else counts_of(row)))
+            for order, (bucket, row) in enumerate(places.rows)
         ]
-        rows += [((question.label(bucket), None), BELOW, None, None, None) for bucket in self.below_threshold]
         first = Field("bucket", ", ".join(self.columns), "label")
-        return Shown((first, *COUNTS), rows, "bucket" if question.ordered else "estimate", not question.ordered)
+        return Shown((first, *COUNTS), rows, "bucket" if places.ordered else "estimate", not places.ordered)
 
     def bars(self, most: int) -> list[Bar]:
-        """The largest buckets; bins and dates, of which twice as many are shown, in their own order."""
-        question, rows = self.query.question, list(self)
-        rows = sorted(rows[: 2 * most], key=lambda row: row.bucket) if question.ordered else rows[:most]
-        return [Bar(question.label(row.bucket), row.estimate, *row.interval) for row in rows]
+        """The largest buckets, or those of an axis in its order, of which up to `SCREEN` are shown."""
+        label = self.query.question.label
+        return [
+            Bar(label(bucket), None) if row is None else Bar(label(bucket), row.estimate, *row.interval)
+            for bucket, row in self.places(most).rows
+        ]
 
     def readings(self, confidence: float = CONFIDENCE, ranges: Sequence[tuple[float, float]] = ()) -> Readings:
         """One reading a released bucket."""
@@ -334,14 +386,10 @@ class Histogram(Answer):
         return [Line(str(row.bucket), row.estimate, *row.interval, counts.get(str(row.bucket), 0)) for row in self]
 
     def __str__(self) -> str:
-        shown, label = 20, self.query.question.label
-        lines = [
-            f"{label(row.bucket):<32} {row.estimate:>14,.0f}   {row.interval[0]:,} to {row.interval[1]:,}"
-            for row, _ in zip(self, range(shown), strict=False)
-        ]
-        if len(self) > shown:
-            lines.append(f"… {len(self) - shown:,} more buckets")
-        lines += [f"{label(bucket):<32} {BELOW:>14}" for bucket in self.below_threshold[:shown]]
+        label, places = self.query.question.label, self.places(_PRINTED)
+        lines = [counted_line(label(bucket), row) for bucket, row in places.rows]
+        if places.hidden:
+            lines.append(f"… {places.hidden:,} more buckets")
         said = [] if self.asked_of is None else [self.asked_of]
         nothing = [self.nothing_in_words()] if self.empty else []
         return "\n".join([*said, *nothing, *lines, self._other_in_words()])
@@ -350,14 +398,11 @@ class Histogram(Answer):
         return f"<Histogram of {len(self.release):,} buckets, {self.closing()}>"
 
     def _repr_html_(self) -> str:
-        label = self.query.question.label
-        rows = "".join(
-            f"<tr><td>{html.escape(label(bucket))}</td><td>{BELOW}</td></tr>" for bucket in self.below_threshold[:20]
-        )
-        below = f"<table><tbody>{rows}</tbody></table>" if rows else ""
+        label, places = self.query.question.label, self.places(_PRINTED)
+        rows = [(label(bucket), row) for bucket, row in places.rows]
         said = "" if self.asked_of is None else f"<p>{html.escape(self.asked_of)}</p>"
-        nothing = f"<p>{self.nothing_in_words()}</p>" if self.empty else ""
-        return f"{said}{self.release._repr_html_()}{nothing}{below}<p>{self._other_in_words()}</p>"
+        table = counted_html(", ".join(self.columns), rows, places.hidden, said=repr(self)[1:-1], whom=self.stands_for)
+        return f"{said}{table}<p>{html.escape(self._other_in_words())}</p>"
 
 
 def _question(column: Any, bins: Any, bin_width: Any, lower: Any, upper: Any, dates: Any) -> Question:

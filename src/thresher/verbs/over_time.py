@@ -208,18 +208,21 @@ class OverTime(Tabular):
         """
         from thresher import charts
 
-        count = len(self.released)
+        releases = f"{len(self.released)} release{'' if len(self.released) == 1 else 's'}"
         chart = charts.trends(
             self.dates,
             self._trends(buckets, most),
             title=self._title,
-            subtitle=f"{count} release{'' if count == 1 else 's'}"
-            + (f", each: {self.released[0][1].footing()}" if self.released else ""),
+            subtitle=f"{releases}; {self.footing()}" if self.released else releases,
             missed=self.missed,
             measured=self._measured,
             whom=self.stands_for,
         )
         return charts.show(chart, path)
+
+    def footing(self) -> str:
+        """Whom each release was asked of and what it promises, in one line; empty while there is none."""
+        return f"each release: {self.released[0][1].footing()}" if self.released else ""
 
     def svg(self, *, buckets: Sequence[Any] | None = None, most: int = MOST, height: float | None = None) -> Svg:
         """The same picture for a web page, as high as given, in pixels."""

@@ -26,6 +26,7 @@ from thresher.verbs.query import Query, Rounds
 from thresher.verbs.ranges import FINER, LEVELS, WHOLE, Ranges, RangesQuery, chosen
 from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.settings import Choice, Column, Number, Numbers, Whole
+from thresher.verbs.windows import TAIL, Window, window_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -370,9 +371,18 @@ class Quantiles(Answer):
             for found in self.quantiles
         ]
 
-    def band(self) -> Band:
+    def window(self) -> Window:
+        """Where nearly all units are, and the quantiles with their intervals."""
+        marks = [found.value for found in self if not math.isnan(found.value)]
+        intervals = [end for found in self for end in found.interval]
+        if isinstance(self.source, Splits):
+            return _window(self.source, marks, intervals)
+        return self.source.window(marks, intervals)
+
+    def band(self, within: Window | None = None) -> Band:
         """The distribution as it is known: values, their ranks, and the 95 % bounds of each."""
-        return _band(self.source) if isinstance(self.source, Splits) else self.source.band()
+        window = within or self.window()
+        return _band(self.source, window) if isinstance(self.source, Splits) else self.source.band(window)
 
     def marks(self) -> list[tuple[float, float, float, float]]:
         """The quantiles."""
@@ -394,7 +404,7 @@ class Quantiles(Answer):
             subtitle=self.footing(),
             note="Band: 95 %, "
             + ("all split points together." if together else "at each value.")
-            + " Bars: 95 % intervals of the quantiles.",
+            + f" Bars: 95 % intervals of the quantiles. {self.window().in_words(self.marks())}".rstrip(),
             whom=self.stands_for,
         )
         return charts.show(chart, path)
@@ -404,7 +414,17 @@ class Quantiles(Answer):
         return f"<Quantiles of {self.column}: {found}; {self.closing()}>"
 
 
-def _band(splits: Splits) -> Band:
+def _window(splits: Splits, marks: Sequence[float], intervals: Sequence[float]) -> Window:
+    """Where the splits are, as far as nearly all units are there, and the marks: nothing is known between the rest."""
+    positions, ranks = splits.curve()
+    whole = splits.lower, splits.upper
+    if len(positions) < 3:
+        return Window(*whole)
+    inner = np.clip(np.interp([TAIL, 1 - TAIL], ranks, positions), positions[1], positions[-2])
+    return window_of([*inner.tolist(), *marks], *whole, whole, intervals)
+
+
+def _band(splits: Splits, window: Window) -> Band:
     """The fitted curve at the released splits, with the bounds that hold for all of them at once."""
     positions, ranks = splits.curve()
     bounds = dict(
@@ -414,7 +434,11 @@ def _band(splits: Splits) -> Band:
     pairs = [bounds[position] for position in positions.tolist()]
     if not any(point.seen.total for point in splits.points):
         ranks = np.full_like(ranks, math.nan)
-    return positions.tolist(), ranks.tolist(), [low for low, _ in pairs], [high for _, high in pairs]
+    inside = positions[(positions > window.low) & (positions < window.high)]
+    shown = np.array([window.low, *inside, window.high])
+    lines = (ranks, *np.transpose(pairs))
+    inner, lows, highs = (np.interp(shown, positions, line).tolist() for line in lines)
+    return shown.tolist(), inner, lows, highs
 
 
 def _plain(found: Quantile) -> dict[str, float]:

@@ -13,7 +13,7 @@ import numpy as np
 from thresher.errors import InvalidSetting
 from thresher.mechanism.common_rates import rows_at
 from thresher.privacy.plans import Plan
-from thresher.questions.question import number_text
+from thresher.questions.question import half_open
 from thresher.verbs.accuracy import (
     CONFIDENCE,
     Error,
@@ -32,6 +32,7 @@ from thresher.verbs.hierarchy import Hierarchy, ask_levels, decompose
 from thresher.verbs.query import Rounds
 from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.settings import Column, Number, Whole, YesNo
+from thresher.verbs.windows import TAIL, Window, window_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +49,8 @@ WHOLE = YesNo(
     label="Whole numbers",
 )
 """Settings of every verb that asks a hierarchy."""
+_POINTS = 200
+"""At so many steps a picture of the distribution is computed."""
 MOST_FOLLOWED = 16
 """How many cells a series shows over time."""
 
@@ -347,7 +350,7 @@ class Ranges(Answer):
         fields = (Field("cell", self.column, "label"), Field("level", "Level"), *COUNTS)
         rows = [
             (
-                (f"{number_text(cell['lower'])} to {number_text(cell['upper'])}", cell["lower"]),
+                (half_open(cell["lower"], cell["upper"]), cell["lower"]),
                 *(cell[name] for name in ("level", "estimate", "least", "most", "count")),
             )
             for cell in self.to_arrow().to_pylist()
@@ -365,7 +368,7 @@ class Ranges(Answer):
         rows = []
         for low, high in ranges or self._coarse():
             found = self.count(low, high, confidence)
-            label = f"{number_text(found.lower)} to {number_text(found.upper)}"
+            label = half_open(found.lower, found.upper)
             rows.append(Reading((found.lower, found.upper), label, found.estimate, *found.interval))
         keys = (("from", pa.float64()), ("to", pa.float64()))
         return Readings(keys, tuple(rows), ordered=True, fixed=True)
@@ -388,10 +391,23 @@ class Ranges(Answer):
             lines.append(Line(f"from {low:g} up to {high:g}", found.estimate, *found.interval, true))
         return lines
 
-    def band(self, points: int = 200) -> tuple[list[float], list[float], list[float], list[float]]:
-        """The distribution at evenly spaced values: values, ranks, and pointwise 95 % bounds of the ranks."""
+    def window(self, marks: Sequence[float] = (), intervals: Sequence[float] = ()) -> Window:
+        """Where nearly all units are, and these marks with their intervals; see `window_of`.
+
+        Edge cases: the whole range where nothing was released at all.
+        """
         tree = self.hierarchy
-        values = np.linspace(tree.lower, tree.upper if tree.last is None else tree.last + 1, points + 1).tolist()
+        low, high = tree.lower, tree.upper if tree.last is None else tree.last + 1
+        total = tree.curve.total
+        if not total:
+            return Window(low, high)
+        ends = [tree.value(tree.curve.find(part * total)[0]) for part in (TAIL, 1 - TAIL)]
+        return window_of([*ends, *marks], low, high, (self.query.lower, self.query.upper), intervals)
+
+    def band(self, within: Window | None = None) -> tuple[list[float], list[float], list[float], list[float]]:
+        """The distribution at evenly spaced values: values, ranks, and pointwise 95 % bounds of the ranks."""
+        low, high, _ = within or self.window()
+        values = np.linspace(low, high, _POINTS + 1).tolist()
         answers = [self.cdf(value) for value in values]
         known = self.hierarchy.curve.total > 0
         return (
@@ -409,7 +425,7 @@ class Ranges(Answer):
             *self.band(),
             title=f"Distribution of {self.column}",
             subtitle=self.footing(),
-            note="Band: 95 % at each value, with what the threshold may hide.",
+            note=f"Band: 95 % at each value, with what the threshold may hide. {self.window().in_words()}".rstrip(),
             whom=self.stands_for,
         )
         return charts.show(chart, path)

@@ -40,8 +40,11 @@ class Reading(NamedTuple):
         return not math.isnan(self.estimate)
 
     def is_of(self, bucket: Any) -> bool:
-        """Whether this is the number of a bucket, which is given as its value, as a tuple, or as its label."""
-        if bucket in (self.label, self.key):
+        """Whether this is the number of a bucket, which is given as its value, its text, a tuple, or its label.
+
+        The text of a week is that of its first day, by which JSON names it.
+        """
+        if bucket in (self.label, self.key, " · ".join(map(str, self.key))):
             return True
         return bool(bucket == self.bucket) and isinstance(bucket, bool) == isinstance(self.bucket, bool)
 

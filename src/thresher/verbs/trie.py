@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,16 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TrieNode:
-    """A prefix, or where `complete`, a whole text.
-
-    `interval` is None where the count is a sum over released texts below the node and not a released count of its own:
-    what was dropped below it is missing from the sum.
-    """
+    """A prefix, or where `complete`, a whole text; with how many units hold it, or hold what begins with it."""
 
     prefix: str
     count: int
     estimate: float
-    interval: tuple[int, int] | None
+    interval: tuple[int, int]
     complete: bool
     parent: str | None
 
@@ -75,7 +70,7 @@ class Trie:
     def without_chains(self) -> Trie:
         """The same trie for looking at, without nodes whose only child has, as far as counts can tell, the same units.
 
-        "Can tell" means that the two intervals do not overlap. Nodes that are sums have none and stay.
+        "Can tell" means that the two intervals do not overlap.
         """
         standing: dict[str | None, str | None] = {None: None}
         kept: list[TrieNode] = []
@@ -110,54 +105,10 @@ class Trie:
         return root
 
 
-def _overlap(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
-    return one is not None and other is not None and one[0] <= other[1] and other[0] <= one[1]
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
 
 
 def printable(text: str) -> str:
     """The text without characters that would move a terminal's cursor."""
     return "".join(character if character.isprintable() else "�" for character in text)
-
-
-def branching_trie(items: Iterable[tuple[str, int, float, tuple[int, int]]]) -> Trie:
-    """The trie of whole texts (text, count, estimate, interval), with a node wherever some of them part ways.
-
-    Inner nodes sum the texts below them: post-processing of what was released.
-    """
-    ordered = sorted(items)
-    nodes: list[TrieNode] = []
-    waiting: list[tuple[int, int, str | None]] = [(0, len(ordered), None)]
-    while waiting:
-        start, stop, parent = waiting.pop()
-        for first, last in _groups(ordered, start, stop, 0 if parent is None else len(parent)):
-            text, count, estimate, interval = ordered[first]
-            if last - first == 1:
-                nodes.append(TrieNode(text, count, estimate, interval, True, parent))
-                continue
-            # Sorted texts share exactly what the first and the last of them share.
-            shared = _shared_start(text, ordered[last - 1][0])
-            group = ordered[first:last]
-            nodes.append(
-                TrieNode(shared, sum(row[1] for row in group), sum(row[2] for row in group), None, False, parent)
-            )
-            waiting.append((first, last, shared))
-    return Trie(tuple(nodes))
-
-
-def _shared_start(one: str, other: str) -> str:
-    length = 0
-    while one[length : length + 1] == other[length : length + 1] != "":
-        length += 1
-    return one[:length]
-
-
-def _groups(
-    ordered: list[tuple[str, int, float, tuple[int, int]]], start: int, stop: int, known: int
-) -> Iterable[tuple[int, int]]:
-    """Runs of texts that have the same next character; a text that ends here is a run of its own."""
-    first = start
-    for index in range(start + 1, stop + 1):
-        here = ordered[first][0][known : known + 1]
-        if index == stop or ordered[index][0][known : known + 1] != here:
-            yield first, index
-            first = index

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from starlette.responses import Response
 from thresher import charts
 from thresher.charts.numbers import percent
 from thresher.console.answer_tables import Page, Reading, bars, branches, reading
-from thresher.console.downloads import KINDS, PICTURES, download
+from thresher.console.downloads import KINDS, PICTURES, Provenance, saved_file
 from thresher.console.group_pictures import GroupPictures, pictures_of
 from thresher.console.headers import is_fragment
 from thresher.console.pages.paging import page_number
@@ -74,7 +73,8 @@ def table(request: PageRequest) -> Response:
     if not is_fragment(request.http):
         return request.redirect(f"/queries/{request.query}/answer")
     found = _answered(request)
-    return request.page("table.html", query=found.status, table=found.table, page=_table_page(request, found.table))
+    page = _table_page(request, found.table)
+    return request.page("table.html", query=found.status, table=found.table, page=page, left_out=found.answer.left_out)
 
 
 def calculate(request: PageRequest) -> Response:
@@ -96,11 +96,10 @@ def save(request: PageRequest) -> Response:
     """The answer as a file."""
     kind = str(request.http.path_params["kind"])
     found = _answered(request)
+    status = found.status
+    provenance = Provenance.of(found.answer, status.what, status.ended or status.created)
     with request.heavy_work():
-        content = download(found.answer, kind)
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", found.status.what).strip("-") or found.status.id
-    headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
-    return Response(content, headers=headers, media_type=KINDS[kind])
+        return saved_file(found.answer, kind, provenance)
 
 
 def _answered(request: PageRequest, status: QueryStatus | None = None) -> Answered:
@@ -133,11 +132,14 @@ def _shape(request: PageRequest, found: Answered) -> dict[str, Any]:
     answer = found.answer
     threshold = answer.plan.threshold / _rate(found)
     shown = bars(answer)
-    most = max([threshold * 1.15, *(bar.upper for bar in shown)])
+    most = max([threshold * 1.15, *(bar.upper for bar in shown if bar.upper is not None)])
     content: dict[str, Any] = {
         "bars": [(bar, charts.bar_svg(bar.estimate, bar.lower, bar.upper, threshold, most)) for bar in shown],
         "threshold": threshold,
         "counted": answer.counted,
+        "released": sum(row.keys[1] is not None for row in found.table.rows),
+        "rows_called": answer.rows_called,
+        "window": _window(answer),
         "headline": answer.headline,
         "explained": answer.explained,
         "tree": None,
@@ -160,6 +162,12 @@ def _shape(request: PageRequest, found: Answered) -> dict[str, Any]:
 def _rate(found: Answered) -> float:
     """The part of the devices that the first round sampled, of all that checked in."""
     return found.answer.releases[0].rate
+
+
+def _window(answer: Answer) -> str:
+    """Which part of the public range the picture shows, in words; empty where it shows all of it."""
+    window = answer.window()
+    return "" if window is None else window.in_words(answer.marks())
 
 
 def _title(answer: Answer) -> str:

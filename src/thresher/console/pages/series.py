@@ -5,7 +5,6 @@ Everything here is computed from what was released already: looking costs nothin
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from starlette.responses import Response
 from thresher import charts
 from thresher.charts.svg import Svg
 from thresher.console.alerts_shown import shown_alerts
-from thresher.console.downloads import KINDS, download
+from thresher.console.downloads import KINDS, Provenance, saved_file
 from thresher.console.following import Followed
 from thresher.console.pages.paging import paged
 from thresher.console.python_line import following_line, series_line
@@ -88,11 +87,10 @@ def save(request: PageRequest) -> Response:
     over_time = request.console.following.read(status).over_time
     if over_time is None or not over_time.released:
         raise InvalidSetting("series", "has no answer yet", hint="Wait for its first release.")
+    last = over_time.released[-1][0].timestamp()
+    provenance = Provenance.of(over_time, status.what, last, series=True)
     with request.heavy_work():
-        content = download(over_time, kind)
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", status.what).strip("-") or status.id
-    headers = {"Content-Disposition": f'attachment; filename="{name}-over-time.{kind}"'}
-    return Response(content, headers=headers, media_type=KINDS[kind])
+        return saved_file(over_time, kind, provenance)
 
 
 def pause(request: PageRequest) -> Response:
