@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, ClassVar, NoReturn, Self
 
 import narwhals as nw
@@ -35,6 +36,9 @@ class Engine(ABC):
 
     time_zone: str = UTC
     """Instants are counted on the wall clock of this zone. Set once, when the data is opened."""
+
+    held: ExitStack | None = None
+    """What is let go after the engine is closed: the connection that was opened or borrowed for it."""
 
     _read: Mapping[str, Kind] = {}
     """The columns of text that are read as another kind."""

@@ -1,7 +1,7 @@
 """The verbs in Python, on whatever holds the data: a table is opened, targets become a plan, a ledger is charged.
 
-`data` is a data frame of any kind that narwhals knows, a path or glob, an array or a list (see `thresher.tables`), a
-`Population`, or a fleet, to which the whole query is submitted; both are recognised by type.
+`data` is a data frame of any kind that narwhals knows, a path or glob, an array or a list, a database (see
+`thresher.tables`), a `Population`, or a fleet, to which the whole query is submitted; both are recognised by type.
 
 The ledger, if there is one, says before the data is opened whether the query's cost fits. Nothing is drawn before the
 request has been checked and the ledger has reserved all rounds of the query; each round is charged durably before it is
@@ -51,6 +51,8 @@ class Asking(TypedDict, total=False):
             public: choose it without looking at the data. A column is read as its type says, or as text.
         types: what text says, as `{"age": "whole numbers"}`: columns of CSV and JSON lines, lists and Python objects
             are text otherwise, whatever their rows hold (see `thresher.look`). Tables only.
+        sql, table: which rows of a database, if `data` is its address or a connection to it: one SELECT, or a name as
+            "visits" or "schema.visits". Give one of them.
         time_zone: on whose wall clock times with a zone are counted, as "Europe/Paris"; UTC by default. Tables only.
         ledger: a `thresher.Ledger` that is charged before each round is drawn. Tables only; a fleet has its own.
         progress: called after each round with how many are done, how many there are at most, and what was asked; and
@@ -71,6 +73,8 @@ class Asking(TypedDict, total=False):
         ),
     ]
     types: Mapping[str, str] | None
+    sql: str | None
+    table: str | None
     time_zone: str | None
     ledger: Ledger | None
     progress: Progress | None
@@ -224,13 +228,14 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
     if unknown := set(given) - set(Asking.__annotations__):
         raise TypeError(f"{name}() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     unit, types, time_zone = given.get("unit"), given.get("types"), given.get("time_zone")
+    sql, table_name = given.get("sql"), given.get("table")
     ledger, progress, wait = given.get("ledger"), given.get("progress"), given.get("wait", True)
     target = Target(given.get("epsilon"), given.get("delta"), given.get("plan"), given.get("adjacency", "replace"))
     query = make(name, target, settings | {"where": given.get("where")})
     if progress is not None and not callable(progress):
         raise InvalidSetting("progress", f"must be a function, not {type(progress).__name__}")
     if isinstance(data, QueryTaker):
-        _refuse(unit=unit, types=types, ledger=ledger, time_zone=time_zone)
+        _refuse(unit=unit, types=types, sql=sql, table=table_name, ledger=ledger, time_zone=time_zone)
         return data.submit(query, wait=wait, progress=progress)
     if not wait:
         raise InvalidSetting("wait", "is for fleets; a table answers at once", hint="Leave it out.")
@@ -238,11 +243,20 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
     with _charging(ledger, query, whose) as charge:
         if not isinstance(data, Population):
             zone = UTC if time_zone is None else time_zone
-            with Table(data, unit, types=types, time_zone=zone, before_draw=charge, progress=progress) as table:
+            with Table(
+                data,
+                unit,
+                sql=sql,
+                table=table_name,
+                types=types,
+                time_zone=zone,
+                before_draw=charge,
+                progress=progress,
+            ) as table:
                 return _run_on_table(query, table, progress)
         if unit is not None:
             raise InvalidSetting("unit", "is for tables; here every member is a unit already", hint="Leave it out.")
-        for setting, value in (("types", types), ("time_zone", time_zone)):
+        for setting, value in (("types", types), ("sql", sql), ("table", table_name), ("time_zone", time_zone)):
             if value is not None:
                 raise InvalidSetting(setting, "is for data that is opened here", hint="Give it to the table itself.")
         if isinstance(data, Table):
