@@ -22,16 +22,20 @@ WARNING = (
 def look(
     data: Data,
     rows: Annotated[int, typer.Option(help="How many rows to look at.")] = 100,
+    sql: options.Sql = None,
+    table: options.TableName = None,
     format: Format = "csv",
     json: options.Json = False,
 ) -> None:
     """Suggest the types of a CSV or JSON lines file's columns from its first rows. Not private.
 
+    Of a database it shows the types that are declared there, and suggests those of columns that have none.
+
     All other commands count such columns as text unless --type declares them, so that no person's value can change
     the type of a release.
     """
     with opened(data, format) as source:
-        seen = populations.look(source, rows)
+        seen = populations.look(source, rows, sql=sql, table=table)
     if json:
         print_json({"private": False, "rows": seen.rows, "types": dict(seen.types)})
         return
@@ -39,4 +43,4 @@ def look(
     for name, kind in seen.types.items():
         console.print(f"  {name}: {kind}", markup=False, soft_wrap=True)
     declared = " ".join(f"--type {shlex.quote(f'{name}={kind}')}" for name, kind in seen.declared.items())
-    console.print(declared or "Nothing to declare: all columns are text.", markup=False, soft_wrap=True)
+    console.print(declared or "Nothing to declare.", markup=False, soft_wrap=True)

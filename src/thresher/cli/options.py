@@ -18,6 +18,14 @@ Adjacency = Annotated[str, typer.Option(help="replace or add-remove: which chang
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Data = Annotated[
     str,
-    typer.Argument(help="A CSV, TSV, JSON lines or Parquet file, a glob, or - for standard input.", show_default=False),
+    typer.Argument(
+        help="A CSV, TSV, JSON lines or Parquet file, a glob, - for standard input, a database's address without its "
+        "password, or env:NAME for an address in an environment variable.",
+        show_default=False,
+    ),
+]
+Sql = Annotated[str | None, typer.Option(help="Rows of a database: one SELECT.", show_default=False)]
+TableName = Annotated[
+    str | None, typer.Option("--table", help="Rows of a database: a table, as schema.name.", show_default=False)
 ]
 Format = Annotated[str, typer.Option(help="Format of standard input: csv, tsv, jsonl or parquet.")]

@@ -95,6 +95,8 @@ def table_command(verb: str) -> Callable[..., None]:
                 show_default=False,
             ),
         ] = None,
+        sql: options.Sql = None,
+        table: options.TableName = None,
         adjacency: options.Adjacency = "replace",
         plan: Annotated[
             Path | None,
@@ -134,6 +136,8 @@ def table_command(verb: str) -> Callable[..., None]:
                 plan=made,
                 unit=unit,
                 types=_types(type),
+                sql=sql,
+                table=table,
                 adjacency=adjacency,
                 time_zone=time_zone,
                 ledger=book,

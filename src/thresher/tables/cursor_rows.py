@@ -6,7 +6,7 @@ type: they are text, as in a CSV file, unless the database declares the types of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -40,7 +40,7 @@ class ArrowCursorRows(RowSource):
             cursor.execute(no_rows(query))
             self.schema = cursor.fetch_record_batch().schema
 
-    def batches(self, places: Sequence[int]) -> Iterator[pa.Table]:
+    def batches(self, places: Sequence[int]) -> Generator[pa.Table]:
         """These columns, as the driver reads them."""
         columns = ", ".join(quoted(self.schema.names[place], self._quote) for place in places)
         with closing(self._connection.cursor()) as cursor:
@@ -69,7 +69,7 @@ class CursorRows(RowSource):
         self._cursor, self._query, self._where, self._select, self._spell = cursor, query, where, select, spell
         self.schema = pa.schema([(name, pa.large_string()) for name in names])
 
-    def batches(self, places: Sequence[int]) -> Iterator[pa.Table]:
+    def batches(self, places: Sequence[int]) -> Generator[pa.Table]:
         """These columns, some thousand rows at a time."""
         names, chosen = [self.schema.names[place] for place in places], list(places)
         query = subquery(self._query)

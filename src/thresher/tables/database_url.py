@@ -7,6 +7,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from thresher.errors import InvalidSetting
+from thresher.tables.error_guard import withheld
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SECRET = re.compile(r"pass|pwd|secret|token|api_?key|private_?key|credential", re.IGNORECASE)
@@ -42,21 +43,19 @@ def database_url(text: str) -> DatabaseUrl | None:
                 "data", "looks like a connection string", hint="Give it as a URL, as postgresql://host/database."
             )
         return None
-    try:
-        parts = urlsplit(text)
-        password, parameters = parts.password, parse_qsl(parts.query)
-    except ValueError:
-        raise InvalidSetting(
-            "data",
-            "is no valid address of a database",
-            hint="Characters such as @, : and / in a user's name or password are written %40, %3A and %2F.",
-        ) from None
-    # A password with a slash or a question mark in it ends the address too early: what follows has an @.
-    if "@" in parts.path or "@" in parts.query:
-        raise InvalidSetting(
-            "data", "has an @ after its host", hint="In a password, @ is written %40, : is %3A, / is %2F and ? is %3F."
-        )
+    parts = withheld(lambda: urlsplit(text), lambda _: _invalid("is no valid address of a database"))
+    # A password with a slash or a question mark in it ends the host too early: what follows has an @.
+    if "@" in parts.path or "@" in parts.query or parts.fragment:
+        raise _invalid("has an @ or # after its host")
     scheme = found[1].lower().partition("+")[0]
     place = parts.netloc.rpartition("@")[2] + unquote(parts.path)
-    secret = password is not None or any(_SECRET.search(name) for name, _ in parameters)
+    secret = parts.password is not None or any(_SECRET.search(name) for name, _ in parse_qsl(parts.query))
     return DatabaseUrl(text, "postgresql" if scheme == "postgres" else scheme, place, secret)
+
+
+def _invalid(problem: str) -> InvalidSetting:
+    return InvalidSetting(
+        "data",
+        problem,
+        hint="In a user's name or password, @ is written %40, : is %3A, / is %2F, ? is %3F and # is %23.",
+    )

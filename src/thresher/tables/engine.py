@@ -123,6 +123,10 @@ class Engine(ABC):
         In each round a unit counts once in each bucket that one of its kept values has.
         """
 
+    def first_texts(self, columns: Sequence[str], number: int) -> dict[str, list[str | None]]:
+        """The first values of untyped columns, for `look`. This is not private."""
+        raise NotImplementedError(f"{self.name} has no untyped columns")
+
     def size(self) -> int | None:
         """How many rows there are, whatever they hold and whatever filter there is.
 

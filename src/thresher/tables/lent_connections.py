@@ -110,12 +110,12 @@ class _Lent:
         def restore() -> None:
             self.execute(f"PRAGMA case_sensitive_like = {0 if like else 1}")
             for name, arguments in self._functions() - before:
-                connection.create_function(name, arguments, None)
+                connection.create_window_function(name, arguments, None)  # removes a function of any sort
 
         stack.callback(restore)
 
     def _functions(self) -> set[tuple[str, int]]:
-        return set(self.execute("SELECT name, narg FROM pragma_function_list WHERE NOT builtin"))
+        return set(self.execute("SELECT name, narg FROM pragma_function_list WHERE name <> 'like'"))
 
     def cursor(self) -> sqlite3.Cursor:
         return sqlite3.Cursor(self._connection)

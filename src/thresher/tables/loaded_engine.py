@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -35,7 +36,7 @@ class RowSource(ABC):
     """Whether rows come only once: then all columns are kept, whichever is asked about."""
 
     @abstractmethod
-    def batches(self, places: Sequence[int]) -> Iterator[pa.Table]:
+    def batches(self, places: Sequence[int]) -> Generator[pa.Table]:
         """All rows, with the columns at these places of the schema. Called in the thread of whoever asks."""
 
 
@@ -80,6 +81,16 @@ class LoadedEngine(RelationEngine):
 
     def _field(self, column: str) -> pa.Field:
         return self._source.schema.field(self._source.schema.names.index(column))
+
+    def first_texts(self, columns: Sequence[str], number: int) -> dict[str, list[str | None]]:
+        """The first values of untyped columns, for `look`. This is not private."""
+        places = [self._source.schema.names.index(column) for column in columns]
+        with closing(self._source.batches(places)) as batches:
+            rows = next(batches, None)
+        texts = (
+            [] if rows is None else [column.slice(0, number).cast(pa.string()).to_pylist() for column in rows.columns]
+        )
+        return dict(zip(columns, texts or [[] for _ in columns], strict=True))
 
     def size(self) -> int | None:
         """How many rows there are, once they are kept."""
@@ -161,7 +172,7 @@ class ArrowRows(RowSource):
         if self._reader in _READ:
             raise _read_before()
 
-    def batches(self, places: Sequence[int]) -> Iterator[pa.Table]:
+    def batches(self, places: Sequence[int]) -> Generator[pa.Table]:
         """All batches, as they come."""
         self._check()
         _READ.add(self._reader)
