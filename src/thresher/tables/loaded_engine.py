@@ -87,10 +87,8 @@ class LoadedEngine(RelationEngine):
         places = [self._source.schema.names.index(column) for column in columns]
         with closing(self._source.batches(places)) as batches:
             rows = next(batches, None)
-        texts = (
-            [] if rows is None else [column.slice(0, number).cast(pa.string()).to_pylist() for column in rows.columns]
-        )
-        return dict(zip(columns, texts or [[] for _ in columns], strict=True))
+        texts = [[] for _ in columns] if rows is None else [each.slice(0, number).to_pylist() for each in rows.columns]
+        return dict(zip(columns, texts, strict=True))
 
     def size(self) -> int | None:
         """How many rows there are, once they are kept."""
