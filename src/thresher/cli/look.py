@@ -24,6 +24,8 @@ def look(
     data: Data,
     rows: Annotated[int, typer.Option(help="How many rows to look at.")] = 100,
     type: options.Types = None,
+    sql: options.Sql = None,
+    table: options.TableName = None,
     format: Format = None,
     show_data_errors: Annotated[
         bool,
@@ -36,6 +38,8 @@ def look(
 ) -> None:
     """Suggest the types of a CSV or JSON lines file's columns from its first rows. Not private.
 
+    Of a database it shows the types that are declared there, and suggests those of columns that have none.
+
     All other commands count such columns as text unless --type declares them, so that no person's value can change
     the type of a release.
     """
@@ -43,6 +47,8 @@ def look(
         seen = populations.look(
             source,
             rows,
+            sql=sql,
+            table=table,
             types=options.declared_types(type),
             format=format,
             show_data_errors=show_data_errors,
@@ -56,6 +62,6 @@ def look(
     for name, kind in seen.types.items():
         console.print(f"  {name}: {kind}", markup=False, soft_wrap=True)
     declared = " ".join(f"--type {shlex.quote(f'{name}={kind}')}" for name, kind in seen.declared.items())
-    console.print(declared or "Nothing to declare: all columns are text.", markup=False, soft_wrap=True)
+    console.print(declared or "Nothing to declare.", markup=False, soft_wrap=True)
     if found is not None:
         show_found(found, json)

@@ -30,10 +30,15 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress on standa
 Data = Annotated[
     str,
     typer.Argument(
-        help="A CSV, TSV, JSON lines or Parquet file, a glob, or - for standard input.",
+        help="A CSV, TSV, JSON lines or Parquet file, a glob, - for standard input, a database's address without its "
+        "password, or env:NAME for an address in an environment variable.",
         show_default=False,
         autocompletion=files,
     ),
+]
+Sql = Annotated[str | None, typer.Option(help="Rows of a database: one SELECT.", show_default=False)]
+TableName = Annotated[
+    str | None, typer.Option("--table", help="Rows of a database: a table, as schema.name.", show_default=False)
 ]
 FORMATS = ("csv", "tsv", "jsonl", "parquet")
 Format = Annotated[

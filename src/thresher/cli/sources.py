@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 import tempfile
@@ -11,13 +12,16 @@ from pathlib import Path
 
 from thresher.cli.options import FORMATS
 from thresher.errors import InvalidSetting
+from thresher.tables.database_url import database_url
+
+_ENVIRONMENT = "env:"
 
 
 @contextlib.contextmanager
 def opened(data: str, format: str | None) -> Iterator[str]:
-    """The path to read: the one given, or a private copy of standard input that is gone afterwards."""
+    """What to read: a path or a database's address, or a private copy of standard input that is gone afterwards."""
     if data != "-":
-        yield data
+        yield _address(data)
         return
     format = format or "csv"
     if format not in FORMATS:
@@ -27,3 +31,24 @@ def opened(data: str, format: str | None) -> Iterator[str]:
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         yield str(path)
+
+
+def _address(data: str) -> str:
+    """What was given, or what is in the environment under its name.
+
+    Raises: `InvalidSetting` for an address with a password, which everybody on the machine could read.
+    """
+    if data.startswith(_ENVIRONMENT):
+        name = data.removeprefix(_ENVIRONMENT)
+        if not os.environ.get(name):
+            raise InvalidSetting("data", f"is in the environment variable {name!r}, which is not set")
+        return os.environ[name]
+    url = database_url(data)
+    if url is not None and url.has_password:
+        raise InvalidSetting(
+            "data",
+            "has a password, and other users of this machine can read it in the list of processes",
+            hint="Put the address into an environment variable, and give its name: env:DATABASE_URL. Or leave the "
+            "password out: PostgreSQL's driver reads PGPASSWORD and ~/.pgpass.",
+        )
+    return data

@@ -112,6 +112,8 @@ def table_command(verb: str) -> Callable[..., None]:
             ),
         ] = None,
         type: options.Types = None,
+        sql: options.Sql = None,
+        table: options.TableName = None,
         adjacency: options.Adjacency = "replace",
         plan: Annotated[
             Path | None,
@@ -159,6 +161,8 @@ def table_command(verb: str) -> Callable[..., None]:
                 plan=made,
                 unit=unit,
                 types=options.declared_types(type),
+                sql=sql,
+                table=table,
                 adjacency=adjacency,
                 time_zone=time_zone,
                 format=format,

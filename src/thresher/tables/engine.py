@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, ClassVar, NoReturn, Self
 
 import narwhals as nw
@@ -36,6 +37,9 @@ class Engine(ABC):
 
     time_zone: str = UTC
     """Instants are counted on the wall clock of this zone. Set once, when the data is opened."""
+
+    held: ExitStack | None = None
+    """What is let go after the engine is closed: the connection that was opened or borrowed for it."""
 
     _read: Mapping[str, Kind] = {}
     """The columns of text that are read as another kind."""
@@ -127,6 +131,10 @@ class Engine(ABC):
             f"is for files and for frames in memory, not for {self.name}",
             hint="Look at the data where it is, or give a part of it as a frame in memory.",
         )
+
+    def first_texts(self, columns: Sequence[str], number: int) -> dict[str, list[str | None]]:
+        """The first values of untyped columns, for `look`. This is not private."""
+        raise NotImplementedError(f"{self.name} has no untyped columns")
 
     def size(self) -> int | None:
         """How many rows there are, whatever they hold and whatever filter there is.

@@ -16,6 +16,7 @@ from thresher.tables import column_keys
 from thresher.tables import ibis_functions as functions
 from thresher.tables.column_keys import DRAW, UNIT, key_names, value_names
 from thresher.tables.column_kinds import Kind
+from thresher.tables.database_errors import told_of_rows
 from thresher.tables.duckdb_columns import counted_once
 from thresher.tables.duckdb_engine import RelationEngine
 from thresher.tables.duckdb_pairs import kept_pairs
@@ -289,4 +290,4 @@ def _clean(column: Any, kind: Kind | None) -> Any:
 
 
 def _collect(table: Any) -> pa.Table:
-    return table.to_pyarrow()
+    return told_of_rows(table.to_pyarrow, table.get_backend().name)

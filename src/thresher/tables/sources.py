@@ -17,6 +17,7 @@ from thresher.tables.engine import Engine
 from thresher.tables.error_guard import guarded
 from thresher.tables.files import open_files
 from thresher.tables.objects import arrow_column, holds_objects, spelled
+from thresher.tables.sql_text import Selection
 from thresher.tables.time_zones import UTC
 
 ONE_COLUMN = "value"
@@ -36,8 +37,16 @@ The module, and with it the engine's library, is imported when such a frame is g
 """
 
 
-def open_data(data: Any, progress: Progress | None = None, time_zone: str = UTC, format: str | None = None) -> Engine:
-    """The engine for a frame, a path or glob, an array or a list; `progress` is called while files are read.
+def open_data(
+    data: Any,
+    progress: Progress | None = None,
+    time_zone: str = UTC,
+    format: str | None = None,
+    selection: Selection | None = None,
+) -> Engine:
+    """The engine for a frame, a path or glob, an array or a list, or a database with a selection of its rows.
+
+    `progress` is called while files are read.
 
     `format` says what files are whose names do not say it.
 
@@ -45,14 +54,30 @@ def open_data(data: Any, progress: Progress | None = None, time_zone: str = UTC,
     distributed ones (Polars lazy, DuckDB relations, Ibis, Dask, Spark) are counted where they are.
     """
     native = nw.to_native(data, pass_through=True)
+    engine = _database(native, selection)
     if isinstance(native, str | Path):
-        engine = open_files(native, progress, format)
+        engine = engine or open_files(native, progress, format)
     elif format is not None:
         raise InvalidSetting("format", "is for files", hint="Leave it out: the data says itself what it is.")
     else:
-        engine = _in_memory(native) or _frame(native)
+        engine = engine or _in_memory(native) or _frame(native)
     engine.time_zone = time_zone
     return engine
+
+
+def _database(data: Any, selection: Selection | None) -> Engine | None:
+    """The engine for rows of a database; None for any other data, for which nothing can be selected."""
+    from thresher.tables.sql_sources import is_database, open_database
+
+    if is_database(data):
+        return open_database(data, selection)
+    if selection is not None:
+        raise InvalidSetting(
+            selection.setting,
+            f"is for databases, not for {'a file' if isinstance(data, str | Path) else type(data).__name__}",
+            hint="Leave it out, or give a database's address or connection as data.",
+        )
+    return None
 
 
 def _in_memory(data: Any) -> Engine | None:
@@ -112,12 +137,16 @@ def _frame(data: Any) -> Engine:
 
             return PolarsFrameEngine(data)
         return ArrowEngine(frame.columns, lambda name: frame.get_column(name).to_arrow())
+    if hasattr(frame, "__arrow_c_stream__"):
+        from thresher.tables.loaded_engine import ArrowRows, LoadedEngine
+
+        return LoadedEngine(ArrowRows(frame))
     if not isinstance(frame, nw.LazyFrame):
         raise InvalidSetting(
             "data",
             f"must be a table, not {type(data).__name__}",
             hint="Give a pandas, Polars, PyArrow, DuckDB, Ibis, Dask or Spark frame, the path of a CSV, JSON lines or "
-            "Parquet file, an array or a list; or a subclass of Population.",
+            "Parquet file, an array or a list, an address of a database or a connection; or a subclass of Population.",
         )
     kind = frame.implementation.value
     if kind not in LAZY_ENGINES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -59,9 +59,13 @@ class Table(Population):
 
     `data` is a pandas, Polars (eager or lazy), PyArrow, DuckDB, Ibis, Dask, Spark or Spark Connect frame; the path of a
     CSV, TSV, JSON lines or Parquet file, a glob, or a directory of Parquet files; or a NumPy array or list, whose
-    column is called "value". It must not change while the table is in use, and must be readable more than once. On
-    Spark, workers must run an interpreter like this one, with Thresher (set PYSPARK_PYTHON before the session starts),
-    if more than `driver_limit` buckets survive.
+    column is called "value". It must not change while the table is in use. An Arrow stream, whose rows come only once,
+    is kept. On Spark, workers must run an interpreter like this one, with Thresher (set PYSPARK_PYTHON before the
+    session starts), if more than `driver_limit` buckets survive.
+
+    `data` may also be a database: its address, an SQLAlchemy engine, or a connection of psycopg, sqlite3, DuckDB, ADBC
+    or another DBAPI driver. Then `sql` is one SELECT, or `table` a name as "visits" or "schema.visits". A connection is
+    not for other use before the table is closed; it is then as it was before.
 
     `types` declares what text says, as `{"age": "whole numbers"}`, for data that has no types of its own (CSV, JSON
     lines, lists, columns of Python objects): such columns are text otherwise, whatever their rows hold. Each value is
@@ -93,6 +97,8 @@ class Table(Population):
         data: Any,
         unit: str | None = None,
         *,
+        sql: str | None = None,
+        table: str | None = None,
         randomness: Randomness | None = None,
         before_draw: Callable[[], object] | None = None,
         types: Mapping[str, str] | None = None,
@@ -103,6 +109,7 @@ class Table(Population):
         driver_limit: int = 5_000_000,
     ) -> None:
         from thresher.tables.sources import open_data  # loads DuckDB and Arrow, which importing Thresher does not
+        from thresher.tables.sql_text import selection
 
         if not (unit is None or isinstance(unit, str)):
             raise InvalidSetting("unit", "must be the name of a column")
@@ -114,7 +121,7 @@ class Table(Population):
         self._driver_limit = check_count(driver_limit, setting="driver_limit")
         self._types = kinds.check_types(types)
         self._time_zone = check_time_zone(time_zone)
-        self._engine = open_data(data, progress, self._time_zone, format)
+        self._engine = open_data(data, progress, self._time_zone, format, selection(sql, table))
         self._chosen: dict[Readings, Rows] = {}
         self._cached: dict[Readings, Rows | None] = {}
         self._several: dict[tuple[Readings, int], Rows] = {}
@@ -289,9 +296,10 @@ class Table(Population):
         kept = [*self._chosen.values(), *self._cached.values(), *self._several.values()]
         for held in (self._chosen, self._cached, self._several):
             held.clear()
-        self._let_go([*(rows for rows in kept if rows is not None), self._engine])
+        parts = [*kept, self._engine, self._engine.held]
+        self._let_go(part for part in parts if part is not None)
 
-    def _let_go(self, parts: Iterable[Rows | Engine]) -> None:
+    def _let_go(self, parts: Iterable[Rows | Engine | ExitStack]) -> None:
         for part in parts:
             try:
                 part.close()

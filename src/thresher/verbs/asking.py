@@ -1,7 +1,7 @@
 """The verbs in Python, on whatever holds the data: a table is opened, targets become a plan, a ledger is charged.
 
-`data` is a data frame of any kind that narwhals knows, a path or glob, an array or a list (see `thresher.tables`), a
-`Population`, or a fleet, to which the whole query is submitted; both are recognised by type.
+`data` is a data frame of any kind that narwhals knows, a path or glob, an array or a list, a database (see
+`thresher.tables`), a `Population`, or a fleet, to which the whole query is submitted; both are recognised by type.
 
 The ledger, if there is one, says before the data is opened whether the query's cost fits. Nothing is drawn before the
 request has been checked and the ledger has reserved all rounds of the query; each round is charged durably before it is
@@ -30,7 +30,7 @@ from thresher.privacy.units import Unit
 from thresher.privacy.weak_guarantees import warn_if_weak
 from thresher.questions.population import Population, Progress, unit_of
 from thresher.tables import Table
-from thresher.tables.time_zones import UTC
+from thresher.tables.database_url import database_url
 from thresher.verbs.answer import Answer
 from thresher.verbs.drivers import run
 from thresher.verbs.query import Query, queries
@@ -55,6 +55,8 @@ class Asking(TypedDict, total=False):
             public: choose it without looking at the data. A column is read as its type says, or as text.
         types: what text says, as `{"age": "whole numbers"}`: columns of CSV and JSON lines, lists and Python objects
             are text otherwise, whatever their rows hold (see `thresher.look`). Tables only.
+        sql, table: which rows of a database, if `data` is its address or a connection to it: one SELECT, or a name as
+            "visits" or "schema.visits". Give one of them.
         time_zone: on whose wall clock times with a zone are counted, as "Europe/Paris"; UTC by default. Tables only.
         format: what a file is whose name does not say it: "csv", "tsv", "jsonl" or "parquet". Tables only.
         show_data_errors: with `show_data_errors=True` the verb answers nothing. It returns which lines and columns
@@ -80,6 +82,8 @@ class Asking(TypedDict, total=False):
         ),
     ]
     types: Mapping[str, str] | None
+    sql: str | None
+    table: str | None
     time_zone: str | None
     format: str | None
     show_data_errors: bool
@@ -88,6 +92,8 @@ class Asking(TypedDict, total=False):
     wait: bool
 
 
+_OPENING = ("types", "sql", "table", "time_zone", "format")
+"""Settings that say how data is opened."""
 _DEFAULTS: dict[str, Any] = {"adjacency": "replace", "show_data_errors": False, "wait": True}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
@@ -240,34 +246,28 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
     """Make the query, then submit it to a fleet, or run it here on whatever holds the data."""
     if unknown := set(given) - set(Asking.__annotations__):
         raise TypeError(f"{name}() got an unexpected keyword argument {sorted(unknown)[0]!r}")
-    unit, types, time_zone = given.get("unit"), given.get("types"), given.get("time_zone")
-    format, show = given.get("format"), given.get("show_data_errors", False)
+    unit, show = given.get("unit"), given.get("show_data_errors", False)
+    opening = {setting: value for setting in _OPENING if (value := given.get(setting)) is not None}
     ledger, progress, wait = given.get("ledger"), given.get("progress"), given.get("wait", True)
     target = Target(given.get("epsilon"), given.get("delta"), given.get("plan"), given.get("adjacency", "replace"))
     query = make(name, target, settings | {"where": given.get("where")})
     if progress is not None and not callable(progress):
         raise InvalidSetting("progress", f"must be a function, not {type(progress).__name__}")
     if isinstance(data, QueryTaker):
-        _refuse(
-            unit=unit, types=types, ledger=ledger, time_zone=time_zone, format=format, show_data_errors=show or None
-        )
+        _refuse(unit=unit, ledger=ledger, show_data_errors=show or None, **opening)
         return data.submit(query, wait=wait, progress=progress)
     if not wait:
         raise InvalidSetting("wait", "is for fleets; a table answers at once", hint="Leave it out.")
     warn_if_weak(query.plan.epsilon, query.plan.delta)  # a fleet says it in its preview, with all else against a query
     whose = unit_of(data) if isinstance(data, Population) else Unit.of_table(unit)
-    with _charging(ledger, query, whose, _name_of(data)) as charge:
+    with _charging(ledger, query, whose, _name_of(data, given.get("table"))) as charge:
         if not isinstance(data, Population):
-            zone = UTC if time_zone is None else time_zone
-            with Table(
-                data, unit, types=types, time_zone=zone, format=format, before_draw=charge, progress=progress
-            ) as table:
+            with Table(data, unit, **opening, before_draw=charge, progress=progress) as table:  # type: ignore[arg-type]
                 return _run_on_table(query, table, progress, show)
         if unit is not None:
             raise InvalidSetting("unit", "is for tables; here every member is a unit already", hint="Leave it out.")
-        for setting, value in (("types", types), ("time_zone", time_zone), ("format", format)):
-            if value is not None:
-                raise InvalidSetting(setting, "is for data that is opened here", hint="Give it to the table itself.")
+        for setting in opening:
+            raise InvalidSetting(setting, "is for data that is opened here", hint="Give it to the table itself.")
         if isinstance(data, Table):
             with data.charged(charge) as table:
                 return _run_on_table(query, table, progress, show)
@@ -309,13 +309,16 @@ def _charging(ledger: Any, query: Query, whose: Unit, data: str | None) -> Itera
         booking.end()
 
 
-def _name_of(data: Any) -> str | None:
-    """The name of a file or a glob, without its folder, for a ledger; None for anything else.
+def _name_of(data: Any, table: str | None) -> str | None:
+    """What a ledger calls the data: a file's or glob's name without its folder, or a database and its table.
 
-    An address is not a name: it may hold a password.
+    Edge cases: None for anything else, and of an address nothing that may be secret.
     """
-    text = os.fspath(data) if isinstance(data, str | os.PathLike) else ""
-    return None if "://" in str(text) else PurePath(str(text)).name or None
+    text = str(os.fspath(data)) if isinstance(data, str | os.PathLike) else ""
+    url = database_url(text)
+    if url is None:
+        return PurePath(text).name or table
+    return str(url) if table is None else f"{table} in {url}"
 
 
 def _refuse(**given: Any) -> None:
