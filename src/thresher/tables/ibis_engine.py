@@ -96,7 +96,7 @@ class IbisEngine(LazyFrameEngine):
 
         def run() -> Rows:
             if self._reads_rows_here(wanted, unit):
-                return self._copied(wanted, unit).chosen(wanted, unit)
+                return self._copied(wanted, unit).chosen(wanted, CopiedEngine.UNIT)
             units = self._of_units(wanted, unit)
             if not self._splits(unit):
                 return counted_once(self._cleaned(_one_each(units), wanted), wanted)
@@ -104,7 +104,7 @@ class IbisEngine(LazyFrameEngine):
             alone = self._cleaned(_one_each(units.filter(units[ASCII] == 1)), wanted)
             others = self._copied(wanted, unit, ascii_too=False)
             values = Values(tuple(wanted))
-            counted = [rows.counts(values) for rows in (alone, others.chosen(wanted, unit))]
+            counted = [rows.counts(values) for rows in (alone, others.chosen(wanted, CopiedEngine.UNIT))]
             return weighted_rows(pa.concat_tables(map(column_keys.canonical, counted)))
 
         return guarded(self.name, run)
@@ -114,7 +114,7 @@ class IbisEngine(LazyFrameEngine):
 
         def run() -> Rows:
             if self._reads_values_here(question.columns, unit):
-                return self._copied(question.columns, unit, distinct=True).pairs(question, unit, most)
+                return self._copied(question.columns, unit, distinct=True).pairs(question, CopiedEngine.UNIT, most)
             found = self._pairs(question, unit, most)
             return LazyRows(self.name, found.select(*key_names(question)), _collect, form="keys")
 
@@ -125,7 +125,7 @@ class IbisEngine(LazyFrameEngine):
 
         def run() -> Rows:
             if self._reads_values_here(wanted, unit):
-                return self._copied(wanted, unit, distinct=True).several(wanted, unit, most)
+                return self._copied(wanted, unit, distinct=True).several(wanted, CopiedEngine.UNIT, most)
             values = Values(tuple(wanted))
             found = self._pairs(values, unit, most)
             named = dict(zip(value_names(len(wanted)), key_names(values), strict=True))
@@ -172,36 +172,46 @@ class IbisEngine(LazyFrameEngine):
     def _copied(
         self, wanted: Sequence[str], unit: str | None = None, *, distinct: bool = False, ascii_too: bool = True
     ) -> Engine:
-        """An engine here, of the rows that have a value in these columns. The database filters them where it can.
+        """An engine here, of the rows that have a value in these columns; `CopiedEngine.UNIT` is its unit's column.
 
-        With `distinct`, equal rows come once, where the database may compare them. Without `ascii_too`, units whose
-        names are ASCII are left out.
+        The database filters rows where it can. With `distinct`, equal rows come once, where the database may compare
+        them. Without `ascii_too`, units whose names are ASCII are left out.
         """
         filters = self._filter if self._reads_rows_here(wanted, unit) else RowFilter()
-        units = () if unit is None else (unit,)
-        columns = dict.fromkeys((*wanted, *units, *filters.named.values()))
+        columns = dict.fromkeys((*wanted, *filters.named.values()))
         places = {column: f"c{number}" for number, column in enumerate(columns)}
-        table = self._named({place: column for column, place in places.items()}, filtered=not filters)
-        held = self._held(table, {places[column]: column for column in (*wanted, *units)})
-        if unit is not None and not ascii_too:
-            held = held.filter(~self._database.is_ascii(_as_text(held[places[unit]])))
-        carried = held.select(**{place: self._carried(held[place], column) for column, place in places.items()})
-        forms = {place: form for column, place in places.items() if (form := self._form(column)) is not None}
+        named = {place: column for column, place in places.items()}
+        held = renamed((), unit) | {places[column]: column for column in wanted}
+        table = self._held(self._named(renamed((), unit) | named, filtered=not filters), held)
+        if not ascii_too:
+            table = table.filter(~self._database.is_ascii(_as_text(table[UNIT])))
+        carried = {place: self._carried(table[place], column) for place, column in named.items()}
+        forms = {place: form for place, column in named.items() if (form := self._form(column)) is not None}
+        if unit is not None:
+            carried[UNIT] = self._carried(table[UNIT], unit) if self._splits(unit) else self._unit_key(table[UNIT])
+            forms |= {UNIT: "text"} if self._splits(unit) else {}
         if not self._database.groups_text:
             forms = {place: form for place, form in forms.items() if form != "text"}
-        elif distinct:
-            carried = carried.distinct()
-        copied = CopiedEngine(read_batches(carried, forms), places)
+        rows = table.select(**carried)
+        batches = read_batches(rows.distinct() if distinct and self._compares() else rows, forms)
+        copied = CopiedEngine(batches, places)
         self._copies.append(copied)
         copied.time_zone = self.time_zone
         return copied.filtered(filters) if filters else copied
 
+    def _compares(self) -> bool:
+        """Whether the database compares texts in the forms in which they come here."""
+        return self._database.normalises or self._database.groups_text
+
     def _carried(self, value: Any, column: str) -> Any:
-        """A column in the form in which it comes here."""
-        form = self._form(column)
-        if form == "text":
-            return self._database.unit_form(_as_text(value)) if self._database.groups_text else _as_text(value)
-        return self._database.microseconds(value) if form == "instant" else value
+        """A column in the form in which it comes here to be cleaned; texts that are normal are so again."""
+        if self._form(column) == "instant":
+            return self._database.microseconds(value)
+        if self.kind(column) != "text" and not _is_text(value):
+            return value
+        if self._database.groups_text:
+            return self._database.unit_form(_as_text(value))
+        return self._clean(value, "text") if self._database.normalises else _as_text(value)
 
     def _of_units(self, wanted: Sequence[str], unit: str) -> Any:
         """The rows that have a unit and a value in all columns, with what tells units apart in u."""
@@ -288,7 +298,9 @@ class IbisEngine(LazyFrameEngine):
         """A column as the database groups it."""
         if form == "text":
             return self._database.form(_as_text(value))
-        return self._database.microseconds(value) if form == "instant" else self._clean(value, kind)
+        if form == "instant":
+            return self._database.microseconds(value)
+        return value if form == "as it is" else self._clean(value, kind)
 
     def _clean_values(self, held: Any, wanted: Sequence[str]) -> dict[str, Any]:
         return {name: self._clean(held[name], self.kind(column)) for name, column in renamed(wanted).items()}
@@ -425,7 +437,7 @@ def _clean(column: Any, kind: Kind | None) -> Any:
         return column.cast("int64")
     if kind == "floats":
         number = column.cast("float64")
-        return ibis.cases((number == 0, 0.0), else_=number)
+        return ibis.cases((number.abs() == 0, 0.0), else_=number)  # to DataFusion, -0.0 is not 0.0
     if kind == "decimals":
         # SQLite keeps a column's collation through a cast, and not through an expression.
         return column.cast("string") + ""

@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from thresher.questions import Part, Question
 from thresher.questions.question import draw_for
-from thresher.tables.column_keys import COUNT, DRAW, KEY, WEIGHT, key_names, value_names
+from thresher.tables.column_keys import COUNT, DRAW, KEY, UNIT, WEIGHT, key_names, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.duckdb_columns import collect, read_forms
 from thresher.tables.duckdb_connection import connect, connected, disconnect
 from thresher.tables.duckdb_engine import RelationEngine, project_as
 from thresher.tables.error_guard import guarded
-from thresher.tables.objects import spelled
+from thresher.tables.objects import decoded
 from thresher.tables.rows import Rows
 
 Form: TypeAlias = Literal["text", "instant", "as it is"]
@@ -59,8 +59,10 @@ def read_batches(table: Any, forms: Mapping[str, Form]) -> pa.RecordBatchReader:
 
 def _texts(forms: Any) -> Any:
     """Texts from bytes, or from hexadecimal digits; null for what is not UTF-8."""
-    read = bytes.fromhex if pa.types.is_string(forms.type) else bytes
-    return spelled(forms.to_pylist(), lambda form: read(form).decode()).combine_chunks()
+    octets = forms.to_pylist()
+    if not pa.types.is_binary(forms.type):
+        octets = [None if digits is None else bytes.fromhex(digits) for digits in octets]
+    return pa.array(map(decoded, octets), pa.large_string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,9 @@ class _Part(NamedTuple):
 class CopiedEngine(RelationEngine):
     """Columns of some rows of a database, which were brought here; `places` says what each is called here."""
 
+    UNIT = ""
+    """What the unit's column, which is called u here, is called by callers. No column of a table has this name."""
+
     def __init__(self, batches: pa.RecordBatchReader, places: Mapping[str, str]) -> None:
         connection = connect()
         try:
@@ -147,7 +152,7 @@ class CopiedEngine(RelationEngine):
             disconnect(connection)
             raise
         super().__init__(connection.table("copied"), connection)
-        self._places = dict(places)
+        self._places = {**places, self.UNIT: UNIT}
 
     def names(self) -> list[str] | None:
         """The columns' names in the database."""
