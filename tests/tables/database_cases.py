@@ -75,7 +75,9 @@ def on_mariadb(connection: Any, text: str) -> Maker:
             cursor.execute(f"CREATE TABLE {_in_backticks(name)} ({columns})")
             places = ", ".join(["%s"] * table.num_columns)
             cursor.execute("SET time_zone = '+00:00'")  # for what is written
-            cursor.executemany(f"INSERT INTO {_in_backticks(name)} VALUES ({places})", list(_rows(table)))
+            rows = [[_for_mariadb(value) for value in row] for row in _rows(table)]
+            if rows:
+                cursor.executemany(f"INSERT INTO {_in_backticks(name)} VALUES ({places})", rows)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the server has no list of time zones
             backend = ibis.mysql.from_connection(connection)
@@ -86,6 +88,13 @@ def on_mariadb(connection: Any, text: str) -> Maker:
         return people.mutate(**{flag: people[flag] != 0 for flag in flags}) if flags else people
 
     return make
+
+
+def _for_mariadb(value: Any) -> Any:
+    """A value as the driver writes it, which leaves zones out; MariaDB has no NaN, which is no value."""
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return value.astimezone(dt.UTC)
+    return None if value != value else value
 
 
 def on_sqlite(text: str = "TEXT COLLATE NOCASE") -> Maker:

@@ -105,6 +105,9 @@ class Sqlite(Database):
     def unit_key(self, text: Any) -> Any:
         return functions.normal_on_sqlite(text.cast("binary"))
 
+    def on_clock(self, instant: Any, time_zone: str) -> Any:
+        return functions.read_on_sqlite(instant, time_zone)
+
 
 class BigQuery(Database):
     """BigQuery. Text is compared by its code points, unless a column has a collation, which bytes do not have."""

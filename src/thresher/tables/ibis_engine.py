@@ -84,7 +84,7 @@ class IbisEngine(LazyFrameEngine):
         def run() -> Rows:
             if self._reads_rows_here(wanted):
                 return self._copied(wanted).rows(wanted)
-            return self._cleaned(self._select(wanted), wanted)
+            return self._cleaned(self._held(self._select(wanted), renamed(wanted)), wanted)
 
         return guarded(self.name, run)
 
@@ -149,8 +149,9 @@ class IbisEngine(LazyFrameEngine):
 
     def _form(self, column: str) -> Form | None:
         """How the database groups a column that is read here; None where the database reads it itself."""
-        if _is_instant(self._frame[column]):
-            return None if self._database.on_clock(self._frame[column], self.time_zone) is not None else "instant"
+        value = self._frame[column]
+        if _is_instant(value) and self._database.on_clock(value, self.time_zone) is None:
+            return "instant"
         if self.kind(column) == "text":
             return None if self._database.normalises else "text"
         return "as it is" if self.kind(column) in self._database.read_here else None
@@ -216,12 +217,13 @@ class IbisEngine(LazyFrameEngine):
     def _of_units(self, wanted: Sequence[str], unit: str) -> Any:
         """The rows that have a unit and a value in all columns, with what tells units apart in u."""
         held = self._held(self._select(wanted, unit), renamed(wanted, unit))
-        if self._database.normalises:
-            texts = [held[name] for name, column in renamed(wanted).items() if self.kind(column) == "text"]
-            held = held.filter(*(self._clean(text, "text").notnull() for text in texts)) if texts else held
         alone = self._database.is_ascii(_as_text(held[UNIT])) if self._splits(unit) else ibis.literal(True)
         keyed = held.mutate(**{ASCII: _flag(alone), UNIT: self._unit_key(held[UNIT])})
-        return keyed.filter(keyed[UNIT].notnull())
+        known = [keyed[UNIT].notnull()]
+        if self._database.normalises:
+            texts = [keyed[name] for name, column in renamed(wanted).items() if self.kind(column) == "text"]
+            known += [self._clean(text, "text").notnull() for text in texts]
+        return keyed.filter(*known)
 
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
         """The rows that satisfy the filter, with v0, v1, …, and u for the unit."""
@@ -265,10 +267,9 @@ class IbisEngine(LazyFrameEngine):
                 )
         return replace(test, constants=tuple(sorted(self._database.digits(text) for text in found)))
 
-    def _cleaned(self, table: Any, wanted: Sequence[str]) -> Rows:
-        """The rows that have a value in all columns, cleaned as far as the database can."""
+    def _cleaned(self, held: Any, wanted: Sequence[str]) -> Rows:
+        """Rows that have a value in all columns, cleaned as far as the database can."""
         named = renamed(wanted)
-        held = self._held(table, named)
         kinds = dict(zip(named, self._kinds(wanted), strict=True))
         forms = {name: form for name, column in named.items() if (form := self._form(column)) is not None}
         if forms:
@@ -407,10 +408,8 @@ class IbisRelationEngine(RelationEngine):
 
 def _one_each(units: Any) -> Any:
     """One row for each value of the column u, chosen at random."""
-    drawn = units.mutate(r=ibis.random())
-    return drawn.mutate(place=ibis.row_number().over(group_by=drawn[UNIT], order_by=drawn.r)).filter(
-        lambda table: table.place == 0
-    )
+    place = ibis.row_number().over(group_by=units[UNIT], order_by=ibis.random())
+    return units.mutate(place=place).filter(lambda table: table.place == 0)
 
 
 def _flag(test: Any) -> Any:

@@ -9,6 +9,7 @@ import sys
 from typing import Any, cast
 
 import ibis
+import ibis.expr.datatypes as dt
 
 from thresher.questions.normal_form import LEAST_BYTES, TOO_MANY_MARKS, composed, normal
 from thresher.tables.column_kinds import Kind
@@ -98,7 +99,7 @@ def read_on_sqlite(column: Any, time_zone: str) -> Any:
     SQLite keeps dates and times as text of any spelling, and Ibis fails at many of them, as at 31 February. They are
     read as text is in a file (see `questions.spelling`). The usual spellings are recognised in SQL, which is quicker.
     """
-    dtype = column.type()
+    dtype = column.type() if column.type().is_date() else dt.Timestamp()
     kind: Kind = "dates" if dtype.is_date() else "times"
     zone = zone_of(time_zone)
 
@@ -115,7 +116,7 @@ def read_on_sqlite(column: Any, time_zone: str) -> Any:
         usual |= (text.length() == 26) & _is_usual(second, "%Y-%m-%d %H:%M:%S") & _is_fraction(fraction)
     other = ibis.udf.scalar.python(thresher_read)(column.cast("binary"))
     return ibis.cases(
-        (stored_on_sqlite(column) != "text", ibis.null(dtype)), (usual, column), else_=called("likely", dtype, other)
+        (stored_on_sqlite(column) != "text", ibis.null(dtype)), (usual, called("likely", dtype, column)), else_=called("likely", dtype, other)
     )
 
 
