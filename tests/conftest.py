@@ -1,4 +1,4 @@
-"""What all tests share: examples without a clock, a real PostgreSQL, a real Spark."""
+"""What all tests share: examples without a clock, a real PostgreSQL, a real MariaDB, a real Spark."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +36,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: "spark" not in item.nodeid)
 
 
-@pytest.fixture(scope="session")
-def postgresql_server():
-    """The address of a private PostgreSQL; each worker has its own, and only if a test asks for one."""
+@contextmanager
+def _server(script: str) -> Iterator[str]:
+    """The address of a private database server that a script runs while its standard input is open."""
     process = subprocess.Popen(
-        [sys.executable, ROOT / "scripts" / "postgres-for-tests"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, ROOT / "scripts" / script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     address = process.stdout.readline().strip()
-    assert address, "PostgreSQL did not start; scripts/setup-machine installs it"
+    assert address, f"{script} did not start; scripts/setup-machine installs what it needs"
     try:
         yield address
     finally:
         process.stdin.close()
         process.stdout.close()
         process.wait(60)
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """The address of a private PostgreSQL; each worker has its own, and only if a test asks for one."""
+    with _server("postgres-for-tests") as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def mariadb_socket() -> Iterator[str]:
+    """The socket of a private MariaDB; each worker has its own, and only if a test asks for one."""
+    with _server("mariadb-for-tests") as socket_path:
+        yield socket_path
 
 
 @pytest.fixture

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import psycopg
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from database_cases import DATABASES, database_maker
 from table_cases import HOSTILE_SETTINGS, Maker, opened_by_ibis
 
 _QUIET = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
@@ -21,6 +24,9 @@ LOCAL = [
 ]
 CLUSTER = [pytest.param("spark", marks=_SPARK), pytest.param("spark-connect", marks=_SPARK)]
 ENGINES = [*LOCAL, *CLUSTER]
+# Ibis itself warns: of SQLite's adapters, and of a function of Arrow that DataFusion calls otherwise.
+_WARNS = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+BEHIND_IBIS = [pytest.param(name, marks=(pytest.mark.slow, _WARNS)) for name in DATABASES]
 FILES = ["parquet", "csv", "tsv.gz"]
 
 
@@ -29,6 +35,8 @@ def make(name: str, request: pytest.FixtureRequest) -> Maker:
     if name in ("parquet", "csv", "tsv.gz", "jsonl"):
         folder: Path = request.getfixturevalue("tmp_path")
         return lambda table: _write(table, folder / f"table.{name}", name)
+    if name in DATABASES:
+        return database_maker(name, request)
     if name == "spark":
         return _spark(request.getfixturevalue("spark"), "UTF8_LCASE")
     if name == "spark-connect":
@@ -116,12 +124,44 @@ _FRAMES: dict[str, Maker] = {
 }
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=BEHIND_IBIS)
+def database(request: pytest.FixtureRequest) -> Maker:
+    return make(request.param, request)
+
+
+@pytest.fixture(scope="session")
+def postgresql_connection(postgresql_server: str) -> Iterator[Any]:
+    """A database whose collation "blind" takes letters of both cases, with or without accents, for one."""
+    with psycopg.connect(postgresql_server, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE warehouse")
+    address = postgresql_server.replace("/postgres?", "/warehouse?")
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION citext")
+        connection.execute("CREATE COLLATION blind (provider = icu, locale = 'und-u-ks-level1', deterministic = false)")
+        connection.execute("SET TimeZone = 'Asia/Tokyo'")
+        yield connection
+
+
+@pytest.fixture(scope="session")
+def mariadb_connection(mariadb_socket: str) -> Iterator[Any]:
+    """A database of Latin-1, whose collations take letters of both cases for one and ignore blanks at the end."""
+    import pymysql
+
+    pymysql.install_as_MySQLdb()  # Ibis looks for mysqlclient, which has to be compiled
+    settings = {"unix_socket": mariadb_socket, "user": "root", "autocommit": True}
+    with pymysql.connect(**settings, charset="utf8mb4") as connection:
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE warehouse")
+            cursor.execute("USE warehouse")
+        yield connection
+
+
+@pytest.fixture(params=[*ENGINES, *BEHIND_IBIS])
 def engine(request: pytest.FixtureRequest) -> Maker:
     return make(request.param, request)
 
 
-@pytest.fixture(params=[*ENGINES, *FILES])
+@pytest.fixture(params=[*ENGINES, *BEHIND_IBIS, *FILES])
 def source(request: pytest.FixtureRequest) -> Maker:
     return make(request.param, request)
 

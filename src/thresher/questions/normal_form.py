@@ -11,8 +11,10 @@ engine has. Also listed are the four characters that NFC replaces by marks alone
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import math
 import re
+import sys
 import unicodedata
 from typing import Any
 
@@ -60,6 +62,9 @@ TOO_MANY_MARKS = f"{MARK}{{{MOST_MARKS + 1}}}"
 LEAST_BYTES = 2 * (MOST_MARKS + 1)
 """Text of fewer bytes cannot have too many."""
 
+NORMALISED_TO_ASCII = {"\u037e": ";", "\u1fef": "`", "\u212a": "K"}
+"""The only characters outside of ASCII that NFC makes ASCII. Any other text with an ASCII form is ASCII itself."""
+
 _ONE, _TOO_MANY = re.compile(MARK), re.compile(TOO_MANY_MARKS)
 _STEP = MOST_MARKS // 2
 
@@ -79,6 +84,56 @@ def composed(text: str) -> str | None:
     if _ONE.search(text[::_STEP]) and _TOO_MANY.search(text):
         return None
     return unicodedata.normalize("NFC", text)
+
+
+def spellings(text: str, most: int) -> set[str] | None:
+    """All texts that NFC makes this one of, `text` in NFC among them; None where they are more than `most`.
+
+    Canonical equivalence is what two steps generate: a character and its decomposition are the same, and neighbouring
+    marks of different classes may change places.
+    """
+    start = unicodedata.normalize("NFC", text)
+    found, waiting = {start}, [start]
+    while waiting:
+        new = set(_neighbours(waiting.pop())) - found
+        found |= new
+        waiting.extend(new)
+        if len(found) > most:
+            return None
+    return {each for each in found if composed(each) == start}
+
+
+def _neighbours(text: str) -> list[str]:
+    """The texts that are one step away."""
+    parted, joined = _decompositions()
+    found = []
+    for place, character in enumerate(text):
+        before, after = text[:place], text[place + 1 :]
+        if character in parted:
+            found.append(before + parted[character] + after)
+        for length in (1, 2):
+            found += [before + whole + text[place + length :] for whole in joined.get(text[place : place + length], ())]
+        if after:
+            classes = unicodedata.combining(character), unicodedata.combining(after[0])
+            if all(classes) and classes[0] != classes[1]:
+                found.append(before + after[0] + character + after[1:])
+    return found
+
+
+@functools.cache
+def _decompositions() -> tuple[dict[str, str], dict[str, list[str]]]:
+    """What single characters decompose to in one step, and the characters that decompose to a text."""
+    parted = {}
+    for character in map(chr, range(sys.maxunicode + 1)):
+        if "가" <= character <= "힣":  # listed nowhere: computed
+            syllable = unicodedata.normalize("NFD", character)
+            parted[character] = unicodedata.normalize("NFC", syllable[:2]) + syllable[2] if syllable[2:] else syllable
+        elif (listed := unicodedata.decomposition(character)) and not listed.startswith("<"):
+            parted[character] = "".join(chr(int(code, 16)) for code in listed.split())
+    joined: dict[str, list[str]] = {}
+    for character, parts in parted.items():
+        joined.setdefault(parts, []).append(character)
+    return parted, joined
 
 
 def normal(value: Any) -> Any:

@@ -166,6 +166,8 @@ class Part(Question):
     bucket_type: ClassVar[ArrowType]
     joinable: ClassVar[bool] = False
     """Whether it may be part of a question about several columns."""
+    whole: ClassVar[bool] = False
+    """Whether values of different buckets are all different values, and equal buckets are equal values."""
     in_histograms: ClassVar[bool] = False
     """Whether a histogram may ask it."""
     listed_as: ClassVar[ColumnKind | None] = None

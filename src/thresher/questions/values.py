@@ -32,6 +32,7 @@ class Values(Part):
     )  # fmt: skip
     bucket_type = "string"
     joinable = True
+    whole = True
     in_histograms = True
 
     def __post_init__(self) -> None:

@@ -136,14 +136,19 @@ def satisfying(relation: Any, rows: RowFilter, time_zone: str) -> Any:
         return relation
     kinds = rows.kinds
     names = [name for name in relation.columns if name not in kinds]
+    return rows.kept(read_forms(relation, kinds, time_zone), names)
+
+
+def read_forms(relation: Any, kinds: Mapping[str, Kind], time_zone: str) -> Any:
+    """The same relation with these columns, of these kinds, cleaned; a value that is none is null from here on."""
     types = dict(zip(relation.columns, relation.types, strict=True))
+    names = [name for name in relation.columns if name not in kinds]
     forms = [f"{_form(name, types[name].id, time_zone)} AS {name}" for name in kinds]
-    # A value that is none is null from here on, and satisfies nothing.
     clean = [
         f"CASE WHEN {_held([name], [kind])} THEN {_CLEAN[kind].format(name)} END AS {name}"
         for name, kind in kinds.items()
     ]
-    return rows.kept(relation.project(", ".join(names + forms)).project(", ".join(names + clean)), names)
+    return relation.project(", ".join(names + forms)).project(", ".join(names + clean))
 
 
 def chosen(relation: Any, kinds: Sequence[Kind], unit_kind: Kind | None, time_zone: str = UTC) -> Any:

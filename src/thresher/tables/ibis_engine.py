@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import ibis
@@ -12,40 +14,57 @@ import pyarrow as pa
 
 from thresher.errors import InvalidSetting
 from thresher.questions import Question, Values
+from thresher.questions.normal_form import spellings
 from thresher.tables import column_keys
 from thresher.tables import ibis_functions as functions
-from thresher.tables.column_keys import DRAW, UNIT, key_names, value_names
+from thresher.tables.column_keys import DRAW, UNIT, WEIGHT, key_names, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.database_errors import told_of_rows
-from thresher.tables.duckdb_columns import counted_once
+from thresher.tables.duckdb_columns import counted_once, weighted_rows
 from thresher.tables.duckdb_engine import RelationEngine
 from thresher.tables.duckdb_pairs import kept_pairs
 from thresher.tables.engine import Engine, LazyFrameEngine, renamed
 from thresher.tables.error_guard import guarded
-from thresher.tables.rows import LazyRows
+from thresher.tables.ibis_databases import DATABASES, Database, database_of
+from thresher.tables.ibis_forms import ASCII, CopiedEngine, Form, FormRows, read_batches
+from thresher.tables.row_filters import ColumnTest, RowFilter
+from thresher.tables.rows import LazyRows, Rows
+
+MOST_SPELLINGS = 10_000
+"""Of all texts of a filter, in a database that cannot normalise them."""
 
 
 class IbisEngine(LazyFrameEngine):
-    """An Ibis table on a database of which Thresher knows nothing.
+    """An Ibis table on a database; `database` says what is known of it.
 
-    Edge cases: text is not counted: not every database has a normaliser that Ibis can call. Units that are text are
-    refused too: under a collation, or as a type like `citext`, a database would take several spellings for one. So are
-    times with a zone.
+    Text is compared by the bytes of its forms, and counted in NFC. A database that normalises text counts it alone.
+    Any other groups forms, and those that are not ASCII are normalised here (`FormRows`). With `unit=`, rows of units
+    whose names are not ASCII come here, and with several contributions the distinct values of all units. Of a database
+    that is not known, all rows come here if one of the columns in question holds text.
     """
 
     name = "Ibis"
     described = "an Ibis table"
 
+    def __init__(self, frame: Any, database: Database | None = None) -> None:
+        super().__init__(frame)
+        self._database = Database() if database is None else database
+        self._copies: list[CopiedEngine] = []
+
     @classmethod
     def open(cls, frame: Any) -> Engine:
-        """The engine for a table's database; where that is DuckDB, the one for relations."""
+        """The engine for a table's database; where that is DuckDB, Polars or Spark, the one for these."""
         backend = frame.get_backend()
         if backend.name == "duckdb":
             # Ibis shows its tables in memory and its functions to DuckDB when it runs a query.
             backend.to_pyarrow(frame.limit(0))
             return IbisRelationEngine(backend.con.sql(backend.compile(frame)), frame)
-        databases = {"sqlite": SqliteEngine, "postgres": PostgresEngine}
-        return databases.get(backend.name, IbisEngine)(frame)
+        if backend.name == "polars":
+            from thresher.tables.polars_engine import PolarsEngine
+
+            return PolarsEngine(backend.compile(frame))
+        database = guarded(cls.name, lambda: database_of(backend))
+        return SqliteEngine(frame) if backend.name == "sqlite" else IbisEngine(frame, database)
 
     def _stored_kind(self, column: str) -> Kind | None:
         return "text" if self._type(column).is_uuid() else super()._stored_kind(column)
@@ -60,37 +79,54 @@ class IbisEngine(LazyFrameEngine):
     def _type(self, column: str) -> Any:
         return self._frame.schema()[column]
 
-    def rows(self, wanted: Sequence[str]) -> LazyRows:
+    def rows(self, wanted: Sequence[str]) -> Rows:
         """These columns, each row a unit."""
-        return guarded(self.name, lambda: self._cleaned(self._select(wanted), wanted))
 
-    def chosen(self, wanted: Sequence[str], unit: str) -> LazyRows:
+        def run() -> Rows:
+            if self._reads_rows_here(wanted):
+                return self._copied(wanted).rows(wanted)
+            return self._cleaned(self._held(self._select(wanted), renamed(wanted)), wanted)
+
+        return guarded(self.name, run)
+
+    def chosen(self, wanted: Sequence[str], unit: str) -> Rows:
         """These columns, one row a unit.
 
         Chosen values are counted at once and their counts kept in memory, since many databases refuse new tables.
         """
 
-        def run() -> LazyRows:
-            drawn = self._of_units(wanted, unit).mutate(r=ibis.random())
-            first = {name: drawn[name].argmin(drawn.r) for name in value_names(len(wanted))}
-            one_each = drawn.group_by(UNIT).aggregate(**first).drop(UNIT)
-            return counted_once(self._cleaned(one_each, wanted), wanted)
+        def run() -> Rows:
+            if self._reads_rows_here(wanted, unit):
+                return self._copied(wanted, unit).chosen(wanted, CopiedEngine.UNIT)
+            units = self._of_units(wanted, unit)
+            if not self._splits(unit):
+                return counted_once(self._cleaned(_one_each(units), wanted), wanted)
+            # A name in ASCII is one unit. Of other names, several may be one: their rows come here.
+            alone = self._cleaned(_one_each(units.filter(units[ASCII] == 1)), wanted)
+            others = self._copied(wanted, unit, ascii_too=False)
+            values = Values(tuple(wanted))
+            counted = [rows.counts(values) for rows in (alone, others.chosen(wanted, CopiedEngine.UNIT))]
+            return weighted_rows(pa.concat_tables(map(column_keys.canonical, counted)))
 
         return guarded(self.name, run)
 
-    def pairs(self, question: Question, unit: str, most: int) -> LazyRows:
+    def pairs(self, question: Question, unit: str, most: int) -> Rows:
         """Each unit in each of its buckets, at most `most` of them; chosen within the query that counts them."""
 
-        def run() -> LazyRows:
+        def run() -> Rows:
+            if self._reads_values_here(question.columns, unit):
+                return self._copied(question.columns, unit, distinct=True).pairs(question, CopiedEngine.UNIT, most)
             found = self._pairs(question, unit, most)
             return LazyRows(self.name, found.select(*key_names(question)), _collect, form="keys")
 
         return guarded(self.name, run)
 
-    def several(self, wanted: Sequence[str], unit: str, most: int) -> LazyRows:
+    def several(self, wanted: Sequence[str], unit: str, most: int) -> Rows:
         """Each unit with its values, at most `most` of them, in memory; units are numbers there."""
 
-        def run() -> LazyRows:
+        def run() -> Rows:
+            if self._reads_values_here(wanted, unit):
+                return self._copied(wanted, unit, distinct=True).several(wanted, CopiedEngine.UNIT, most)
             values = Values(tuple(wanted))
             found = self._pairs(values, unit, most)
             named = dict(zip(value_names(len(wanted)), key_names(values), strict=True))
@@ -98,6 +134,11 @@ class IbisEngine(LazyFrameEngine):
             return kept_pairs(_collect(found.select(**{UNIT: number}, **{v: found[k] for v, k in named.items()})))
 
         return guarded(self.name, run)
+
+    def close(self) -> None:
+        """Let go of what was brought here."""
+        while self._copies:
+            self._copies.pop().close()
 
     def _pairs(self, question: Question, unit: str, most: int) -> Any:
         """Distinct u, k0, k1, …, at most `most` rows of a unit."""
@@ -107,57 +148,176 @@ class IbisEngine(LazyFrameEngine):
         place = ibis.row_number().over(group_by=found[UNIT], order_by=found.r)
         return found.mutate(place=place).filter(lambda table: table.place < most)
 
+    def _form(self, column: str) -> Form | None:
+        """How the database groups a column that is read here; None where the database reads it itself."""
+        value = self._frame[column]
+        if _is_instant(value) and self._database.on_clock(value, self.time_zone) is None:
+            return "instant"
+        if self.kind(column) == "text":
+            return None if self._database.normalises else "text"
+        return "as it is" if self.kind(column) in self._database.read_here else None
+
+    def _splits(self, unit: str) -> bool:
+        """Whether several forms in the database may be one unit."""
+        return not self._database.normalises and _is_text(self._frame[unit])
+
+    def _reads_rows_here(self, wanted: Sequence[str], unit: str | None = None) -> bool:
+        """Whether all rows come here: the database may not compare the texts in them, or cannot apply the filter."""
+        filters = [self._form(column) for column in self._filter.named.values()]
+        texts = "text" in [*map(self._form, wanted), *filters] or (unit is not None and self._splits(unit))
+        return "instant" in filters or (texts and not self._database.groups_text)
+
+    def _reads_values_here(self, wanted: Sequence[str], unit: str) -> bool:
+        """Whether only here it is known which values of a unit are distinct."""
+        return self._reads_rows_here(wanted, unit) or self._splits(unit) or any(map(self._form, wanted))
+
+    def _copied(
+        self, wanted: Sequence[str], unit: str | None = None, *, distinct: bool = False, ascii_too: bool = True
+    ) -> Engine:
+        """An engine here, of the rows that have a value in these columns; `CopiedEngine.UNIT` is its unit's column.
+
+        The database filters rows where it can. With `distinct`, equal rows come once, where the database may compare
+        them. Without `ascii_too`, units whose names are ASCII are left out.
+        """
+        filters = self._filter if self._reads_rows_here(wanted, unit) else RowFilter()
+        columns = dict.fromkeys((*wanted, *filters.named.values()))
+        places = {column: f"c{number}" for number, column in enumerate(columns)}
+        named = {place: column for column, place in places.items()}
+        held = renamed((), unit) | {places[column]: column for column in wanted}
+        table = self._held(self._named(renamed((), unit) | named, filtered=not filters), held)
+        if not ascii_too:
+            table = table.filter(~self._database.is_ascii(_as_text(table[UNIT])))
+        carried = {place: self._carried(table[place], column) for place, column in named.items()}
+        forms = {place: form for place, column in named.items() if (form := self._form(column)) is not None}
+        if unit is not None:
+            carried[UNIT] = self._carried(table[UNIT], unit) if self._splits(unit) else self._unit_key(table[UNIT])
+            forms |= {UNIT: "text"} if self._splits(unit) else {}
+        if not self._database.groups_text:
+            forms = {place: form for place, form in forms.items() if form != "text"}
+        rows = table.select(**carried)
+        batches = read_batches(rows.distinct() if distinct and self._compares() else rows, forms)
+        copied = CopiedEngine(batches, places)
+        self._copies.append(copied)
+        copied.time_zone = self.time_zone
+        return copied.filtered(filters) if filters else copied
+
+    def _compares(self) -> bool:
+        """Whether the database compares texts in the forms in which they come here."""
+        return self._database.normalises or self._database.groups_text
+
+    def _carried(self, value: Any, column: str) -> Any:
+        """A column in the form in which it comes here to be cleaned; texts that are normal are so again."""
+        if self._form(column) == "instant":
+            return self._database.microseconds(value)
+        if self.kind(column) != "text" and not _is_text(value):
+            return value
+        if self._database.groups_text:
+            return self._database.unit_form(_as_text(value))
+        return self._clean(value, "text") if self._database.normalises else _as_text(value)
+
     def _of_units(self, wanted: Sequence[str], unit: str) -> Any:
         """The rows that have a unit and a value in all columns, with what tells units apart in u."""
         held = self._held(self._select(wanted, unit), renamed(wanted, unit))
-        keyed = held.mutate(**{UNIT: self._unit_key(held[UNIT], unit)})
-        return keyed.filter(keyed[UNIT].notnull())
+        alone = self._database.is_ascii(_as_text(held[UNIT])) if self._splits(unit) else ibis.literal(True)
+        keyed = held.mutate(**{ASCII: _flag(alone), UNIT: self._unit_key(held[UNIT])})
+        known = [keyed[UNIT].notnull()]
+        if self._database.normalises:
+            texts = [keyed[name] for name, column in renamed(wanted).items() if self.kind(column) == "text"]
+            known += [self._clean(text, "text").notnull() for text in texts]
+        return keyed.filter(*known)
 
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
-        named = renamed(wanted, unit)
+        """The rows that satisfy the filter, with v0, v1, …, and u for the unit."""
+        return self._named(renamed(wanted, unit))
+
+    def _named(self, named: Mapping[str, str], *, filtered: bool = True) -> Any:
+        """The rows that satisfy the filter, with columns under these names."""
+        rows = self._filter if filtered else RowFilter()
+        both = {**named, **rows.named}
         table = self._frame.select(
             **{
                 name: self._frame[column] if name == UNIT else self._on_clock(self._frame[column])
-                for name, column in (named | self._filter.named).items()
+                for name, column in both.items()
             }
         )
-        if not self._filter:
+        if not rows:
             return table
-        kinds = self._filter.kinds
+        kinds = rows.kinds
         held = table.filter(*(test for name, kind in kinds.items() for test in self._tests(table[name], kind)))
-        clean = {name: self._comparable(held[name], kind, self._filter.named[name]) for name, kind in kinds.items()}
-        return self._filter.kept(held.mutate(**clean), named)
+        clean = {
+            name: self._database.form(_as_text(held[name])) if self._form(rows.named[name]) == "text"
+            else self._clean(held[name], kind)
+            for name, kind in kinds.items()
+        }
+        tests = tuple(self._as_grouped(test) for test in rows.tests)
+        return RowFilter(tests).kept(held.mutate(**clean), named)
 
-    def _comparable(self, value: Any, kind: Kind, column: str) -> Any:
-        """A column of a condition, cleaned; null where text cannot be normalised."""
-        if kind != "text":
-            return _clean(value, kind)
-        raise InvalidSetting(
-            "where",
-            f"{column!r} is text in a database that Thresher cannot make normalise it",
-            hint="Give the table as a data frame, for example table.to_polars().",
+    def _as_grouped(self, test: ColumnTest) -> ColumnTest:
+        """The same test for the forms of texts: they are one of all forms that its own texts have."""
+        if self._form(test.condition.column) != "text":
+            return test
+        found: set[str] = set()
+        for constant in test.constants:
+            same = spellings(constant, MOST_SPELLINGS)
+            if same is None or len(found := found | same) > MOST_SPELLINGS:
+                raise InvalidSetting(
+                    "where",
+                    f"names texts of {test.condition.column!r} that Unicode can write in more than {MOST_SPELLINGS:,} "
+                    "ways, in a database that cannot normalise them",
+                    hint="Give the table as a data frame, for example table.to_polars().",
+                )
+        return replace(test, constants=tuple(sorted(self._database.digits(text) for text in found)))
+
+    def _cleaned(self, held: Any, wanted: Sequence[str]) -> Rows:
+        """Rows that have a value in all columns, cleaned as far as the database can."""
+        named = renamed(wanted)
+        kinds = dict(zip(named, self._kinds(wanted), strict=True))
+        forms = {name: form for name, column in named.items() if (form := self._form(column)) is not None}
+        if forms:
+            texts = [self._database.is_ascii(_as_text(held[name])) for name, form in forms.items() if form == "text"]
+            flag = _flag(functools.reduce(lambda one, other: one & other, texts, ibis.literal(True)))
+            grouped = held.select(
+                **{name: self._grouped(held[name], kind, forms.get(name)) for name, kind in kinds.items()}, **{ASCII: flag}
+            )
+            return FormRows(self.name, grouped, kinds, forms, lambda: self._drawn(grouped), self.time_zone)
+        clean = held.select(**self._clean_values(held, wanted))
+        if "text" not in kinds.values():
+            return LazyRows(self.name, clean, _collect, drawn=lambda: self._drawn(clean))
+        # Each form is normalised once instead of each row.
+        stored = held.select(
+            **{
+                name: self._database.form(_as_text(held[name])) if kind == "text" else self._clean(held[name], kind)
+                for name, kind in kinds.items()
+            }
+        )
+        counted = stored.group_by(list(kinds)).aggregate(**{WEIGHT: lambda each: each.count()})
+        normal = {name: self._database.normal(counted[name]) for name, kind in kinds.items() if kind == "text"}
+        return LazyRows(
+            self.name, counted.mutate(**normal), _collect, True, nulls=True, drawn=lambda: self._drawn(clean)
         )
 
-    def _cleaned(self, table: Any, wanted: Sequence[str]) -> LazyRows:
-        held = self._held(table, renamed(wanted))
-        clean = held.select(**self._clean_values(held, wanted))
-        return LazyRows(self.name, clean, _collect, drawn=lambda: self._drawn(clean))
+    def _grouped(self, value: Any, kind: Kind, form: Form | None) -> Any:
+        """A column as the database groups it."""
+        if form == "text":
+            return self._database.form(_as_text(value))
+        if form == "instant":
+            return self._database.microseconds(value)
+        return value if form == "as it is" else self._clean(value, kind)
 
     def _clean_values(self, held: Any, wanted: Sequence[str]) -> dict[str, Any]:
-        kinds = {name: self.kind(column) for name, column in renamed(wanted).items()}
-        if "text" in kinds.values():
-            raise InvalidSetting(
-                "data",
-                "holds text in a database that Thresher cannot make normalise it",
-                hint="Give the column as a data frame, for example table.to_polars().",
-            )
-        return {name: _clean(held[name], kind) for name, kind in kinds.items()}
+        return {name: self._clean(held[name], self.kind(column)) for name, column in renamed(wanted).items()}
+
+    def _clean(self, value: Any, kind: Kind | None) -> Any:
+        return self._database.normal(self._database.form(_as_text(value))) if kind == "text" else _clean(value, kind)
 
     def _drawn(self, table: Any) -> Any:
         """The table with a random number d in each row."""
-        return table.mutate(**{DRAW: ibis.random()})
+        drawn = table.mutate(**{DRAW: ibis.random()})
+        # Such databases draw again wherever they inline a subquery: a unit would be grouped by one bucket and shown as
+        # another. They inline none that has a limit into one that counts.
+        return drawn.limit(2**62) if self._database.draws_again else drawn
 
-    def _held(self, table: Any, named: dict[str, str]) -> Any:
+    def _held(self, table: Any, named: Mapping[str, str]) -> Any:
         """The rows that have a value in all columns; `named` says what a table's columns are called in the data."""
         return table.filter(
             *(test for name, column in named.items() for test in self._tests(table[name], self.kind(column)))
@@ -166,50 +326,34 @@ class IbisEngine(LazyFrameEngine):
     def _tests(self, value: Any, kind: Kind | None) -> list[Any]:
         """The tests that a row has a value in a column."""
         tests = [value.notnull()]
-        if kind == "floats":
+        if kind == "floats" and self._database.has_nan:
             tests.append(~value.isnan())
-        elif kind in ("dates", "times"):
+        elif kind in ("dates", "times") and not _is_instant(value):
             # A time that no calendar has must not stop the count.
             tests.append(value.year().between(1, 9999))
+        elif kind == "decimals":
+            tests.extend(self._database.decimal_tests(value))
         return tests
 
-    def _unit_key(self, value: Any, unit: str) -> Any:
+    def _unit_key(self, value: Any) -> Any:
         """What tells units apart: for text, and what may be text, bytes that no collation applies to."""
         if not _is_text(value):
             return value
-        raise InvalidSetting(
-            "unit",
-            f"{unit!r} is text in a database that Thresher cannot make compare by its bytes",
-            hint="Give a column of numbers, or the table as a data frame, for example table.to_polars().",
-        )
+        return (self._database.unit_key if self._database.normalises else self._database.unit_form)(_as_text(value))
 
     def _on_clock(self, value: Any) -> Any:
-        """A column; instants are times on the wall clock of the zone."""
+        """A column; instants are times on the wall clock of the zone, unless they are read here."""
         if not _is_instant(value):
             return value
+        clock = self._database.on_clock(value, self.time_zone)
+        if clock is not None or self._database.microseconds(value) is not None:
+            return value if clock is None else clock
         raise InvalidSetting(
             "column",
             f"{value.get_name()!r} holds times with a zone in a database that Thresher cannot make read on another "
             "clock",
             hint="Give the column as a data frame, for example table.to_polars().",
         )
-
-
-class PostgresEngine(IbisEngine):
-    """An Ibis table on PostgreSQL."""
-
-    def _tests(self, value: Any, kind: Kind | None) -> list[Any]:
-        tests = super()._tests(value, kind)
-        return [*tests, functions.is_a_double_on_postgresql(value)] if kind == "decimals" else tests
-
-    def _comparable(self, value: Any, kind: Kind, column: str) -> Any:
-        return functions.text_on_postgresql(value.cast("string")) if kind == "text" else _clean(value, kind)
-
-    def _unit_key(self, value: Any, unit: str) -> Any:
-        return functions.normal_on_postgresql(value.cast("string")) if _is_text(value) else value
-
-    def _on_clock(self, value: Any) -> Any:
-        return functions.on_clock_of_postgresql(value, self.time_zone) if _is_instant(value) else value
 
 
 class SqliteEngine(IbisEngine):
@@ -220,13 +364,12 @@ class SqliteEngine(IbisEngine):
         "floats": ("integer", "real"),
         "decimals": ("integer", "real"),  # text that is a number is stored as one in a column of decimals
         "booleans": ("integer",),
+        "text": ("text",),
     }
     """How SQLite stores values of a kind; what is stored otherwise does not count."""
 
-    def _drawn(self, table: Any) -> Any:
-        # SQLite draws again wherever it inlines a subquery: a unit would be grouped by one bucket and shown as another.
-        # It inlines none that has a limit into one that counts.
-        return super()._drawn(table).limit(2**62)
+    def __init__(self, frame: Any) -> None:
+        super().__init__(frame, DATABASES["sqlite"])
 
     def _tests(self, value: Any, kind: Kind | None) -> list[Any]:
         if value.get_name() == UNIT:
@@ -234,18 +377,16 @@ class SqliteEngine(IbisEngine):
         tests = [value.notnull()]  # of dates and times, `_on_clock` has made nulls of those that no calendar has
         if kind in self._STORED:
             tests.append(functions.stored_on_sqlite(value).isin(self._STORED[kind]))
-            # Ibis sends values through JSON here, which has no infinity.
-            tests.append(value.cast("float64").between(-sys.float_info.max, sys.float_info.max))
+            if kind != "text":
+                # Ibis sends values through JSON here, which has no infinity.
+                tests.append(value.cast("float64").between(-sys.float_info.max, sys.float_info.max))
         return tests
 
-    def _comparable(self, value: Any, kind: Kind, column: str) -> Any:
-        return functions.text_on_sqlite(value) if kind == "text" else _clean(value, kind)
-
-    def _unit_key(self, value: Any, unit: str) -> Any:
+    def _unit_key(self, value: Any) -> Any:
         # A column of SQLite may hold text whatever its type is, and a cast keeps the column's collation.
-        if _is_text(value):
-            return functions.normal_on_sqlite(value.cast("binary"))
-        return value if value.type().is_floating() else functions.hexadecimal_on_sqlite(value.cast("binary"))
+        if _is_text(value) or value.type().is_floating():
+            return super()._unit_key(value)
+        return functions.hexadecimal_on_sqlite(value.cast("binary"))
 
     def _on_clock(self, value: Any) -> Any:
         dtype = value.type()
@@ -266,6 +407,22 @@ class IbisRelationEngine(RelationEngine):
         return "nothing" if self._table.schema()[column].is_null() else super()._stored_kind(column)
 
 
+def _one_each(units: Any) -> Any:
+    """One row for each value of the column u, chosen at random."""
+    place = ibis.row_number().over(group_by=units[UNIT], order_by=ibis.random())
+    return units.mutate(place=place).filter(lambda table: table.place == 0)
+
+
+def _flag(test: Any) -> Any:
+    """A test as a number: 1 or 0. Not every database has a column of tests."""
+    return ibis.cases((test, 1), else_=0)
+
+
+def _as_text(value: Any) -> Any:
+    """A column of text, or of what is counted as text."""
+    return value if value.type().is_string() else value.cast("string")
+
+
 def _is_text(value: Any) -> bool:
     """Whether a column holds text, or may do so."""
     return bool(value.type().is_string() or value.type().is_unknown())
@@ -280,7 +437,7 @@ def _clean(column: Any, kind: Kind | None) -> Any:
         return column.cast("int64")
     if kind == "floats":
         number = column.cast("float64")
-        return ibis.cases((number == 0, 0.0), else_=number)
+        return ibis.cases((number.abs() == 0, 0.0), else_=number)  # to DataFusion, -0.0 is not 0.0
     if kind == "decimals":
         # SQLite keeps a column's collation through a cast, and not through an expression.
         return column.cast("string") + ""

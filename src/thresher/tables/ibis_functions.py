@@ -9,15 +9,16 @@ import sys
 from typing import Any, cast
 
 import ibis
+import ibis.expr.datatypes as dt
 
-from thresher.questions.normal_form import TOO_MANY_MARKS, composed, normal
+from thresher.questions.normal_form import LEAST_BYTES, TOO_MANY_MARKS, composed, normal
 from thresher.tables.column_kinds import Kind
 from thresher.tables.objects import decoded
 from thresher.tables.text_reading import value_as
 from thresher.tables.time_zones import zone_of
 
 
-def _called(name: str, returns: Any, *arguments: Any) -> Any:
+def called(name: str, returns: Any, *arguments: Any) -> Any:
     """A call of the database's own function `name`, which returns this type; arguments are expressions or text."""
     types = tuple("string" if isinstance(argument, str) else argument.type() for argument in arguments)
 
@@ -36,27 +37,28 @@ def is_a_double_on_postgresql(number: Any) -> Any:
     return (number == 0) | number.abs().between(least, most)
 
 
-def normal_on_postgresql(text: Any) -> Any:
+def octets_on_postgresql(text: Any) -> Any:
+    """The bytes of text in UTF-8, which no collation applies to."""
+    return called("convert_to", "binary", text.cast("string"), "UTF8")
+
+
+def normal_on_postgresql(octets: Any) -> Any:
     """The bytes of text in NFC; null where it has too many marks in a row."""
     # Through bytes: PostgreSQL refuses to search text of a collation that takes several spellings for one.
-    plain = _called("convert_from", "string", _called("convert_to", "binary", text, "UTF8"), "UTF8")
-    key = _called("convert_to", "binary", _called("normalize", "string", plain), "UTF8")
-    return ibis.cases((~plain.re_search(TOO_MANY_MARKS), key))
+    plain = called("convert_from", "string", octets, "UTF8")
+    key = called("convert_to", "binary", called("normalize", "string", plain), "UTF8")
+    short = called("octet_length", "int64", octets) < LEAST_BYTES
+    return ibis.cases((short | ~plain.re_search(TOO_MANY_MARKS), key))
 
 
-def text_on_postgresql(text: Any) -> Any:
+def text_on_postgresql(octets: Any) -> Any:
     """Text in NFC, which is compared by its bytes: the database's own collation tells all spellings apart."""
-    return _called("convert_from", "string", normal_on_postgresql(text), "UTF8")
-
-
-def on_clock_of_postgresql(instant: Any, time_zone: str) -> Any:
-    """An instant on a zone's wall clock, whatever zone the session has."""
-    return _called("timezone", "timestamp", time_zone, instant)
+    return called("convert_from", "string", normal_on_postgresql(octets), "UTF8")
 
 
 def stored_on_sqlite(column: Any) -> Any:
     """How SQLite stores a value: "null", "integer", "real", "text" or "blob"."""
-    return _called("typeof", "string", column)
+    return called("typeof", "string", column)
 
 
 def normal_on_sqlite(octets: Any) -> Any:
@@ -72,19 +74,23 @@ def normal_on_sqlite(octets: Any) -> Any:
     return ibis.udf.scalar.python(thresher_unit_key)(octets)
 
 
-def text_on_sqlite(column: Any) -> Any:
-    """Text in its normal form, which is compared by its bytes; null for what is stored as anything else."""
+def octets_on_sqlite(column: Any) -> Any:
+    """The bytes of text; null for what is stored as anything else."""
+    return ibis.cases((stored_on_sqlite(column) == "text", column.cast("binary")))
+
+
+def text_on_sqlite(octets: Any) -> Any:
+    """Text in its normal form, which is compared by its bytes; null where it is no value."""
 
     def thresher_text(octets: bytes) -> str:
         return cast(str, normal(decoded(octets)))  # Ibis has no annotation for "text or null"
 
-    text = ibis.udf.scalar.python(thresher_text)(column.cast("binary"))
-    return ibis.cases((stored_on_sqlite(column) == "text", text))
+    return ibis.udf.scalar.python(thresher_text)(octets)
 
 
 def hexadecimal_on_sqlite(octets: Any) -> Any:
     """Bytes as digits that every collation tells apart."""
-    return _called("hex", "string", octets)
+    return called("hex", "string", octets)
 
 
 def read_on_sqlite(column: Any, time_zone: str) -> Any:
@@ -93,7 +99,7 @@ def read_on_sqlite(column: Any, time_zone: str) -> Any:
     SQLite keeps dates and times as text of any spelling, and Ibis fails at many of them, as at 31 February. They are
     read as text is in a file (see `questions.spelling`). The usual spellings are recognised in SQL, which is quicker.
     """
-    dtype = column.type()
+    dtype = column.type() if column.type().is_date() else dt.Timestamp()
     kind: Kind = "dates" if dtype.is_date() else "times"
     zone = zone_of(time_zone)
 
@@ -103,23 +109,23 @@ def read_on_sqlite(column: Any, time_zone: str) -> Any:
         value = None if text is None else value_as(kind, text, zone)
         return cast(str, None if value is None else str(value))  # Ibis has no annotation for "text or null"
 
-    text = _called("likely", "string", column)  # SQLite's function that returns its argument: only the type changes
+    text = called("likely", "string", column)  # SQLite's function that returns its argument: only the type changes
     usual = _is_usual(text, "%Y-%m-%d" if kind == "dates" else "%Y-%m-%d %H:%M:%S")
     if kind == "times":
         second, fraction = text.left(19), text.right(7)
         usual |= (text.length() == 26) & _is_usual(second, "%Y-%m-%d %H:%M:%S") & _is_fraction(fraction)
     other = ibis.udf.scalar.python(thresher_read)(column.cast("binary"))
     return ibis.cases(
-        (stored_on_sqlite(column) != "text", ibis.null(dtype)), (usual, column), else_=_called("likely", dtype, other)
+        (stored_on_sqlite(column) != "text", ibis.null(dtype)), (usual, called("likely", dtype, column)), else_=called("likely", dtype, other)
     )
 
 
 def _is_usual(text: Any, form: str) -> Any:
     """Whether text is a date or time of the calendar, in this form of SQLite's."""
     # Without a shift, SQLite leaves 31 February as it is.
-    return (text >= "0001") & (_called("strftime", "string", form, text, "+0 days") == text)
+    return (text >= "0001") & (called("strftime", "string", form, text, "+0 days") == text)
 
 
 def _is_fraction(text: Any) -> Any:
     """Whether text is a fraction of six digits that is not zero."""
-    return _called("glob", "boolean", "." + "[0-9]" * 6, text) & (text != ".000000")
+    return called("glob", "boolean", "." + "[0-9]" * 6, text) & (text != ".000000")

@@ -1,0 +1,334 @@
+"""What databases behind Ibis know about text and instants, in functions of their own SQL.
+
+A *form* is what tells stored texts apart: the bytes of their UTF-8, as bytes or as hexadecimal digits, which no
+collation applies to. Two forms may be the same text in NFC. A database that has a normaliser makes text of forms
+itself. For the others three things are known: the form, in which everything that can become ASCII is ASCII already;
+whether a text is ASCII, which then has no other form; and that all else comes here to be normalised.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ibis
+import ibis.expr.datatypes as dt
+
+from thresher.questions.normal_form import LEAST_BYTES, NORMALISED_TO_ASCII, TOO_MANY_MARKS
+from thresher.tables import ibis_functions as functions
+from thresher.tables.ibis_functions import called
+
+
+class Database:
+    """A database of which Thresher knows nothing: its text and its instants are read here, row by row."""
+
+    groups_text: bool = False
+    """Whether `form` and `is_ascii` are known."""
+    normalises: bool = False
+    """Whether `form` and `normal` are known."""
+    has_nan: bool = True
+    draws_again: bool = False
+    """Whether it draws a random number again wherever it inlines a subquery."""
+    read_here: frozenset[str] = frozenset()
+    """Kinds of columns that are always read here, because Ibis has no exact SQL for questions about them."""
+
+    def form(self, text: Any) -> Any:
+        """The form of a value; NUL, which values do not have, is removed where the database does not normalise."""
+        raise NotImplementedError
+
+    def unit_form(self, text: Any) -> Any:
+        """The form of a text that names a unit, where the database does not normalise; NUL stays."""
+        raise NotImplementedError
+
+    def is_ascii(self, text: Any) -> Any:
+        """Whether a stored text is ASCII."""
+        raise NotImplementedError
+
+    def normal(self, form: Any) -> Any:
+        """The text of a form in NFC and without NUL, compared by its bytes; null where it is no value."""
+        raise NotImplementedError
+
+    def unit_key(self, text: Any) -> Any:
+        """What tells units apart, where the database normalises: the bytes of a text in NFC."""
+        raise NotImplementedError
+
+    def digits(self, text: str) -> str:
+        """The form of a text of ours, where the database does not normalise."""
+        return text.encode().hex().upper()
+
+    def decimal_tests(self, number: Any) -> list[Any]:
+        """The tests that a double can hold a decimal, where a database would stop at another."""
+        return []
+
+    def on_clock(self, instant: Any, time_zone: str) -> Any | None:
+        """An instant on a zone's wall clock, whatever zone the session has; None where it must be read here."""
+        return None
+
+    def microseconds(self, instant: Any) -> Any | None:
+        """An instant in whole microseconds since 1970, whatever zone the session has; None where that is unknown."""
+        return None
+
+
+class Postgres(Database):
+    """PostgreSQL 13 and newer, with UTF-8 as the encoding of the database."""
+
+    normalises = True
+
+    def form(self, text: Any) -> Any:
+        return functions.octets_on_postgresql(text)
+
+    def normal(self, form: Any) -> Any:
+        return functions.text_on_postgresql(form)
+
+    def unit_key(self, text: Any) -> Any:
+        return functions.normal_on_postgresql(self.form(text))
+
+    def decimal_tests(self, number: Any) -> list[Any]:
+        return [functions.is_a_double_on_postgresql(number)]
+
+    def on_clock(self, instant: Any, time_zone: str) -> Any:
+        return called("timezone", "timestamp", time_zone, instant)
+
+
+class Sqlite(Database):
+    """SQLite, which calls Python's normaliser: it runs in this process."""
+
+    normalises = True
+    draws_again = True
+    read_here = frozenset({"dates", "times"})  # Ibis has weeks for the newest versions alone
+
+    def form(self, text: Any) -> Any:
+        return functions.octets_on_sqlite(text)
+
+    def normal(self, form: Any) -> Any:
+        return functions.text_on_sqlite(form)
+
+    def unit_key(self, text: Any) -> Any:
+        return functions.normal_on_sqlite(text.cast("binary"))
+
+    def on_clock(self, instant: Any, time_zone: str) -> Any:
+        return functions.read_on_sqlite(instant, time_zone)
+
+
+class BigQuery(Database):
+    """BigQuery. Text is compared by its code points, unless a column has a collation, which bytes do not have."""
+
+    normalises = True
+
+    def form(self, text: Any) -> Any:
+        return text.cast("binary")
+
+    def normal(self, form: Any) -> Any:
+        return self._composed(called("replace", "binary", form, ibis.literal(b"\x00"), ibis.literal(b"")))
+
+    def unit_key(self, text: Any) -> Any:
+        return self._composed(self.form(text)).cast("binary")
+
+    def _composed(self, octets: Any) -> Any:
+        text = called("safe_convert_bytes_to_string", "string", octets)
+        return _where_composable(text, octets, called("normalize", "string", text))
+
+    def on_clock(self, instant: Any, time_zone: str) -> Any:
+        return called("datetime", "timestamp", instant, time_zone)
+
+
+class Trino(Database):
+    """Trino and Athena. Text is compared by its code points."""
+
+    normalises = True
+
+    def form(self, text: Any) -> Any:
+        return called("to_utf8", "binary", text)
+
+    def normal(self, form: Any) -> Any:
+        text = called("from_utf8", "string", form)
+        return self._composed(called("replace", "string", text, called("chr", "string", ibis.literal(0)), ""), form)
+
+    def unit_key(self, text: Any) -> Any:
+        return self.form(self._composed(text, self.form(text)))
+
+    def _composed(self, text: Any, octets: Any) -> Any:
+        return _where_composable(text, octets, called("normalize", "string", text))
+
+    def on_clock(self, instant: Any, time_zone: str) -> Any:
+        return called("at_timezone", _INSTANT, instant, time_zone).cast("timestamp")
+
+
+class _Grouping(Database):
+    """A database that cannot normalise text, and groups its forms."""
+
+    groups_text = True
+
+    def form(self, text: Any) -> Any:
+        return self._digits(self._without_nul(self._one_form(self._by_bytes(text))))
+
+    def unit_form(self, text: Any) -> Any:
+        return self._digits(self._one_form(self._by_bytes(text)))
+
+    def is_ascii(self, text: Any) -> Any:
+        return self._by_bytes(text).length() == called("octet_length", "int64", self._by_bytes(text))
+
+    def _by_bytes(self, text: Any) -> Any:
+        """The same text, without the collation that it has."""
+        return text
+
+    def _one_form(self, text: Any) -> Any:
+        """The same text with the few characters replaced that NFC makes ASCII."""
+        for character, normal in NORMALISED_TO_ASCII.items():
+            text = text.replace(self._octets(character.encode().hex()), normal)
+        return text
+
+    def _without_nul(self, text: Any) -> Any:
+        return text.replace(self._octets("00"), "")
+
+    def _octets(self, digits: str) -> Any:
+        """The text of these bytes, which is never written in the SQL itself: some parsers stop at NUL."""
+        return bytes.fromhex(digits).decode() if digits != "00" else called("chr", "string", ibis.literal(0))
+
+    def _digits(self, text: Any) -> Any:
+        """The bytes of a text in hexadecimal digits."""
+        return called("hex", "string", text)
+
+
+class DataFusion(_Grouping):
+    """DataFusion, whose texts are compared by their bytes."""
+
+    def _octets(self, digits: str) -> Any:
+        return called("decode", "binary", digits, "hex").cast("string")
+
+    def _digits(self, text: Any) -> Any:
+        return called("encode", "string", text.cast("binary"), "hex")
+
+    def digits(self, text: str) -> str:
+        return super().digits(text).lower()
+
+    def microseconds(self, instant: Any) -> Any:
+        return called("to_timestamp_micros", "timestamp(6)", instant).cast("int64")
+
+
+class ClickHouse(_Grouping):
+    """ClickHouse, whose texts are bytes; those of a fixed length are filled with NUL."""
+
+    def _by_bytes(self, text: Any) -> Any:
+        return text.cast(_TEXT)
+
+    def is_ascii(self, text: Any) -> Any:
+        octets = self._by_bytes(text)
+        return called("lengthUTF8", "int64", octets) == octets.length()
+
+    def microseconds(self, instant: Any) -> Any:
+        wide = called("toDateTime64", _INSTANT, instant, ibis.literal(6))
+        return called("toUnixTimestamp64Micro", "int64", wide)
+
+
+class MySql(_Grouping):
+    """MySQL and MariaDB, on a connection whose character set is utf8mb4.
+
+    Their collations take letters of both cases for one, and ignore blanks at the end of a text.
+    """
+
+    has_nan = False
+    draws_again = True
+    # Ibis writes weeks and times there in ways that lose their type.
+    read_here = frozenset({"dates", "times"})
+
+    def is_ascii(self, text: Any) -> Any:
+        # The character set of the connection, and not that of the column, in which an é may be one byte.
+        unicode = text.cast(_TEXT)
+        return unicode.length() == called("octet_length", "int64", unicode)
+
+    def _by_bytes(self, text: Any) -> Any:
+        return self._octets(called("hex", "string", text.cast(_TEXT)))
+
+    def _octets(self, digits: Any) -> Any:
+        return called("unhex", "string", digits)
+
+    def microseconds(self, instant: Any) -> Any:
+        # Of a column, the stored number: no wall clock is read. It has as many digits as the column.
+        return (called("unix_timestamp", "decimal(26, 6)", instant) * 1_000_000).cast("int64")
+
+
+class Snowflake(_Grouping):
+    """Snowflake, where an empty collation compares text by its bytes."""
+
+    def _by_bytes(self, text: Any) -> Any:
+        return called("collate", "string", text, "")
+
+    def microseconds(self, instant: Any) -> Any:
+        return called("date_part", "int64", "epoch_microsecond", instant)
+
+
+class Databricks(_Grouping):
+    """Databricks."""
+
+    def _by_bytes(self, text: Any) -> Any:
+        return called("collate", "string", text, "UTF8_BINARY")
+
+    def microseconds(self, instant: Any) -> Any:
+        return called("unix_micros", "int64", instant)
+
+
+class Redshift(_Grouping):
+    """Redshift, through Ibis' PostgreSQL. Its texts hold no NUL."""
+
+    def _by_bytes(self, text: Any) -> Any:
+        return called("collate", "string", text, "case_sensitive")
+
+    def _without_nul(self, text: Any) -> Any:
+        return text
+
+    def _digits(self, text: Any) -> Any:
+        return called("to_hex", "string", called("to_varbyte", "binary", text, "utf8"))
+
+
+class SqlServer(Database):
+    """SQL Server, whose texts have a collation always; they are compared here."""
+
+    has_nan = False
+
+
+_TEXT = dt.String(nullable=False)  # Ibis leaves out a cast to the type that a column has
+_INSTANT = dt.Timestamp(timezone="UTC")
+
+DATABASES: dict[str, Database] = {
+    "postgres": Postgres(),
+    "sqlite": Sqlite(),
+    "bigquery": BigQuery(),
+    "trino": Trino(),
+    "athena": Trino(),
+    "datafusion": DataFusion(),
+    "clickhouse": ClickHouse(),
+    "mysql": MySql(),
+    "snowflake": Snowflake(),
+    "databricks": Databricks(),
+    "mssql": SqlServer(),
+}
+"""By the names of Ibis' backends."""
+
+
+def database_of(backend: Any) -> Database:
+    """What is known of the database that a backend is connected to.
+
+    Guarantee: asks for its version and settings, and for nothing of its tables.
+    """
+    if backend.name == "postgres":
+        version, encoding = _settings(backend, "SELECT version(), current_setting('server_encoding')")
+        if "Redshift" in version:
+            return Redshift()
+        known = version.startswith("PostgreSQL ") and int(version.split()[1].split(".")[0]) >= 13
+        return DATABASES["postgres"] if known and encoding == "UTF8" else Database()
+    if backend.name == "mysql":
+        character_set, *_ = _settings(backend, "SELECT @@character_set_connection")
+        return DATABASES["mysql"] if character_set == "utf8mb4" else Database()
+    return DATABASES.get(backend.name, Database())
+
+
+def _settings(backend: Any, query: str) -> list[str]:
+    with backend.con.cursor() as cursor:
+        cursor.execute(query)
+        return [str(setting) for setting in cursor.fetchone()]
+
+
+def _where_composable(text: Any, octets: Any, value: Any) -> Any:
+    """A value where a text has no more marks in a row than Thresher normalises, else null. Most text is short."""
+    short = called("length", "int64", octets) < LEAST_BYTES
+    return ibis.cases((short | ~text.re_search(TOO_MANY_MARKS), value))
