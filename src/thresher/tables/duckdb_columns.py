@@ -99,16 +99,22 @@ def text_read(relation: Any, kinds: Mapping[str, Kind], time_zone: str) -> Any:
 
 
 def cleaned(
-    relation: Any, kinds: Sequence[Kind], time_zone: str = UTC, collect: Callable[[Any], pa.Table] = collect
+    relation: Any,
+    kinds: Sequence[Kind],
+    time_zone: str = UTC,
+    collect: Callable[[Any], pa.Table] = collect,
+    *,
+    counted: bool = False,
 ) -> LazyRows:
     """The cleaned rows of a relation whose columns hold these kinds.
 
-    Text is counted in the form in which it came and cleaned after that: each form once instead of each row.
+    Text is counted in the form in which it came and cleaned after that: each form once instead of each row. A relation
+    that is `counted` already has each form once, and w, how many units it stands for.
     """
     names = value_names(len(kinds))
     weighted = "text" in kinds
     relation = comparable(relation, time_zone).filter(_held(names, kinds))
-    if weighted:
+    if weighted and not counted:
         listed = ", ".join(names)
         relation = relation.aggregate(f"{listed}, count(*) AS {WEIGHT}", listed)
     clean = clean_values(kinds)
