@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import html
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 from thresher.errors import Hint, InvalidSetting, NotReleased, VerificationFailed
 from thresher.files import write_whole
 from thresher.mechanism import release_format
-from thresher.mechanism.release_table import NUMBERS, bucket_columns, check_counts, check_table
+from thresher.mechanism.release_table import (
+    COUNT,
+    NUMBERS,
+    bucket_columns,
+    check_counts,
+    check_table,
+    holds_counts_alone,
+    sorted_counts,
+    with_numbers,
+)
 from thresher.mechanism.response import Response, stands_for
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.guarantee import Guarantee
@@ -46,7 +55,8 @@ class Release(Tabular):
 
     `table` has the bucket's columns, then `count` (in the sample), `estimate` (count ÷ `rate`) and `lower`, `upper`
     (a confidence interval for the true count at level `confidence`, valid for released rows). Rows are sorted by
-    count, largest first, then by bucket. Nothing about dropped buckets is kept, not even how many there were.
+    count, largest first, then by bucket. Nothing about dropped buckets is kept, not even how many there were. Where
+    `table` is given with the count alone, the other numbers are computed when somebody looks at them.
 
     `response` is how many devices of a fleet took part; None for a table, where everybody does. `unit` is whom the
     guarantee protects; None where nobody said it, as in files of Thresher 0.1.0. `units` is how many units a table has,
@@ -63,6 +73,8 @@ class Release(Tabular):
     response: Response | None = None
     unit: Unit | None = None
     units: int | None = None
+    _counted: pa.Table | None = field(default=None, init=False)
+    """The bucket's columns and `count` of a release whose `table` is not there before somebody asks for it."""
 
     def __post_init__(self) -> None:
         check_table(self.table)
@@ -79,6 +91,19 @@ class Release(Tabular):
             check_count(self.units, setting="units")
             if self.adjacency != "replace" or self.response is not None:
                 raise InvalidSetting("units", "are public for tables under replace-one alone")
+        if holds_counts_alone(self.table):
+            object.__setattr__(self, "_counted", self.table)
+            object.__delattr__(self, "table")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Compute `table` once; Python calls this only for an attribute that is not there."""
+            if name != "table":
+                raise AttributeError(f"a release has no {name!r}")
+            table = with_numbers(self._counted, self.rate, self.plan.threshold, self.confidence)
+            object.__setattr__(self, "table", table)
+            return table
 
     @classmethod
     def of(
@@ -95,8 +120,6 @@ class Release(Tabular):
         units: int | None = None,
     ) -> Release:
         """A release of these buckets with these *sampled* counts, all of which have reached the threshold."""
-        import pyarrow as pa
-
         confidence = check_probability(confidence, setting="confidence")
         sampled = check_counts(counts)
         if np.any(sampled < plan.threshold):
@@ -107,13 +130,8 @@ class Release(Tabular):
             )
         if taken := set(columns) & set(NUMBERS):
             raise InvalidSetting("columns", f"must not be called {', '.join(sorted(taken))}", hint="Rename the column.")
-        rate = _rate(plan, response)
-        lower, upper = intervals(rate, plan.threshold, sampled, confidence)
-        keys = bucket_columns(buckets, columns)
-        numbers = (pa.array(values) for values in (sampled, sampled / rate, lower, upper))
-        table = pa.table([*keys, *numbers], names=[*columns, *NUMBERS])
-        order = [("count", "descending"), *((name, "ascending") for name in columns)]
-        return cls(table.sort_by(order).combine_chunks(), plan, private, confidence, response, unit, units)
+        counted = sorted_counts(bucket_columns(buckets, columns), sampled, columns)
+        return cls(counted, plan, private, confidence, response, unit, units)
 
     @property
     def everyone(self) -> int | None:
@@ -136,23 +154,25 @@ class Release(Tabular):
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns that make up a bucket."""
-        return tuple(self.table.column_names[: -len(NUMBERS)])
+        names = self._rows.column_names
+        return tuple(names[: names.index(COUNT)])
 
     @property
     def buckets(self) -> list[Any]:
         """The released buckets: values, or tuples of values where a bucket has several columns."""
-        parts = [self.table[name].to_pylist() for name in self.columns]
+        parts = [self._rows[name].to_pylist() for name in self.columns]
         return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
 
     @property
     def counts(self) -> NDArray[np.int64]:
         """Counts in the sample, at least the threshold each."""
-        return self._numbers("count")
+        counts: NDArray[np.int64] = self._rows[COUNT].to_numpy()
+        return counts
 
     @property
     def estimates(self) -> NDArray[np.float64]:
         """Estimated numbers of units: count ÷ `rate`."""
-        return self._numbers("estimate")
+        return self.counts / self.rate if self._counted is not None else self._numbers("estimate")
 
     @property
     def intervals(self) -> NDArray[np.int64]:
@@ -177,6 +197,12 @@ class Release(Tabular):
             return None
         missed = (1 - check_probability(confidence, setting="confidence")) / rounds
         return smallest_visible(self.rate if rate is None else rate, self.plan.threshold, 1 - missed) - 1
+
+    @property
+    def _rows(self) -> pa.Table:
+        """The rows, with the count alone where that is enough to know all their numbers."""
+        counted = self._counted
+        return self.table if counted is None else counted
 
     def _numbers(self, name: str) -> NDArray[Any]:
         values: NDArray[Any] = self.table[name].to_numpy()
@@ -206,7 +232,7 @@ class Release(Tabular):
         return None if self.response is None else Guarantees.of(self.plan, self.response.rates)
 
     def __len__(self) -> int:
-        return int(self.table.num_rows)
+        return int(self._rows.num_rows)
 
     def __iter__(self) -> Iterator[ReleasedBucket]:
         rows = zip(self.buckets, self.counts.tolist(), self.estimates.tolist(), self.intervals.tolist(), strict=True)
@@ -252,7 +278,7 @@ class Release(Tabular):
         Raises: `InvalidSetting` if no release can have these rows.
         """
         return Release.of(
-            self.table.select(list(self.columns)),
+            self._rows.select(list(self.columns)),
             self.counts,
             self.plan,
             private=self.private,

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidSetting
+from thresher.privacy.intervals import intervals
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NUMBERS = ("count", "estimate", "lower", "upper")
-"""The columns that follow the columns of the bucket."""
+COUNT = "count"
+NUMBERS = (COUNT, "estimate", "lower", "upper")
+"""The columns that follow the columns of the bucket. All others follow from the count."""
 _NUMBER_TYPES = ("int64", "double", "int64", "int64")
 _LARGEST_COUNT = 1 << 53
 """Neither JSON readers nor float estimates hold larger whole numbers exactly."""
@@ -78,6 +80,30 @@ def _storable_type(kind: pa.DataType) -> pa.DataType:
     raise TypeError
 
 
+def sorted_counts(keys: list[pa.Array], counts: NDArray[np.int64], columns: tuple[str, ...]) -> pa.Table:
+    """Buckets with their sampled counts, in the order of a release: by count, largest first, then by bucket."""
+    import pyarrow as pa
+
+    table = pa.table([*keys, pa.array(counts)], names=[*columns, COUNT])
+    return table.sort_by([(COUNT, "descending"), *((name, "ascending") for name in columns)]).combine_chunks()
+
+
+def with_numbers(counted: pa.Table, rate: float, threshold: int, confidence: float) -> pa.Table:
+    """The same rows with the numbers that follow from their counts."""
+    import pyarrow as pa
+
+    counts = counted[COUNT].to_numpy()
+    numbers = (counts / rate, *intervals(rate, threshold, counts, confidence))
+    for name, values in zip(NUMBERS[1:], numbers, strict=True):
+        counted = counted.append_column(name, pa.array(values))
+    return counted
+
+
+def holds_counts_alone(table: pa.Table) -> bool:
+    """Whether a table has the counts of a release's rows, and not yet the numbers that follow from them."""
+    return bool(table.column_names) and table.column_names[-1] == COUNT
+
+
 def check_counts(counts: Any) -> NDArray[np.int64]:
     """Sampled counts as an array, after a check that they are whole numbers that a float can hold exactly."""
     array = np.asarray(counts)
@@ -92,16 +118,18 @@ def check_table(table: Any) -> None:
     """Require what holds for the rows of every release: bucket columns of known types, then the four numbers.
 
     Guarantee: no name and no bucket is there twice, and nothing is missing.
+    Edge cases: the count may be there alone.
     """
     import pyarrow as pa
 
     if not isinstance(table, pa.Table):
         raise InvalidSetting("table", f"must be an Arrow table, not {type(table).__name__}")
     names, types = table.column_names, [str(kind) for kind in table.schema.types]
-    keys = names[: -len(NUMBERS)]
-    if tuple(names[-len(NUMBERS) :]) != NUMBERS or tuple(types[-len(NUMBERS) :]) != _NUMBER_TYPES or not keys:
+    last = 1 if holds_counts_alone(table) else len(NUMBERS)
+    keys = names[:-last]
+    if tuple(names[-last:]) != NUMBERS[:last] or tuple(types[-last:]) != _NUMBER_TYPES[:last] or not keys:
         raise InvalidSetting("table", f"must have a bucket's columns, then {', '.join(NUMBERS)}")
-    if len(set(names)) != len(names):
+    if len({*keys, *NUMBERS}) != len(keys) + len(NUMBERS):
         raise InvalidSetting("table", "must not have two columns of one name")
     for name in keys:
         kind = table.schema.field(name).type

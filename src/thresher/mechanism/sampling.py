@@ -40,10 +40,11 @@ def sample_and_threshold(
     *,
     columns: tuple[str, ...] = ("bucket",),
     unit: Unit | None = None,
+    units: int | None = None,
 ) -> Release:
     """Draw one round from exact counts: a mapping of bucket to count, or a pair (buckets, counts).
 
-    `unit` is what was counted, if that is to stand on the certificate.
+    `unit` is what was counted, and `units` is how many there are in all, if that is to stand on the certificate.
 
     Guarantee: the release is one of the plan's rounds; each unit must have been counted once.
     Edge cases: no bucket reaching the threshold gives an empty release, which is a valid answer; drawing again because
@@ -61,7 +62,8 @@ def sample_and_threshold(
             hint="Give one count a bucket.",
         )
     kept = np.flatnonzero(threshold(sampled, plan))
-    return Release.of(_take(buckets, kept), sampled[kept], plan, private=source.private, columns=columns, unit=unit)
+    found, counts = _take(buckets, kept), sampled[kept]
+    return Release.of(found, counts, plan, private=source.private, columns=columns, unit=unit, units=units)
 
 
 def _take(buckets: Any, kept: NDArray[np.intp]) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from thresher.questions import Values
-from thresher.questions.normal_form import LEAST_BYTES, TOO_MANY_MARKS
+from thresher.questions.normal_form import LEAST_BYTES, MARK, MOST_MARKS
 from thresher.tables.column_keys import DRAW, UNIT, VALUE, WEIGHT, canonical, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.duckdb_connection import connect, disconnect
@@ -24,11 +24,14 @@ from thresher.tables.rows import LazyRows, Rows
 from thresher.tables.text_reading import once, text_as
 from thresher.tables.time_zones import INSTANTS, SQL_IN_CALENDAR, UTC
 
-_MANY = TOO_MANY_MARKS.replace("{", "{{").replace("}", "}}")
 _ASCII = "strlen({0}) = length({0})"
+_SIGN = "chr(1)"
+# Each mark becomes one sign, and a row of signs is searched for: DuckDB compiles the expression for a whole row of marks
+# each time that a query is bound, which takes longer than a small count.
+_MARKED = f"regexp_replace(replace(replace({{0}}, chr(0), ''), {_SIGN}, ' '), '{MARK}', {_SIGN}, 'g')"
 # Most text is short or has a byte for each character, and is not searched.
 _COMPOSABLE = (
-    f"(strlen({{0}}) < {LEAST_BYTES} OR {_ASCII} OR NOT regexp_matches(replace({{0}}, chr(0), ''), '{_MANY}'))"
+    f"(strlen({{0}}) < {LEAST_BYTES} OR {_ASCII} OR NOT contains({_MARKED}, repeat({_SIGN}, {MOST_MARKS + 1})))"
 )
 """Whether text has no more marks in a row than Thresher normalises."""
 
@@ -96,16 +99,22 @@ def text_read(relation: Any, kinds: Mapping[str, Kind], time_zone: str) -> Any:
 
 
 def cleaned(
-    relation: Any, kinds: Sequence[Kind], time_zone: str = UTC, collect: Callable[[Any], pa.Table] = collect
+    relation: Any,
+    kinds: Sequence[Kind],
+    time_zone: str = UTC,
+    collect: Callable[[Any], pa.Table] = collect,
+    *,
+    counted: bool = False,
 ) -> LazyRows:
     """The cleaned rows of a relation whose columns hold these kinds.
 
-    Text is counted in the form in which it came and cleaned after that: each form once instead of each row.
+    Text is counted in the form in which it came and cleaned after that: each form once instead of each row. A relation
+    that is `counted` already has each form once, and w, how many units it stands for.
     """
     names = value_names(len(kinds))
     weighted = "text" in kinds
     relation = comparable(relation, time_zone).filter(_held(names, kinds))
-    if weighted:
+    if weighted and not counted:
         listed = ", ".join(names)
         relation = relation.aggregate(f"{listed}, count(*) AS {WEIGHT}", listed)
     clean = clean_values(kinds)

@@ -1,13 +1,15 @@
-"""Connections of our own to the embedded DuckDB: how they are made, watched and closed."""
+"""Connections of our own to the embedded DuckDB: how they are made, kept for the next table, watched and closed."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from thresher.questions.population import Progress
@@ -15,38 +17,99 @@ from thresher.questions.population import Progress
 T = TypeVar("T")
 
 _PAUSE = 0.1
+_MOST_IDLE = 2
 
-_DIRECTORIES: weakref.WeakKeyDictionary[Any, Callable[[], object]] = weakref.WeakKeyDictionary()
-"""For each connection of ours, a function that removes its directory."""
+
+class _Database:
+    """A DuckDB in memory, with a private directory for what does not fit in memory."""
+
+    def __init__(self, threads: int | None) -> None:
+        import duckdb
+
+        self._directory = tempfile.mkdtemp(prefix="thresher-")
+        self._remove = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
+        self.reusable = threads is None
+        settings: dict[str, Any] = {
+            "temp_directory": self._directory,
+            "default_collation": "C",
+            # Counting does not need the order of rows, and keeping it costs memory.
+            "preserve_insertion_order": False,
+            # What one table has read must not stay for the next one.
+            "enable_external_file_cache": False,
+        }
+        if threads is not None:
+            settings["threads"] = int(threads)
+        self._root = duckdb.connect(":memory:", config=settings)
+
+    def session(self) -> Any:
+        """A connection with settings of its own."""
+        connection = self._root.cursor()
+        connection.execute("SET TimeZone = 'UTC'").fetchall()
+        # By default DuckDB draws a progress bar on standard output when a query takes long.
+        connection.execute("SET enable_progress_bar = false").fetchall()
+        return connection
+
+    def empty(self) -> bool:
+        """Whether nothing of any table is left on disk."""
+        return not any(Path(self._directory).iterdir())
+
+    def close(self) -> None:
+        self._root.close()
+        self._remove()
+
+
+_USED: weakref.WeakKeyDictionary[Any, _Database] = weakref.WeakKeyDictionary()
+"""The database of each connection that somebody has."""
+
+_IDLE: list[_Database] = []
+"""Databases without tables and without connections, kept because opening one takes longer than a small count."""
 
 
 def connect(threads: int | None = None) -> Any:
     """A DuckDB in memory, with the wall clock UTC and a private directory for what does not fit in memory.
 
-    The directory is removed by `disconnect`, or else with the connection, or when Python ends.
+    No two connections share a database. What is in one is gone after `disconnect`, or else with the connection, or when
+    Python ends. With `threads`, its queries run in so many threads.
     """
-    import duckdb
-
-    directory = tempfile.mkdtemp(prefix="thresher-")
-    connection = duckdb.connect(":memory:", config={"temp_directory": directory})
-    _DIRECTORIES[connection] = weakref.finalize(connection, shutil.rmtree, directory, ignore_errors=True)
-    connection.execute("SET TimeZone = 'UTC'")
-    # By default DuckDB draws a progress bar on standard output when a query takes long.
-    connection.execute("SET enable_progress_bar = false")
-    connection.execute("SET default_collation = 'C'")
-    # Counting does not need the order of rows, and keeping it costs memory.
-    connection.execute("SET preserve_insertion_order = false")
-    if threads is not None:
-        connection.execute(f"SET threads = {int(threads)}")
+    database = (_taken() if threads is None else None) or _Database(threads)
+    connection = database.session()
+    _USED[connection] = database
     return connection
 
 
-def disconnect(connection: Any) -> None:
-    """Close a connection of ours and remove its directory now, even if something still refers to the connection."""
+def disconnect(connection: Any, *, reusable: bool = True) -> None:
+    """Close a connection of ours now, even if something still refers to it.
+
+    Its database is kept for the next one, empty; or it is closed and its directory removed, if tables were made in it
+    (`reusable` is False) or something is left in the directory.
+    """
     connection.close()
-    remove = _DIRECTORIES.pop(connection, None)
-    if remove is not None:
-        remove()
+    database = _USED.pop(connection, None)
+    if database is None:
+        return
+    if reusable and database.reusable and len(_IDLE) < _MOST_IDLE and database.empty():
+        _IDLE.append(database)
+    else:
+        database.close()
+
+
+def close_idle() -> None:
+    """Close the databases that are kept for later."""
+    while (database := _taken()) is not None:
+        database.close()
+
+
+def _taken() -> _Database | None:
+    """A database that was kept, if there is one."""
+    try:
+        return _IDLE.pop()
+    except IndexError:
+        return None
+
+
+# A process that was forked has none of DuckDB's threads, and would crash when it closes a database.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=close_idle)
 
 
 @contextmanager

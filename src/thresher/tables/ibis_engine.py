@@ -245,7 +245,8 @@ class IbisEngine(LazyFrameEngine):
         kinds = rows.kinds
         held = table.filter(*(test for name, kind in kinds.items() for test in self._tests(table[name], kind)))
         clean = {
-            name: self._database.form(_as_text(held[name])) if self._form(rows.named[name]) == "text"
+            name: self._database.form(_as_text(held[name]))
+            if self._form(rows.named[name]) == "text"
             else self._clean(held[name], kind)
             for name, kind in kinds.items()
         }
@@ -277,7 +278,8 @@ class IbisEngine(LazyFrameEngine):
             texts = [self._database.is_ascii(_as_text(held[name])) for name, form in forms.items() if form == "text"]
             flag = _flag(functools.reduce(lambda one, other: one & other, texts, ibis.literal(True)))
             grouped = held.select(
-                **{name: self._grouped(held[name], kind, forms.get(name)) for name, kind in kinds.items()}, **{ASCII: flag}
+                **{name: self._grouped(held[name], kind, forms.get(name)) for name, kind in kinds.items()},
+                **{ASCII: flag},
             )
             return FormRows(self.name, grouped, kinds, forms, lambda: self._drawn(grouped), self.time_zone)
         clean = held.select(**self._clean_values(held, wanted))

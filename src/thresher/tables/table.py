@@ -6,7 +6,6 @@ import copy
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -250,22 +249,21 @@ class Table(Population):
         self.check(question)
         if self._holds_nothing(question):
             self._about_to_draw()
-            release = self._release(nothing(question), question, plan)
-        elif self._samples_rows(question, plan):
-            release = self._release(self._sampled(question, plan), question, plan)
-        else:
-            with self._counting(question, plan.contributions) as rows:
-                release = self._drawn(rows, question, plan)
-        return release if plan.adjacency != "replace" else replace(release, units=self._size(question, plan))
+            return self._release(nothing(question), question, plan)
+        if self._samples_rows(question, plan):
+            return self._release(self._sampled(question, plan), question, plan)
+        with self._counting(question, plan.contributions) as rows:
+            return self._drawn(rows, question, plan)
 
     def _size(self, question: Question, plan: Plan) -> int | None:
         """How many units there are, whatever they hold, for a query of one round; None where nobody has counted them.
 
-        Units outside a filter are among them: how many are inside is not public.
+        It is asked once rows were counted. Units outside a filter are among them: how many are inside is not public.
+        Under add-remove the number is not public at all.
         Guarantee: never fails, so that an answer that was paid for is not lost.
         """
         # With a unit column it is not said: whether what names one person can be read would change the number.
-        if self._unit is not None or plan.rounds > 1 or question.repeated:
+        if plan.adjacency != "replace" or self._unit is not None or plan.rounds > 1 or question.repeated:
             return None
         try:
             return self._engine.size()
@@ -283,9 +281,9 @@ class Table(Population):
         if not self._randomness.private:
             # A seed gives a bucket the same draw again only if buckets come in the same order.
             counted = counted.sort_by([(name, "ascending") for name in counted.column_names])
-        pair = buckets(counted, question)
+        pair, units = buckets(counted, question), self._size(question, plan)
         self._about_to_draw()
-        return sample_and_threshold(pair, plan, self._randomness, columns=question.columns, unit=self.unit)
+        return sample_and_threshold(pair, plan, self._randomness, columns=question.columns, unit=self.unit, units=units)
 
     def close(self) -> None:
         """Close connections, and release what engines keep for this table.
@@ -418,6 +416,5 @@ class Table(Population):
     def _release(self, sampled: pa.Table, question: Question, plan: Plan) -> Release:
         """A release of counts that are already sampled."""
         found, counts = buckets(sampled, question)
-        return Release.of(
-            found, counts, plan, private=self._randomness.private, columns=question.columns, unit=self.unit
-        )
+        private, units = self._randomness.private, self._size(question, plan)
+        return Release.of(found, counts, plan, private=private, columns=question.columns, unit=self.unit, units=units)
