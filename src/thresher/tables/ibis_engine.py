@@ -134,7 +134,7 @@ class IbisEngine(LazyFrameEngine):
         raise InvalidSetting(
             "where",
             f"{column!r} is text in a database that Thresher cannot make normalise it",
-            hint="Give the table as a data frame, for example table.to_polars().",
+            hint="Give the table as a data frame (to_polars).",
         )
 
     def _cleaned(self, table: Any, wanted: Sequence[str]) -> LazyRows:
@@ -148,7 +148,7 @@ class IbisEngine(LazyFrameEngine):
             raise InvalidSetting(
                 "data",
                 "holds text in a database that Thresher cannot make normalise it",
-                hint="Give the column as a data frame, for example table.to_polars().",
+                hint="Give the column as a data frame (to_polars).",
             )
         return {name: _clean(held[name], kind) for name, kind in kinds.items()}
 
@@ -179,7 +179,7 @@ class IbisEngine(LazyFrameEngine):
         raise InvalidSetting(
             "unit",
             f"{unit!r} is text in a database that Thresher cannot make compare by its bytes",
-            hint="Give a column of numbers, or the table as a data frame, for example table.to_polars().",
+            hint="Give a column of numbers, or the table as a data frame (to_polars).",
         )
 
     def _on_clock(self, value: Any) -> Any:
@@ -190,7 +190,7 @@ class IbisEngine(LazyFrameEngine):
             "column",
             f"{value.get_name()!r} holds times with a zone in a database that Thresher cannot make read on another "
             "clock",
-            hint="Give the column as a data frame, for example table.to_polars().",
+            hint="Give the column as a data frame (to_polars).",
         )
 
 
