@@ -200,4 +200,4 @@ def test_times_with_an_offset_are_counted_on_the_wall_clock_of_a_zone(tmp_path):
         shown = run("histogram", path, "--column", "at", "--dates", "month", *zone, *TARGET)
         assert month in shown.stdout.decode()
     refused = run("histogram", path, "--column", "at", "--time-zone", "Mars", *TARGET, code=2)
-    assert "time_zone" in refused.stderr.decode()
+    assert "--time-zone" in refused.stderr.decode()
