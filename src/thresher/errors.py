@@ -103,14 +103,14 @@ class ThresherError(Exception):
         """What to do, as Python says it."""
         return self.worded("python", in_python)[1]
 
+    @hint.setter
+    def hint(self, hint: str | Hint) -> None:
+        self._hint = hint
+
     @property
     def marked_hint(self) -> str | Hint:
         """The hint as it was given, for an error that is made from this one."""
         return self._hint
-
-    @hint.setter
-    def hint(self, hint: str | Hint) -> None:
-        self._hint = hint
 
     def worded(self, door: Door, naming: Naming) -> tuple[str, str]:
         """Message and hint in the words of a door, which writes settings as `naming` says."""

@@ -224,7 +224,7 @@ def test_a_terminal_that_cannot_write_a_value(data, more):
     assert done.returncode == 0, done.stderr
     assert rb"\u6771\u4eac" in done.stdout
     if more:
-        assert json.loads(done.stdout)["rows"][0] == [VALUE]
+        assert json.loads(done.stdout)["rows"][0]["word"] == VALUE
 
 
 @SLOW

@@ -74,7 +74,7 @@ def test_privacy_delta_and_epsilon():
     [
         (("plan", "--epsilon", "nan", "--delta", "1e-8"), 2, "epsilon must be above 0"),
         (("plan", "--epsilon", "1"), 2, "delta is missing"),
-        (("plan", "--epsilon", "1"), 2, "or --epsilon 1"),
+        (("plan", "--epsilon", "1"), 2, "--epsilon 1, --delta 1e-8"),
         (("plan", "--epsilon", "1", "--delta", "1e-8", "--threshold", "0"), 2, "threshold must be"),
         (("plan", "--epsilon", "1", "--delta", "1e-8", "--adjacency", "x"), 2, "adjacency must be"),
         (("plan", "--epsilon", "1", "--delta", "1e-8", "--population", "0"), 2, "population must be"),

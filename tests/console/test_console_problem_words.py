@@ -24,7 +24,8 @@ def raised(call) -> ThresherError:
         (raised(lambda: found_series(None)), "The page Series lists them."),
         (Refused(429, "busy", "Busy.", hint="Wait as long as Retry-After says."), "Wait a moment, then try again."),
         (Conflict("Another series is stored under this name.", hint="Choose another name."), "Send it again"),
-        (InvalidSetting("lower", "is wrong", hint="For example lower=0, upper=1."), "For example lower=0, upper=1."),
+        (InvalidSetting("lower", "is wrong", hint="For example `lower=0`, `upper=1`."), "“from” 0, “to” 1."),
+        (InvalidSetting("method", "is wrong", hint="Use `method='trie'`."), "Use “method” trie."),
     ],
 )
 def test_a_page_speaks_to_people(error, hint):

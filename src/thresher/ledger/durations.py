@@ -13,7 +13,7 @@ _LEAST, _MOST = 3600.0, 100 * 366 * 86_400.0
 
 def check_period(value: object, *, setting: str = "period") -> float:
     """A budget's period in seconds: "30d", "12h", "4w", a number of seconds or a `timedelta`, from an hour on."""
-    accepted = "Give a number of hours, days or weeks, for example period='30d'."
+    accepted = "Give a number of hours, days or weeks, for example `period='30d'`."
     if isinstance(value, dt.timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, str) and (found := re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)\s*([hdw])", value.strip())):

@@ -109,7 +109,7 @@ def _below(undecided: Words, remaining: int, source: Randomness) -> Words:
 
 def _check_counts(counts: npt.ArrayLike) -> Counts:
     """The counts as a new one-dimensional array of int64."""
-    accepted = "Give a list or array of whole numbers, 0 or more, for example counts=[120, 45]."
+    accepted = "Give a list or array of whole numbers, 0 or more, for example `counts=[120, 45]`."
     try:
         array = np.asarray(counts)
     except (TypeError, ValueError, OverflowError):

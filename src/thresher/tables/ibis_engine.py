@@ -265,7 +265,7 @@ class IbisEngine(LazyFrameEngine):
                     "where",
                     f"names texts of {test.condition.column!r} that Unicode can write in more than {MOST_SPELLINGS:,} "
                     "ways, in a database that cannot normalise them",
-                    hint="Give the table as a data frame, for example table.to_polars().",
+                    hint="Give the table as a data frame (to_polars).",
                 )
         return replace(test, constants=tuple(sorted(self._database.digits(text) for text in found)))
 
@@ -354,7 +354,7 @@ class IbisEngine(LazyFrameEngine):
             "column",
             f"{value.get_name()!r} holds times with a zone in a database that Thresher cannot make read on another "
             "clock",
-            hint="Give the column as a data frame, for example table.to_polars().",
+            hint="Give the column as a data frame (to_polars).",
         )
 
 

@@ -75,7 +75,7 @@ class PolarsEngine(LazyFrameEngine):
             raise InvalidSetting(
                 "unit",
                 f"{column!r} holds Python objects, which a lazy Polars frame cannot tell apart",
-                hint="Give the frame itself, as frame.collect(), or cast the column.",
+                hint="Give the frame itself (collect), or cast the column.",
             )
         return bool(self._types[column].is_nested())
 

@@ -234,7 +234,7 @@ class Answer(Tabular):
         """The answer as plain values for JSON: the same keys for every verb, with and without groups.
 
         `rows` are those of `to_arrow`, each with the names of its columns. What only one verb has is in `more`. A
-        number that is not known is null, an infinite one and a date are text. docs/verbs.md says what each key is.
+        number that is not known is null, an infinite one and a date are text. docs/tables.md says what each key is.
         """
         by, rest, unit = tuple(self.query.by if self.grouped else ()), self.left_out, self.unit
         return {

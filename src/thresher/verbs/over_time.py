@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from thresher.charts.calendar import instant
-from thresher.errors import InvalidSetting, NotReleased
+from thresher.errors import Hint, InvalidSetting, NotReleased
 from thresher.mechanism.tabular import Tabular
 from thresher.privacy.settings import check_count
 from thresher.verbs.accuracy import CONFIDENCE
@@ -296,7 +296,11 @@ def _checked(points: Sequence[Point]) -> tuple[Point, ...]:
     found = tuple((date, answer) for date, answer in points)
     for date, answer in found:
         if not isinstance(date, dt.datetime) or date.tzinfo is None:  # type: ignore[redundant-expr]
-            raise InvalidSetting("points", "must have dates with a time zone", hint="For example datetime.now(UTC).")
+            raise InvalidSetting(
+                "points",
+                "must have dates with a time zone",
+                hint=Hint("Say their time zone.", python="For example datetime.now(UTC)."),
+            )
         if not isinstance(answer, Answer | None):
             raise InvalidSetting("points", f"must have answers or None, not {type(answer).__name__}")
     moments = [instant(date) for date, _ in found]

@@ -1,0 +1,232 @@
+"""Help, completion and errors of the command: nothing is cut off, and everything is said in options."""
+
+import ast
+import inspect
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer
+from command_line import in_this_process
+from typer.testing import CliRunner
+
+import thresher
+import thresher as th
+from thresher.cli import completion
+from thresher.cli.app import app
+from thresher.cli.error_words import in_command_words
+from thresher.cli.progress import Lines
+from thresher.errors import Hint, InvalidSetting, ThresherError
+from thresher.verbs.asking import functions
+
+SOURCE = Path(thresher.__file__).parent
+
+
+def commands(group, path=()):
+    """Every command with the words that run it, groups too."""
+    yield path
+    for name, each in getattr(group, "commands", {}).items():
+        yield from commands(each, (*path, name))
+
+
+ALL = sorted(commands(typer.main.get_command(app)))
+
+
+def test_there_are_many_commands():
+    assert len(ALL) > 50
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_help_is_whole_at_80_columns(path):
+    done = CliRunner(env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).invoke(app, [*path, "--help"])
+    assert done.exit_code == 0, done.output
+    text = done.output.replace("[ARGS]...", "").replace("column}...", "").replace("column...", "")
+    assert max(map(len, text.splitlines())) <= 80
+    assert not re.search(r"\w…|\.\.\.", re.sub(r"[a-z]+://…", "", text)), text
+
+
+# Completion
+
+
+@pytest.mark.slow
+def test_a_real_bash_completes_verbs_options_choices_files_and_columns(tmp_path):
+    (tmp_path / "visits.csv").write_text("user_id,country,city\n1,secret,b\n")
+    pq.write_table(pa.table({"latency": [1.0], "page": ["x"]}), tmp_path / "visits.parquet")
+    lines = {
+        "hist": ["histogram"],
+        "histogram --adj": ["--adjacency"],
+        "histogram visits.csv --adjacency ": ["replace", "add-remove"],
+        "quantiles visits.csv --method ": ["hierarchy", "search"],
+        "histogram visits.csv --column c": ["country", "city"],
+        "histogram visits.parquet --unit ": ["latency", "page"],
+        "histogram vis": ["visits.csv", "visits.parquet"],
+    }
+    script = 'eval "$(thresher --show-completion bash)"\n'
+    for line in lines:
+        words = ["thresher", *line.split(" ")]
+        quoted = " ".join(f"'{word}'" for word in words)
+        script += f"COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; COMPREPLY=(); _thresher_completion thresher\n"
+        script += 'echo "${COMPREPLY[*]}"\n'
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
+    )
+    found = dict(zip(lines, map(str.split, done.stdout.splitlines()), strict=True))
+    assert {line: sorted(words) for line, words in found.items()} == {
+        line: sorted(words) for line, words in lines.items()
+    }
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_have_a_script(shell, monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    done = CliRunner().invoke(app, ["--show-completion", shell], prog_name="thresher")
+    assert done.exit_code == 0 and "_THRESHER_COMPLETE" in done.output
+
+
+def test_columns_come_from_headers_alone(tmp_path, monkeypatch):
+    (tmp_path / "a.jsonl").write_text('{"secret": 1}\n')
+    (tmp_path / "no header.csv").write_bytes(b"\xff\xfe")
+    (tmp_path / "a.tsv").write_text("one\ttwo\n1\t2\n")
+    for name, columns in (("a.jsonl", []), ("no header.csv", []), ("missing.csv", []), ("a.tsv", ["one", "two"])):
+        line = f"thresher histogram {shlex.quote(str(tmp_path / name))} --column"
+        monkeypatch.setenv("COMP_WORDS", line)
+        assert completion.columns("") == columns
+
+
+# Errors
+
+
+def raised(call) -> ThresherError:
+    with pytest.raises(ThresherError) as caught:
+        call()
+    return caught.value
+
+
+def wrong(hint: str | Hint) -> InvalidSetting:
+    return InvalidSetting("x", "is wrong", hint=hint)
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "words"),
+    [
+        (raised(lambda: th.plan()), ["--epsilon"], "--epsilon is missing. For example --epsilon 1, --delta 1e-8."),
+        (InvalidSetting("bin_width", "and `bins` differ"), ["--bin-width", "--bins"], "--bin-width and --bins differ."),
+        (InvalidSetting("path", "is wrong"), ["--epsilon"], "path is wrong."),
+        (wrong("As `bins=[0, 18]`."), [], "x is wrong. As --bins 0,18."),
+        (wrong("As `by=['a', 'b c']`."), [], "x is wrong. As --by a --by 'b c'."),
+        (wrong("As `probabilities=[0.5]`."), [], "x is wrong. As --quantile 0.5."),
+        (wrong("As `types={'age': 'whole numbers'}`."), [], "x is wrong. As --type 'age=whole numbers'."),
+        (wrong("As `whole=True`, `upper=60_000`."), [], "x is wrong. As --whole yes, --upper 60000."),
+        (wrong(Hint("No.", command="Run it.")), [], "x is wrong. Run it."),
+    ],
+)
+def test_the_command_names_options(error, options, words):
+    assert " ".join(in_command_words(error, options)).strip() == words
+
+
+def test_a_setting_is_python_in_python_and_json_on_the_wire():
+    from thresher.client.connection import error_of
+    from thresher.server.problem import answer_of, problem_of
+
+    error = InvalidSetting("by", "is missing", hint="Name it: `by='version'`, with `rounds=1`.")
+    assert str(error) == "by is missing. Name it: by='version', with rounds=1."
+    assert problem_of(error).hint == 'Name it: `"by": "version"`, with `"rounds": 1`.'
+    status, _, body = answer_of(error)
+    received = error_of(status, body)
+    assert (str(received), received.setting) == (str(error), "by")
+    assert in_command_words(received, ["--by"]) == ("--by is missing.", "Name it: --by version, with --rounds 1.")
+
+
+def test_a_command_that_is_wrong_says_so_in_options(tmp_path):
+    data = tmp_path / "a.csv"
+    data.write_text("x\n1\n")
+    done = in_this_process("histogram", data, "--column", "x", "--epsilon", "1")
+    said = " ".join(done.stderr.decode().split())
+    assert said == "error (invalid-setting): --delta is missing. For example --epsilon 1, --delta 1e-8."
+
+
+PYTHON = re.compile(
+    r"(?<![\w/?&-])[a-z_]+=(?!=)|\b(th|thresher|ledger|h|table|frame|datetime)\.[a-z]\w*|\b[A-Za-z_]\w*\((?!s\))"
+)
+COMMANDS = re.compile(r"pip install '[^']*'|name=https://|os=linux|service=name|alpha\(1")
+
+
+def texts(node: ast.AST) -> list[str]:
+    """The texts of a hint in the source, as the command says them; what is put in is left out."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "Hint":
+        given = {each.arg: each.value for each in node.keywords}
+        return texts(given.get("command") or (node.args[0] if node.args else ast.Constant("")))
+    if isinstance(node, ast.Constant):
+        return [node.value] if isinstance(node.value, str) else []
+    if isinstance(node, ast.JoinedStr):
+        return ["".join(part.value if isinstance(part, ast.Constant) else "it" for part in node.values)]
+    if isinstance(node, ast.IfExp):
+        return texts(node.body) + texts(node.orelse)
+    return []
+
+
+def hints():
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            given = [(each.arg, each.value) for each in node.keywords] if isinstance(node, ast.Call) else []
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("accepted", "hint"):
+                given = [("hint", node.value)]
+            for name, value in given:
+                for text in texts(value) if name == "hint" else ():
+                    yield f"{path.relative_to(SOURCE)}:{node.lineno}", text
+
+
+def test_no_hint_of_the_command_is_python():
+    found = list(hints())
+    assert len(found) > 300
+    wrong = {}
+    for where, text in found:
+        _, said = in_command_words(ThresherError("x", hint=text), [])
+        if PYTHON.search(COMMANDS.sub("", said)):
+            wrong[where] = said
+    assert wrong == {}
+
+
+# Progress
+
+
+def test_lines_come_after_a_while_and_not_too_often(capsys):
+    now = 0.0
+    lines = Lines(lambda: now)
+    for second in range(35):
+        now = float(second)
+        lines.report(second, 40, "reading and counting")
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [f"reading and counting: {part} %" for part in (25, 50, 75)]
+
+
+# Python
+
+
+def test_dir_has_public_names_only():
+    assert dir(th) == sorted(th.__all__)
+
+
+@pytest.mark.parametrize("verb", list(functions()))
+def test_help_explains_every_argument_with_an_example(verb):
+    function = getattr(th, verb)
+    words = inspect.getdoc(function)
+    explained = re.findall(r"^    ([a-z_]+(?:, [a-z_]+)*): ", words[words.index("Args:") :], re.MULTILINE)
+    names = [name for names in explained for name in names.split(", ")]
+    assert sorted(names) == sorted(inspect.signature(function).parameters)
+    assert ">>> " in words and f"th.{verb}(" in words
+    assert "asking" not in names
