@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from thresher.errors import InvalidSetting
-from thresher.tables.files import FORMATS
 from thresher.verbs import Progress as Report
 
 
@@ -23,6 +22,8 @@ def opened(data: str, format: str | None) -> Iterator[str]:
     if data != "-":
         yield data
         return
+    from thresher.tables.files import FORMATS  # loads DuckDB and Arrow, which a verb does anyway
+
     format = format or "csv"
     if format not in FORMATS:
         raise InvalidSetting("format", f"must be one of {', '.join(FORMATS)}")
