@@ -41,6 +41,7 @@ def test_one_warning_a_call_at_the_callers_line(tmp_path: Path) -> None:
         assert 'warnings.simplefilter("ignore", thresher.WeakGuarantee)' in str(said[0].message)
 
 
+@pytest.mark.slow
 def test_what_is_usual_draws_none(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -50,6 +51,7 @@ def test_what_is_usual_draws_none(tmp_path: Path) -> None:
         assert plan.rounds == 50  # the total counts, not each round's part
 
 
+@pytest.mark.slow
 def test_the_warning_comes_before_the_charge_and_can_be_switched_off(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", th.WeakGuarantee)

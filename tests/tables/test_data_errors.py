@@ -183,6 +183,7 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
         th.histogram(pl.LazyFrame({"value": ["a"]}), "value", **asked)
 
 
+@pytest.mark.slow
 def test_nothing_is_drawn_or_charged(tmp_path: Path) -> None:
     ledger = th.Ledger(tmp_path / "ledger.db", epsilon=3, delta=1e-6)
     for odd, number in ((["1,fr,N/A"], 1), ([], 0)):
@@ -193,6 +194,7 @@ def test_nothing_is_drawn_or_charged(tmp_path: Path) -> None:
         assert len(found(table)) == 1
 
 
+@pytest.mark.slow
 def test_whether_there_is_an_answer_does_not_depend_on_what_one_person_holds(tmp_path: Path) -> None:
     """Without the switch there is always an answer, of the same schema; with it there never is one."""
     schemas = set()

@@ -76,6 +76,7 @@ def test_parquet_that_was_cut_off_or_has_another_name(tmp_path: Path) -> None:
     assert counted(tmp_path / "a.csv", format="parquet") == ["fr"]
 
 
+@pytest.mark.slow
 def test_a_format_in_place_of_a_name(tmp_path: Path) -> None:
     for name, content, format in (
         ("a.log", LINES, "jsonl"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import thresher as th
+from thresher.privacy import DEVICE
 
 PLAN = th.plan(1, 1e-8)
 FEW = pa.table({"x": [*range(20)], "g": ["canary"] * 20})
@@ -47,6 +49,15 @@ def test_groups(verb: str) -> None:
         assert f"{seen(verb, 'rows of one group')} would have been seen" in repr(answer)
 
 
+def test_devices() -> None:
+    answer = ASKED["histogram"](FEW)
+    (release,) = answer.releases
+    of_a_fleet = replace(answer, releases=(replace(release, unit=DEVICE),))
+    assert f"{seen('histogram', 'devices')} would have been seen" in repr(of_a_fleet)
+    assert "show_data_errors" not in repr(of_a_fleet)  # nobody holds that data
+
+
+@pytest.mark.slow
 def test_rounds() -> None:
     plan = th.plan(1, 1e-8, rounds=3)
     answer = th.ranges(FEW, "x", lower=0, upper=64, plan=plan)
