@@ -251,7 +251,7 @@ def test_what_does_not_fit_is_said_and_not_kept(weekly, http):
     assert "Start the series" not in page.text  # there is nothing to press
     fields = asking.filled(form)
     agreed = series_form.series_agreement(fields, series_form.to_series(fields, server.console_clock))
-    refused = http.post(f"/ask?agreed={agreed}", data={**form, "csrf": csrf})
+    refused = http.post(f"/ask?agreed={agreed}&anyway=weak-guarantee", data={**form, "csrf": csrf})
     assert refused.status_code == 402
     assert "The budget does not allow this." in refused.text
     assert reserved(server) == before

@@ -268,6 +268,7 @@ def test_empty_fleet_and_empty_release(visit, start):
         visitor.ask(verb, settings["attribute"], epsilon="0.2")
         page = visitor.read()
         expect(page.locator("main")).to_contain_text("Nothing reached the threshold")
+        expect(page.locator("main")).to_contain_text("would have been seen with a probability of 95 %")
         assert visitor.violations() == []
 
 

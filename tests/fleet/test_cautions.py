@@ -22,6 +22,7 @@ from thresher.device.policy import Policy
 from thresher.device.policy_file import read_policy, with_attributes
 from thresher.device.terms import Terms, terms_of
 from thresher.errors import InvalidSetting, ThresherWarning
+from thresher.privacy.planner import make_plan
 from thresher.privacy.round_prices import whole_rate
 from thresher.privacy.units import DEVICE
 from thresher.privacy.whole_numbers import ONE, PERIOD
@@ -30,7 +31,7 @@ from thresher.protocol.messages import decode
 from thresher.questions import Between, Values, Where
 from thresher.roles.collector.enrolment import Overview
 from thresher.roles.coordinator.admission import admit
-from thresher.roles.coordinator.cautions import Public, cautions
+from thresher.roles.coordinator.cautions import Public, cautions, series_cautions
 from thresher.verbs import HistogramQuery
 
 PLAN = th.plan(1, 1e-8)
@@ -56,6 +57,16 @@ def test_nothing_speaks_against_a_query_that_can_succeed():
     assert codes() == {}
     assert codes(Policy(attributes=frozenset({"country"}))) == {}
     assert codes(active=PLAN.smallest_visible()) == {}
+
+
+def test_a_guarantee_that_is_weak():
+    assert "epsilon = 12 is above 10" in codes(Policy(max_epsilon=20), plan=th.plan(12, 1e-8))["weak-guarantee"]
+    assert "delta = 0.001" in codes(plan=th.plan(1, 1e-3))["weak-guarantee"]
+    query = HistogramQuery(Values(("country",)), PLAN)
+    admitted = admit(QueryRequest(name="a", query=query.to_dict()))
+    for total, expected in ((th.plan(12, 1e-8), ["weak-guarantee"]), (PLAN, [])):  # of a series, the total counts
+        found = series_cautions(admitted, Public(MANY, Policy(), (), 0.0), 1, total)
+        assert [each.code for each in found] == expected
 
 
 def test_a_filter_that_devices_do_not_take():
@@ -228,6 +239,16 @@ def test_python_warns_before_the_charge(server):
         ]
         assert {each.filename for each in said} == {__file__}
         assert charged(server) == 1
+
+
+def test_a_weak_guarantee_is_a_warning_of_its_own(server):
+    with fleet_of(server) as fleet, warnings.catch_warnings():
+        warnings.simplefilter("always")
+        with pytest.warns(ThresherWarning) as said:
+            th.histogram(fleet, "country", plan=make_plan(12, 1e-8), wait=False)
+        weak = [each for each in said if isinstance(each.message, th.WeakGuarantee)]
+        assert len(weak) == 1
+        assert weak[0].filename == __file__
 
 
 @pytest.mark.slow

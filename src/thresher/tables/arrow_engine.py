@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from thresher.errors import InvalidSetting
 from thresher.tables.column_keys import UNIT, WEIGHT
 from thresher.tables.column_kinds import MOST_DIGITS, Kind, kind_of_arrow
 from thresher.tables.data_errors import NESTED, Fault, Numbered
@@ -23,7 +24,7 @@ from thresher.tables.duckdb_columns import cleaned
 from thresher.tables.duckdb_connection import connect
 from thresher.tables.duckdb_engine import RelationEngine
 from thresher.tables.engine import renamed
-from thresher.tables.error_guard import guarded
+from thresher.tables.error_guard import guarded, withheld
 from thresher.tables.rows import LazyRows, Rows
 from thresher.tables.time_zones import INSTANTS
 
@@ -72,7 +73,15 @@ class ArrowEngine(RelationEngine):
     def column(self, name: str) -> pa.ChunkedArray:
         """A column as Arrow, of a type that DuckDB reads."""
         if name not in self._columns:
-            self._columns[name] = guarded("Arrow", lambda: readable(self._convert(name)))
+            self._columns[name] = withheld(
+                lambda: readable(self._convert(name)),
+                lambda _: InvalidSetting(
+                    "data",
+                    f"has a column {name!r} that Arrow could not read",
+                    hint="Its message is withheld, since it may quote people's values. Cast the column to text, "
+                    f"numbers, dates or times first: in pandas, data[{name!r}].astype(str).",
+                ),
+            )
         return self._columns[name]
 
     def _stored_kind(self, column: str) -> Kind | None:

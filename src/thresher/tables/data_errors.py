@@ -13,14 +13,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from thresher.questions import spelling
 from thresher.tables.column_kinds import Kind
 from thresher.tables.text_reading import value_as
 from thresher.tables.time_zones import UTC, zone_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MOST_PLACES = 10
 """How many lines are named for each error."""

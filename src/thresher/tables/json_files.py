@@ -80,7 +80,7 @@ class JsonEngine(TextFileEngine):
             array = file in self._arrays
             with opened(file) as (stream, _):
                 number = 1
-                for chunk in line_stream([file], self._arrays)._chunks(file, stream):
+                for chunk in _chunks(stream, array):
                     lines = chunk.split(b"\n")[:-1] if chunk.endswith(b"\n") else chunk.split(b"\n")
                     yield _numbered_lines(lines, columns, self._place(file, "element" if array else "line"), number)
                     number += len(lines)
@@ -131,13 +131,18 @@ def line_stream(files: Sequence[str], arrays: Collection[str] = ()) -> RecordStr
     """The lines of some files, as the only column, and the elements of those that are `arrays`."""
 
     def chunks(file: str, stream: Any) -> Iterator[bytes]:
-        if file in arrays:
-            return elements(stream.read())
-        first = stream.read(len(codecs.BOM_UTF8))
-        start = [] if first == codecs.BOM_UTF8 else [first]
-        return whole_records(block for part in (start, blocks(stream)) for block in part if block)
+        return _chunks(stream, file in arrays)
 
     return RecordStream(files, pa.schema([(_LINE, pa.string())]), chunks, lambda _, chunk: _lines(chunk))
+
+
+def _chunks(stream: Any, array: bool) -> Iterator[bytes]:
+    """Whole lines of a file, or the elements of an array as lines."""
+    if array:
+        return elements(stream.read())
+    first = stream.read(len(codecs.BOM_UTF8))
+    start = [] if first == codecs.BOM_UTF8 else [first]
+    return whole_records(block for part in (start, blocks(stream)) for block in part if block)
 
 
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'

@@ -146,7 +146,8 @@ def _frame(data: Any) -> Engine:
             "data",
             f"must be a table, not {type(data).__name__}",
             hint="Give a pandas, Polars, PyArrow, DuckDB, Ibis, Dask or Spark frame, the path of a CSV, JSON lines or "
-            "Parquet file, an array or a list, an address of a database or a connection; or a subclass of Population.",
+            "Parquet file, an array or a list, an address of a database or a connection; or a subclass of Population. "
+            "Of a dict of columns, pyarrow.table makes a table.",
         )
     kind = frame.implementation.value
     if kind not in LAZY_ENGINES:

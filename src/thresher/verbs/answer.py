@@ -228,7 +228,11 @@ class Answer(Tabular):
 
     def closing(self) -> str:
         """What a repr ends with: the footing, and what would have been seen where nothing was released."""
-        return f"{self.footing()}. {self.nothing_in_words()}" if self.empty else self.footing()
+        if not self.empty:
+            return self.footing()
+        table = self.unit is not None and self.unit.kind in ("row", "column")
+        more = " show_data_errors=True says what could not be read, if anything." if table else ""
+        return f"{self.footing()}. {self.nothing_in_words()}{more}"
 
     def document(self) -> dict[str, Any]:
         """The answer as plain values for JSON: the same keys for every verb, with and without groups.

@@ -1,0 +1,97 @@
+"""What the command says where something is wrong or weak: data errors, empty answers, warnings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import in_this_process
+
+import thresher as th
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("always::thresher.errors.WeakGuarantee")]
+
+TARGET = ("--epsilon", "1", "--delta", "1e-8")
+
+
+def run(*arguments: object, code: int = 0) -> tuple[str, str]:
+    done = in_this_process(*arguments)
+    assert done.returncode == code, done.stderr.decode()
+    assert b"canary" not in done.stdout + done.stderr
+    return done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    path = tmp_path / "people.csv"
+    path.write_text("name,age\ncanary,N/A\ncanary\n" + "x,7\n" * 20, encoding="utf-8")
+    return path
+
+
+def test_data_errors_in_place_of_an_answer(people: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.db"
+    run("ledger", "create", ledger, "--epsilon", "3", "--delta", "1e-6")
+    asked = ("mean", people, "--column", "age", "--lower", "0", "--upper", "9", *TARGET, "--ledger", ledger)
+    said, _ = run(*asked, "--show-data-errors", code=2)
+    for part in (
+        "Not private",
+        "Nothing was drawn or charged",
+        "too few or too many fields for the header, once: line 3.",
+        "column 'age', read as floats: a mark for",
+        "once: line 2.",
+        "Leave it empty",
+    ):
+        assert part in said
+    assert th.Ledger(ledger).history() == []
+    content = json.loads(run(*asked, "--show-data-errors", "--json", code=2)[0])
+    assert content["private"] is False
+    assert [each["places"] for each in content["data_errors"]] == [["line 3"], ["line 2"]]
+    said, _ = run("histogram", people, "--column", "name", *TARGET)  # without the switch, no word of it
+    assert "line 2" not in said and "line 3" not in said
+    people.write_text("name,age\nx,7\n", encoding="utf-8")
+    assert "without data errors" in run(*asked, "--show-data-errors")[0]
+
+
+def test_look_with_data_errors(people: Path) -> None:
+    said, _ = run("look", people, "--show-data-errors", code=2)
+    assert "--type 'age=whole numbers'" in said
+    assert "line 2." in said and "line 3." in said
+    said, _ = run("look", people, "--type", "age=booleans", "--show-data-errors", code=2)
+    assert "column 'age', read as booleans" in said
+    assert json.loads(run("look", people, "--json")[0])["types"] == {"name": "text", "age": "text"}
+
+
+def test_a_format_in_place_of_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "events.log"
+    path.write_text('{"country": "fr"}\n' * 300, encoding="utf-8")
+    asked = ("histogram", path, "--column", "country", *TARGET)
+    assert "--format" in run(*asked, code=2)[1]
+    assert "fr" in run(*asked, "--format", "jsonl")[0]
+    assert "country: text" in run("look", path, "--format", "jsonl")[0]
+    assert "format must be one of" in run(*asked, "--format", "xml", code=2)[1]
+
+
+def test_an_empty_answer_says_what_would_have_been_seen(people: Path) -> None:
+    size = th.plan(1, 1e-8).smallest_visible()
+    said, _ = run("histogram", people, "--column", "age", *TARGET)
+    assert f"Nothing was released. A value held by {size} rows would have been seen" in said
+    assert "--show-data-errors" in said
+
+
+def test_a_weak_guarantee_is_said_on_standard_error_unless_switched_off(people: Path, tmp_path: Path) -> None:
+    weak = ("--epsilon", "12", "--delta", "0.01")
+    for command in (
+        ("histogram", people, "--column", "age", *weak, "--json"),
+        ("plan", *weak, "--json"),
+        ("ledger", "create", tmp_path / "a.db", *weak),
+    ):
+        out, error = run(*command)
+        assert error.count("warning (weak-guarantee)") == 1
+        assert "epsilon = 12" in error and "delta = 0.01" in error
+        assert "thresher --no-warnings" in error and "simplefilter" not in error
+        assert "warning" not in out
+    out, error = run("--no-warnings", "histogram", people, "--column", "age", *weak)
+    assert error == ""
+    assert run("plan", *TARGET)[1] == ""
+    assert "weak-guarantee" in run("plan", *weak)[1]  # the switch was for one command
