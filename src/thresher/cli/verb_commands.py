@@ -205,6 +205,8 @@ def show_answer(answer: Answer, ranges: list[dict[str, Any]], top: int, after: C
         listing = Listing(pa.Table.from_pylist(ranges).slice(0, top), max(len(ranges) - top, 0))
     bars = "estimate" if answer.counted else None
     console.print(rows_table(listing.table, bars=bars, most=len(listing.table), hidden=listing.hidden))
+    if listing.note:
+        console.print(listing.note, style="dim", soft_wrap=True)
     if answer.trie is not None:
         console.print(answer.tree())  # type: ignore[attr-defined]
     after()
