@@ -224,7 +224,12 @@ def test_bars_and_rows_have_a_place_for_each_bin_that_was_not_released():
 def test_a_very_deep_tree_is_listed_too():
     nodes = [
         TrieNode(
-            "x" * depth, 5000 - depth, 5000.0 - depth, (5000 - depth,) * 2, False, "x" * (depth - 1) if depth > 1 else None
+            "x" * depth,
+            5000 - depth,
+            5000.0 - depth,
+            (5000 - depth,) * 2,
+            False,
+            "x" * (depth - 1) if depth > 1 else None,
         )
         for depth in range(1, 2000)
     ]
