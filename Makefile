@@ -8,7 +8,7 @@ WEB := examples/web/device.js
 # Tests start hundreds of Pythons, which shall not compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo web test quick bench figures lint clean
+.PHONY: setup demo flights web test quick bench figures lint clean
 
 setup: $(STAMP)
 
@@ -22,6 +22,10 @@ $(MACHINE): $(STAMP) scripts/setup-machine
 
 demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
+
+# The five verbs on a real table, with their pictures.
+flights: $(STAMP)
+	@$(BIN)/python examples/flights.py
 
 # The page of `thresher serve --demo` on which a person can be one of the devices.
 web: $(WEB)

@@ -13,8 +13,8 @@ import pytest
 import thresher as th
 from thresher.charts.numbers import amount, percent, printable
 from thresher.console import ask_form as asking
-from thresher.console.answer_tables import PAGE, Column, Reading, Row, bars, branches
-from thresher.console.downloads import KINDS, download
+from thresher.console.answer_tables import PAGE, Column, Reading, Row, bars, branches, reading
+from thresher.console.downloads import KINDS, Provenance, download
 from thresher.console.pages.ask import visibility_chart
 from thresher.console.pages.queries import progress
 from thresher.console.python_line import python_line
@@ -22,7 +22,8 @@ from thresher.console.rendering import left, sentence, when
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.questions import Bins, Dates, Values
 from thresher.verbs import HeavyHittersQuery, HistogramQuery, QuantilesQuery, QueryTaker, RangesQuery
-from thresher.verbs.trie import Trie, TrieNode, branching_trie
+from thresher.verbs.places import SCREEN
+from thresher.verbs.trie import Trie, TrieNode
 
 ONE, SIX = th.plan(1.0, 1e-8), th.plan(1.0, 1e-8, rounds=6)
 TWO_VALUES = th.plan(1.0, 1e-8, contributions=2)
@@ -177,9 +178,13 @@ def test_rows_are_searched_sorted_and_paged():
 
 
 def test_the_tree_is_listed_from_top_to_bottom():
-    texts = ["the", "then", "there", "to", "and"]
-    trie = branching_trie((text, 10 - place, 100.0 - place, (1, 2)) for place, text in enumerate(texts))
-    listed = branches(trie)
+    found = [("t", None, False), ("the", "t", False), ("and", None, True)]
+    found += [("the", "the", True), ("then", "the", True), ("there", "the", True), ("to", "t", True)]
+    nodes = [
+        TrieNode(prefix, 100 - place, 100.0 - place, (200 - 2 * place, 201 - 2 * place), complete, parent)
+        for place, (prefix, parent, complete) in enumerate(found)
+    ]
+    listed = branches(Trie(tuple(nodes)))
     depth, seen = 0, []
     for branch in listed:
         seen.append((depth, branch.label, branch.complete))
@@ -192,19 +197,40 @@ def test_the_tree_is_listed_from_top_to_bottom():
 
 
 def test_bars_of_bins_keep_their_order_where_only_the_largest_are_shown():
-    edges = tuple(range(61))
-    people = pa.table({"x": [float(value) for value in range(60) for _ in range(500 + 100 * (value * 7 % 60))]})
+    edges = tuple(range(71))
+    people = pa.table({"x": [float(value) for value in range(70) for _ in range(500 + 100 * (value * 9 % 70))]})
     answer = th.histogram(people, "x", bins=list(edges), plan=ONE)
     shown = bars(answer)
     starts = [float(bar.label.split(" to ")[0]) for bar in shown]
-    assert len(answer) == 60 and len(shown) == 50
+    assert len(answer) == 70 and len(shown) == SCREEN
     assert starts == sorted(starts) and 0.0 not in starts  # the smallest is left out
+
+
+def test_bars_and_rows_have_a_place_for_each_bin_that_was_not_released():
+    people = pa.table({"x": [5.0] * 3_000 + [25.0] * 9_000 + [31.0]})
+    answer = th.histogram(people, "x", bins=[0, 10, 20, 30, 40], plan=ONE)
+    labels = ["0 to under 10", "10 to under 20", "20 to under 30", "30 to under 40"]
+    assert [(bar.label, bar.estimate is None) for bar in bars(answer)] == list(
+        zip(labels, [False, True, False, True], strict=True)
+    )
+    page = reading(answer).page()
+    assert [row.cells[0] for row in page.rows] == labels
+    assert [row.cells[1] for row in page.rows][1::2] == ["below threshold"] * 2
+    listed = th.histogram(people, "x", bins=[0, 10, 20, 30, 40], domain=[20.0, 10.0], plan=ONE)
+    assert [row.cells[0] for row in reading(listed).page().rows] == labels[1:3]
 
 
 @pytest.mark.slow
 def test_a_very_deep_tree_is_listed_too():
     nodes = [
-        TrieNode("x" * depth, 5000 - depth, float(5000 - depth), None, False, "x" * (depth - 1) if depth > 1 else None)
+        TrieNode(
+            "x" * depth,
+            5000 - depth,
+            5000.0 - depth,
+            (5000 - depth,) * 2,
+            False,
+            "x" * (depth - 1) if depth > 1 else None,
+        )
         for depth in range(1, 2000)
     ]
     listed = branches(Trie(tuple(nodes)), most=3000)
@@ -283,7 +309,8 @@ def test_an_empty_answer_is_every_kind_of_file(verb, kind):
     people = pa.table({"x": [1.5, 2.5]})
     more = {"quantiles": ([0.5],)}.get(verb, ())
     bounds = {"lower": 0, "upper": 10} if verb in ("quantiles", "ranges") else {}
-    assert download(getattr(th, verb)(people, "x", *more, plan=plan, **bounds), kind)
+    answer = getattr(th, verb)(people, "x", *more, plan=plan, **bounds)
+    assert download(answer, kind, Provenance.of(answer, f"{verb} of x", 1.0))
 
 
 @pytest.mark.parametrize(

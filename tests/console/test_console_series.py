@@ -113,7 +113,7 @@ def test_files_have_the_rows_over_time(weekly, http):
     server, series = weekly
     expected = sum(len(server.coordinator.answer(f"{series}-{index}")) for index in (0, 2, 4))
     table = csv.read_csv(io.BytesIO(http.get(f"/series/{series}/download/csv").content))
-    assert table.column_names == ["date", "version", "estimate", "lower", "upper"]
+    assert table.column_names == ["date", "version", "estimate", "lower", "upper", "stands_for", "guarantee"]
     assert table.num_rows == expected
     assert "'" + EVIL in table["version"].to_pylist()  # no formula
     found = http.get(f"/series/{series}/download/json")

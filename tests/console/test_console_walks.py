@@ -24,7 +24,7 @@ VERBS = [
         "histogram",
         "latency_ms",
         {"histogram_group": "=bins", "histogram_upper": "500", "histogram_bins": "5"},
-        "100 to 200",
+        "100 to under 200",
     ),
     ("heavy_hitters", "word", {}, "the"),
     ("heavy_hitters", "word", {"heavy_hitters_method": "=trie", "heavy_hitters_levels": "4"}, "the"),
@@ -35,7 +35,7 @@ VERBS = [
         {"quantiles_method": "=search", "quantiles_probabilities": "0.5", "quantiles_steps": "5"},
         "50 %",
     ),
-    ("ranges", "latency_ms", {"ranges_levels": "4"}, "0 to 250"),
+    ("ranges", "latency_ms", {"ranges_levels": "4"}, "0 to under 250"),
 ]
 
 
@@ -317,10 +317,12 @@ def test_downloads_and_the_python_line(visit, server, tmp_path):
             page.get_by_role("link", name=kind, exact=True).click()
         files[kind] = tmp_path / started.value.suggested_filename
         started.value.save_as(files[kind])
-        assert files[kind].name == f"histogram-of-country.{kind.lower()}"
+        assert re.fullmatch(rf"histogram-of-country-20\d\d-\d\d-\d\d\.{kind.lower()}", files[kind].name)
     assert parquet.read_table(files["Parquet"]).equals(answer.to_arrow())
-    assert th.mechanism.Release.from_json(files["JSON"].read_text()).table.equals(answer.release.table)
-    assert files["CSV"].read_text().startswith('"country","count","estimate","lower","upper"\n"France"')
+    assert th.load(files["JSON"]).release.table.equals(answer.release.table)
+    rows = files["CSV"].read_text().splitlines()
+    assert rows[0] == '"country","count","estimate","lower","upper","released","stands_for","guarantee"'
+    assert rows[1].startswith('"France"')
     assert files["PNG"].read_bytes().startswith(b"\x89PNG")
     assert "<svg" in files["SVG"].read_text()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])

@@ -291,7 +291,10 @@ RANGES = RangesQuery("age", plan(1, 1e-6, rounds=7), 0, 128)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "right", "wrong"),
-    [(QUANTILES, [0.5, "50 %"], [0.7, "no"]), (RANGES, [(18, 65), "0 to 8", None], [(0, 500), 18, "0 to 9"])],
+    [
+        (QUANTILES, [0.5, "50 %"], [0.7, "no"]),
+        (RANGES, [(18, 65), "0 to under 8", None], [(0, 500), 18, "0 to under 9"]),
+    ],
 )
 @pytest.mark.parametrize("kind", ["above", "below", "changed"])
 def test_a_bucket_must_be_one_that_the_series_asks_for(server, query, right, wrong, kind):

@@ -14,7 +14,6 @@ from thresher.errors import InvalidSetting, NotReleased, VerificationFailed
 from thresher.privacy.units import MEMBER
 from thresher.questions import END, Prefixes, Values
 from thresher.verbs import heavy_hitters
-from thresher.verbs.trie import branching_trie
 
 SIX = th.plan(1, 1e-8, rounds=6)
 ONE = th.plan(1, 1e-8)
@@ -32,13 +31,21 @@ def test_one_shot_finds_whole_values_in_one_round() -> None:
     assert answer.guarantee == ONE.guarantee.for_unit(MEMBER) == answer.verify()
 
 
-def test_one_shot_trie_sums_what_was_released() -> None:
+def test_one_shot_has_no_trie_because_no_prefix_was_counted() -> None:
     answer = heavy_hitters(CountsPopulation(WORDS), "word", plan=ONE)
-    (the,) = (node for node in answer.trie.children() if node.prefix == "the" and not node.complete)
-    below = ("the", "then", "there", "thesaurus")
-    assert the.count == sum(answer[word].count for word in below)
-    assert the.interval is None
-    assert {node.label for node in answer.trie.children(the)} == set(below)
+    assert answer.trie is None
+    assert "trie" not in json.loads(answer.to_json())
+    with pytest.raises(InvalidSetting, match="one-shot"):
+        answer.tree()
+
+
+def test_what_is_printed_has_the_largest_first_and_no_control_characters() -> None:
+    people = CountsPopulation({"the": 90_000, "evil\x1b[2J": 30_000} | {f"w{place:02d}": 2_000 for place in range(25)})
+    answer = heavy_hitters(people, "word", plan=ONE)
+    for text in (str(answer), answer._repr_html_()):
+        assert text.index("the") < text.index("evil") < text.index("w0")
+        assert f"… {len(answer) - 20} more" in text and "differential privacy" in text
+    assert "\x1b" not in str(answer)
 
 
 def test_trie_levels_part_the_from_then() -> None:
@@ -93,7 +100,7 @@ def test_it_stops_when_nothing_extends_and_gives_nothing_back() -> None:
 def test_nothing_found_is_an_answer(method: str) -> None:
     plan = ONE if method == "one-shot" else SIX
     answer = heavy_hitters(CountsPopulation({"rare": 2}), "word", plan=plan, method=method, step=1)  # type: ignore[arg-type]
-    assert len(answer) == len(answer.to_arrow()) == len(answer.trie) == 0
+    assert len(answer) == len(answer.to_arrow()) == len(answer.trie or ()) == 0
     assert answer.rounds_asked == 1
     assert answer.top(5) == ()
     with pytest.raises(NotReleased):
@@ -132,7 +139,7 @@ def test_values_that_are_not_text_are_found_by_one_shot() -> None:
 def test_the_tree_is_shown_without_control_characters() -> None:
     people = CountsPopulation({"the": 9_000, "then": 4_000, "evil\x1b[2J": 3_000})
     console = Console(file=io.StringIO(), width=100)
-    console.print(heavy_hitters(people, "word", plan=ONE).tree())
+    console.print(heavy_hitters(people, "word", plan=SIX, method="trie", step=3).tree())
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "\x1b" not in shown and "evil�[2J" in shown
     assert "the…" in shown and "everything below the threshold" in shown
@@ -147,14 +154,6 @@ def test_the_tree_leaves_out_chains_and_what_is_small() -> None:
     console.print(answer.tree(most=2))
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "abcd" in shown and "abxy" not in shown and "and 2 smaller nodes" in shown
-
-
-@pytest.mark.slow
-def test_branching_trie_of_nested_words() -> None:
-    words = ["a" * length for length in range(1, 1_200)]
-    trie = branching_trie((word, 30, 100.0, (50, 200)) for word in words)
-    assert sum(node.complete for node in trie.nodes) == len(words)
-    assert trie.children()[0].count == 30 * len(words)
 
 
 def test_requests_that_are_refused_before_anything_is_asked() -> None:

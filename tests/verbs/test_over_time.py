@@ -133,7 +133,7 @@ def test_readings_agree_with_the_answers_at_95_percent():
 def test_chosen_ranges_are_followed():
     answer = ranges(NUMBERS, "x", plan=FOUR, lower=0, upper=100)
     over_time = OverTime([(START, answer)], ranges=[(0, 25), (25, 100)])
-    assert list(over_time.buckets.values()) == ["0 to 25", "25 to 100"]
+    assert list(over_time.buckets.values()) == ["0 to under 25", "25 to under 100"]
     assert over_time.line((0, 25))[0].estimate == answer.count(0, 25).estimate
     with pytest.raises(InvalidSetting, match="ranges"):
         OverTime([(START, counted(fr=5000))], ranges=[(0, 1)])
@@ -189,7 +189,7 @@ def test_a_series_without_a_release():
 def test_the_picture(countries, tmp_path):
     countries.plot(tmp_path / "series.svg")
     text = (tmp_path / "series.svg").read_text()
-    for words in ("Histogram of country, over time", ">fr<", ">de<", "each: (1, 1e-08)", "missed release"):
+    for words in ("Histogram of country, over time", ">fr<", ">de<", "each release: (1, 1e-08)", "missed release"):
         assert words in text
     countries.plot(tmp_path / "one.svg", buckets=["de"])
     assert ">fr<" not in (tmp_path / "one.svg").read_text()

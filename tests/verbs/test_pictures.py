@@ -53,11 +53,17 @@ def test_png_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_the_trie_shows_every_node_and_escapes_them(tmp_path: Path) -> None:
-    ANSWERS["one-shot"]().plot(tmp_path / "trie.svg")
+    heavy_hitters(WORDS, "word", plan=FOUR, method="trie", step=3).plot(tmp_path / "trie.svg")
     text = (tmp_path / "trie.svg").read_text()
     for label in ("the…", "then", "quote", "whole value"):
         assert label in text
     assert "<b>" not in text
+
+
+def test_one_shot_is_bars_and_no_tree() -> None:
+    content = str(ANSWERS["one-shot"]().plot().to_dict())
+    assert "threshold ÷ p" in content and "Common values of word" in content
+    assert "whole value" not in content and "the…" not in content
 
 
 def test_the_truth_can_be_drawn_beside_the_band() -> None:

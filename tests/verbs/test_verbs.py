@@ -342,8 +342,8 @@ def test_bins_that_are_close_have_labels_of_their_own():
     edges = [1_700_000_000_000, 1_700_000_000_100, 1_700_000_000_200]
     answer = th.histogram([float(edge) for edge in edges[:2] for _ in range(3_000)], "value", bins=edges, **TARGET)
     assert {bar.label for bar in answer.bars(10)} == {
-        "1700000000000 to 1700000000100",
-        "1700000000100 to 1700000000200",
+        "1700000000000 to under 1700000000100",
+        "1700000000100 to under 1700000000200",
     }
 
 

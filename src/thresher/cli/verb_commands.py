@@ -234,6 +234,8 @@ def show_answer(answer: Answer, ranges: list[dict[str, Any]], top: int, after: C
         pairs = Answer.pairs
     bars = "estimate" if answer.counted else None
     console.print(rows_table(listing.table, bars=bars, hidden=listing.hidden, pairs=pairs, details=answer.details))
+    if listing.note:
+        console.print(listing.note, style="dim", soft_wrap=True)
     if answer.trie is not None:
         console.print(answer.tree())  # type: ignore[attr-defined]
     after()

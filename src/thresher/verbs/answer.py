@@ -74,10 +74,11 @@ class Bar(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """An answer as the rows that a terminal shows, and how many more rows there are."""
+    """An answer as the rows that a terminal shows, how many more rows there are, and what to know about these."""
 
     table: pa.Table
     hidden: int
+    note: str = ""
 
 
 class Line(NamedTuple):

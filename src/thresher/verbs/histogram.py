@@ -48,6 +48,7 @@ _BINS, _DATES, _VALUES = "bins", "dates", "values"
 _PRINTED = 20
 """How many buckets without an axis `print` shows."""
 _BELOW_CELLS = (BELOW, None, None, None)
+_NO_NUMBERS = f"–: {BELOW}, which does not mean zero"
 
 
 @verb
@@ -332,11 +333,8 @@ class Histogram(Answer):
         ]
         for index, name in enumerate(NUMBERS):
             arrays.append(pa.array([cells[index] for cells in numbers], self.release.table.schema.field(name).type))
-        names = [*self.release.columns, *NUMBERS]
-        if self.domain is not None or any(row is None for _, row in places.rows):
-            arrays.append(pa.array([BELOW if row is None else RELEASED for _, row in places.rows], pa.string()))
-            names.append(STATUS if STATUS not in names else f"{STATUS} of {names[0]}")
-        return Listing(pa.table(arrays, names=names), places.hidden)
+        note = _NO_NUMBERS if any(row is None for _, row in places.rows) else ""
+        return Listing(pa.table(arrays, names=[*self.release.columns, *NUMBERS]), places.hidden, note)
 
     def plot(self, path: str | Path | None = None, *, most: int = 40) -> Any:
         """A picture of the largest buckets, or of all bins, dates or numbers along their axis, with intervals.
