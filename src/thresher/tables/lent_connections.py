@@ -221,8 +221,9 @@ def duckdb(connection: Any, selection: Selection, stack: ExitStack, where: objec
             statements = reading.extract_statements(query)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise not_one_select("holds several statements" if len(statements) > 1 else "is no SELECT")
-        # As a subquery, where DuckDB takes nothing that changes data.
-        return RelationEngine(connection.sql(statements[0]).project("*"))
+        # The only semicolons are at the end. DuckDB takes nothing that changes data as a subquery.
+        ends = [place for place, _ in duckdb.tokenize(query) if query.encode()[place : place + 1] == b";"]
+        return RelationEngine(connection.sql(subquery(query.encode()[: min(ends, default=None)].decode())))
 
     return told(run, selection.setting, where)
 
@@ -230,7 +231,8 @@ def duckdb(connection: Any, selection: Selection, stack: ExitStack, where: objec
 def adbc(connection: Any, selection: Selection, stack: ExitStack) -> Engine:
     """An ADBC connection: its driver fetches Arrow batches, with the database's types.
 
-    SQLite's driver would decide types by rows; it is read as text and declared types.
+    A session of its own reads: an error would end the caller's transaction, and drivers have no savepoints. It does not
+    see what the caller has not committed. SQLite's driver would decide types by rows: it is read as sqlite3 is.
     """
     vendor = str(connection.adbc_get_info().get("vendor_name") or "ADBC")
     dialect, quote = _DIALECTS.get(vendor.lower(), ""), "`" if vendor.lower() in _BACKTICKS else '"'
@@ -239,9 +241,8 @@ def adbc(connection: Any, selection: Selection, stack: ExitStack) -> Engine:
     def run() -> Engine:
         if vendor.lower() == "sqlite":
             return _read_from_sqlite(connection.cursor, query, vendor, _types_on_sqlite(connection.cursor, query))
-        if vendor.lower() == "postgresql":
-            _undo(connection, stack)
-        rows = ArrowCursorRows(connection, query, vendor, quote)
+        clone = stack.enter_context(closing(connection.adbc_clone()))
+        rows = ArrowCursorRows(clone, query, vendor, quote)
         opaque = [field.name for field in rows.schema if isinstance(field.type, pa.BaseExtensionType)]
         return LoadedEngine(rows, untyped=opaque)
 
