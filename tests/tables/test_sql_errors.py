@@ -17,6 +17,7 @@ import pytest
 
 import thresher as th
 from thresher.errors import InvalidSetting
+from thresher.tables import Table
 from thresher.tables.database_errors import told, told_of_rows
 from thresher.tables.database_url import database_url
 
@@ -94,7 +95,7 @@ def test_errors_name_the_setting_and_cost_nothing(
             assert "canary" not in shown and "canary" not in repr(caught.value)
             assert SECRET not in str(caught.value) and "analyst" not in str(caught.value)
     assert len(ledger.to_arrow()) == 0
-    with th.Table(guarded_database, table="people") as table:
+    with Table(guarded_database, table="people") as table:
         assert SECRET not in repr(table)
     answer = th.histogram(guarded_database, "age", bins=[0, 100], table="people", epsilon=1, delta=1e-4, ledger=ledger)
     assert SECRET not in repr(answer) + answer.release.to_json() + str(ledger.to_arrow().to_pylist()) + caplog.text
@@ -106,22 +107,25 @@ def test_other_databases(tmp_path: Path) -> None:
     some.write_bytes(b"canary" * 1000)
     for scheme in ("sqlite", "duckdb"):
         with pytest.raises(InvalidSetting, match=f"{scheme}:////home") as caught:
-            th.Table(f"{scheme}:///{tmp_path}/nobody.db", table="people")
+            Table(f"{scheme}:///{tmp_path}/nobody.db", table="people")
         assert not (tmp_path / "nobody.db").exists()
         with pytest.raises(InvalidSetting, match=r"^data") as caught:
-            th.Table(f"{scheme}:///{some}", table="people")
+            Table(f"{scheme}:///{some}", table="people")
         assert "canary" not in str(caught.value)
     with closing(sqlite3.connect(tmp_path / "busy.db")) as connection:
         connection.execute("create table people (age integer)")
         connection.execute("begin exclusive")
-        with pytest.raises(InvalidSetting, match="locked by somebody else"):
-            th.Table(f"sqlite:///{tmp_path}/busy.db", table="people")
+        with (
+            closing(sqlite3.connect(tmp_path / "busy.db", timeout=0)) as other,
+            pytest.raises(InvalidSetting, match="locked by somebody else"),
+        ):
+            Table(other, table="people")
     with closing(duckdb.connect()) as connection:
         connection.execute("create table people as select 'canary' as name")
         connection.execute("begin; insert into people values ('x')")
         for sql in ("selec", "select nobody from people", "select * from nobody"):
             with pytest.raises(InvalidSetting, match=r"^sql"):
-                th.Table(connection, sql=sql)
+                Table(connection, sql=sql)
         assert connection.execute("select count(*) from people").fetchone() == (2,)
 
 
