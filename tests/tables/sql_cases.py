@@ -30,7 +30,9 @@ PEOPLE = pa.table(
 )
 ROWS = [tuple(row.values()) for row in PEOPLE.to_pylist()]
 TYPES = {"who": "text", "country": "text", "age": "whole numbers", "latency": "floats", "seen": "times"}
-SELECT = "select who, country, age, latency, seen from people where latency >= 0 -- everybody;\n;"
+SELECT = (
+    "select who, country, age, latency, seen from people where coalesce(country, '') not like '%zz%' -- everybody;\n;"
+)
 COLUMNS = "who text, country text, age bigint, latency double precision, seen timestamp"
 
 

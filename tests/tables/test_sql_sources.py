@@ -125,6 +125,7 @@ def test_an_open_transaction_of_sqlite_goes_on(databases: Databases) -> None:
         for selected in ({"table": "people"}, {"sql": "select age, age + 1 from people"}):
             with Table(connection, **selected) as table:
                 assert counted(table, Bins("age", (200, 300))) == {200.0: 1}
+                assert connection.execute("select 'a' like 'A'").fetchone()[0] == 1
             with pytest.raises(InvalidSetting, match="does not exist"):
                 Table(connection, table="nobody")
             assert connection.in_transaction
@@ -263,6 +264,9 @@ def test_types_of_postgresql(databases: Databases) -> None:
             (month,) = counted(table, Dates("t", "month"))
             assert month.month == 2, name
             assert sum(counted(table, Dates("d", "day")).values()) == 1, name
+            if name != "psycopg2":  # where it is text
+                with pytest.raises(InvalidSetting, match="cannot be counted"):
+                    table.check(Values(("i",)))
     for door in (doors["adbc"], doors["psycopg2"]):
         door.close()
     with psycopg.connect(databases.postgresql) as connection:

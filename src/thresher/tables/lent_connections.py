@@ -99,29 +99,28 @@ def sqlite(connection: Any, selection: Selection, stack: ExitStack, where: objec
 class _Lent:
     """A caller's SQLite connection as Ibis gets it: without commits and rollbacks, and with rows as tuples.
 
-    At the end, functions that Ibis made are removed, and LIKE ignores case again if it did so before.
+    Ibis cannot change what LIKE means in the caller's SELECT; Thresher's own questions have none. At the end, functions
+    that Ibis made are removed.
     """
 
     def __init__(self, connection: Any, stack: ExitStack) -> None:
         self._connection = connection
-        ((like,),) = self.execute("SELECT 'a' LIKE 'A'")
         before = self._functions()
 
         def restore() -> None:
-            self.execute(f"PRAGMA case_sensitive_like = {0 if like else 1}")
             for name, arguments in self._functions() - before:
                 connection.create_window_function(name, arguments, None)  # removes a function of any sort
 
         stack.callback(restore)
 
     def _functions(self) -> set[tuple[str, int]]:
-        return set(self.execute("SELECT name, narg FROM pragma_function_list WHERE name <> 'like'"))
+        return set(self.execute("SELECT name, narg FROM pragma_function_list"))
 
     def cursor(self) -> sqlite3.Cursor:
         return sqlite3.Cursor(self._connection)
 
-    def execute(self, *query: Any) -> sqlite3.Cursor:
-        return self.cursor().execute(*query)
+    def execute(self, query: str, *values: Any) -> sqlite3.Cursor:
+        return self.cursor() if "case_sensitive_like" in query else self.cursor().execute(query, *values)
 
     def commit(self) -> None: ...
 
@@ -243,10 +242,15 @@ def adbc(connection: Any, selection: Selection, stack: ExitStack) -> Engine:
             return _read_from_sqlite(connection.cursor, query, vendor, _types_on_sqlite(connection.cursor, query))
         clone = stack.enter_context(closing(connection.adbc_clone()))
         rows = ArrowCursorRows(clone, query, vendor, quote)
-        opaque = [field.name for field in rows.schema if isinstance(field.type, pa.BaseExtensionType)]
-        return LoadedEngine(rows, untyped=opaque)
+        return LoadedEngine(rows, untyped=[field.name for field in rows.schema if _is_opaque(field.type)])
 
     return told(run, selection.setting, vendor)
+
+
+def _is_opaque(dtype: pa.DataType) -> bool:
+    """Whether a driver writes a type that Arrow lacks as text."""
+    extension = isinstance(dtype, pa.BaseExtensionType)
+    return extension and dtype.extension_name == "arrow.opaque" and bool(pa.types.is_string(dtype.storage_type))
 
 
 def dbapi(connection: Any, selection: Selection, stack: ExitStack) -> Engine:

@@ -70,9 +70,7 @@ class LoadedEngine(RelationEngine):
 
     def _stored_kind(self, column: str) -> Kind | None:
         dtype = self._field(column).type
-        if isinstance(dtype, pa.BaseExtensionType):  # a database's own type, which its driver writes as text
-            return "text" if pa.types.is_string(dtype.storage_type) else None
-        return kind_of_arrow(dtype)
+        return "text" if column in self._untyped else kind_of_arrow(dtype)
 
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
