@@ -135,15 +135,15 @@ def trouble(error: BaseException) -> Trouble:
     """The sort of an error of a driver or a database."""
     if state := state_of(error):
         return _STATES.get(state) or _STATES.get(state[:2]) or FAILED
-    if "data-modifying" in str(error):  # DuckDB's word; its type of error is that of a missing column
+    text = str(error)
+    if "data-modifying" in text:  # DuckDB's word; its type of error is that of a missing column
         return CHANGES
     number = error.args[0] if error.args else None
     if isinstance(number, int) and number in _NUMBERS:
         return _NUMBERS[number]
     for kind in type(error).__mro__:
         if kind.__name__ in _TYPES:
-            return _TYPES[kind.__name__]
-    text = str(error)
+            return NO_COLUMN if "function with name" in text.lower() else _TYPES[kind.__name__]
     return next((words for phrase, words in _PHRASES.items() if re.search(phrase, text, re.IGNORECASE)), FAILED)
 
 

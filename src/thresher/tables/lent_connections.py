@@ -99,29 +99,28 @@ def sqlite(connection: Any, selection: Selection, stack: ExitStack, where: objec
 class _Lent:
     """A caller's SQLite connection as Ibis gets it: without commits and rollbacks, and with rows as tuples.
 
-    At the end, functions that Ibis made are removed, and LIKE ignores case again if it did so before.
+    Ibis cannot change what LIKE means in the caller's SELECT; Thresher's own questions have none. At the end, functions
+    that Ibis made are removed.
     """
 
     def __init__(self, connection: Any, stack: ExitStack) -> None:
         self._connection = connection
-        ((like,),) = self.execute("SELECT 'a' LIKE 'A'")
         before = self._functions()
 
         def restore() -> None:
-            self.execute(f"PRAGMA case_sensitive_like = {0 if like else 1}")
             for name, arguments in self._functions() - before:
                 connection.create_window_function(name, arguments, None)  # removes a function of any sort
 
         stack.callback(restore)
 
     def _functions(self) -> set[tuple[str, int]]:
-        return set(self.execute("SELECT name, narg FROM pragma_function_list WHERE name <> 'like'"))
+        return set(self.execute("SELECT name, narg FROM pragma_function_list"))
 
     def cursor(self) -> sqlite3.Cursor:
         return sqlite3.Cursor(self._connection)
 
-    def execute(self, *query: Any) -> sqlite3.Cursor:
-        return self.cursor().execute(*query)
+    def execute(self, query: str, *values: Any) -> sqlite3.Cursor:
+        return self.cursor() if "case_sensitive_like" in query else self.cursor().execute(query, *values)
 
     def commit(self) -> None: ...
 
@@ -221,8 +220,9 @@ def duckdb(connection: Any, selection: Selection, stack: ExitStack, where: objec
             statements = reading.extract_statements(query)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise not_one_select("holds several statements" if len(statements) > 1 else "is no SELECT")
-        # As a subquery, where DuckDB takes nothing that changes data.
-        return RelationEngine(connection.sql(statements[0]).project("*"))
+        # The only semicolons are at the end. DuckDB takes nothing that changes data as a subquery.
+        ends = [place for place, _ in duckdb.tokenize(query) if query.encode()[place : place + 1] == b";"]
+        return RelationEngine(connection.sql(subquery(query.encode()[: min(ends, default=None)].decode())))
 
     return told(run, selection.setting, where)
 
@@ -230,7 +230,8 @@ def duckdb(connection: Any, selection: Selection, stack: ExitStack, where: objec
 def adbc(connection: Any, selection: Selection, stack: ExitStack) -> Engine:
     """An ADBC connection: its driver fetches Arrow batches, with the database's types.
 
-    SQLite's driver would decide types by rows; it is read as text and declared types.
+    A session of its own reads: an error would end the caller's transaction, and drivers have no savepoints. It does not
+    see what the caller has not committed. SQLite's driver would decide types by rows: it is read as sqlite3 is.
     """
     vendor = str(connection.adbc_get_info().get("vendor_name") or "ADBC")
     dialect, quote = _DIALECTS.get(vendor.lower(), ""), "`" if vendor.lower() in _BACKTICKS else '"'
@@ -239,13 +240,17 @@ def adbc(connection: Any, selection: Selection, stack: ExitStack) -> Engine:
     def run() -> Engine:
         if vendor.lower() == "sqlite":
             return _read_from_sqlite(connection.cursor, query, vendor, _types_on_sqlite(connection.cursor, query))
-        if vendor.lower() == "postgresql":
-            _undo(connection, stack)
-        rows = ArrowCursorRows(connection, query, vendor, quote)
-        opaque = [field.name for field in rows.schema if isinstance(field.type, pa.BaseExtensionType)]
-        return LoadedEngine(rows, untyped=opaque)
+        clone = stack.enter_context(closing(connection.adbc_clone()))
+        rows = ArrowCursorRows(clone, query, vendor, quote)
+        return LoadedEngine(rows, untyped=[field.name for field in rows.schema if _is_opaque(field.type)])
 
     return told(run, selection.setting, vendor)
+
+
+def _is_opaque(dtype: pa.DataType) -> bool:
+    """Whether a driver writes a type that Arrow lacks as text."""
+    extension = isinstance(dtype, pa.BaseExtensionType)
+    return extension and dtype.extension_name == "arrow.opaque" and bool(pa.types.is_string(dtype.storage_type))
 
 
 def dbapi(connection: Any, selection: Selection, stack: ExitStack) -> Engine:

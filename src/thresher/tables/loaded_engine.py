@@ -69,11 +69,8 @@ class LoadedEngine(RelationEngine):
         return super().reading({**self._declared, **kinds})
 
     def _stored_kind(self, column: str) -> Kind | None:
-        return kind_of_arrow(_plain(self._field(column).type)) if self._countable(column) else None
-
-    def _countable(self, column: str) -> bool:
         dtype = self._field(column).type
-        return not isinstance(dtype, pa.BaseExtensionType) or pa.types.is_string(dtype.storage_type)
+        return "text" if column in self._untyped else kind_of_arrow(dtype)
 
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
@@ -193,6 +190,6 @@ def _read_before() -> InvalidSetting:
     return InvalidSetting(
         "data",
         "is a stream that was read before or is closed: its rows come only once",
-        hint="Make a new stream, or read it into a table: reader.read_all(). A thresher.Table keeps the rows for "
-        "several questions.",
+        hint="Make a new stream, or read it into a table: reader.read_all(). For several questions, open it once: a "
+        "thresher.tables.Table keeps its rows.",
     )

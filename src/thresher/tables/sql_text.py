@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from thresher.errors import InvalidSetting, require
+from thresher.tables.error_guard import withheld
 
 _NAME = re.compile(r'"(?:[^"]|"")+"|[^".]+')
 _PLAIN_NAME = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*")
@@ -96,16 +97,14 @@ def one_select(sql: str, dialect: Any) -> str:
 
 def check_reads(query: str, dialect: Any, setting: str) -> None:
     """Require that Ibis can read a SELECT, and that no part of it changes data."""
-    from sqlglot import ParseError, exp, parse_one
+    from sqlglot import exp, parse_one
 
-    try:
-        tree = parse_one(query, read=dialect)
-    except (ParseError, RecursionError):
-        raise InvalidSetting(
-            setting,
-            "cannot be read as a SELECT",
-            hint="If the database takes it, make a view of it there and give table= with the view's name.",
-        ) from None
+    unread = InvalidSetting(
+        setting,
+        "cannot be read as a SELECT",
+        hint="If the database takes it, make a view of it there and give table= with the view's name.",
+    )
+    tree = withheld(lambda: parse_one(query, read=dialect), lambda _: unread)
     changing = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Into, exp.Command)
     if not isinstance(tree, exp.Query | exp.Values) or tree.find(*changing) is not None:
         raise InvalidSetting(setting, "must only read", hint=_ONE_SELECT)
@@ -118,9 +117,8 @@ def not_one_select(problem: str) -> InvalidSetting:
 
 def _tokens(sql: str, dialect: Any) -> list[Any]:
     require("sqlglot", "ibis")
-    from sqlglot import TokenError, tokenize
+    from sqlglot import tokenize
 
-    try:
-        return list(tokenize(sql, read=dialect))
-    except TokenError:
-        raise not_one_select("has quotes or a comment that do not end") from None
+    return withheld(
+        lambda: list(tokenize(sql, read=dialect)), lambda _: not_one_select("has quotes or a comment that do not end")
+    )
