@@ -33,6 +33,7 @@ class Values(Part):
     bucket_type = "string"
     joinable = True
     in_histograms = True
+    whole = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))

@@ -254,9 +254,7 @@ class Table(Population):
             counted = counted.sort_by([(name, "ascending") for name in counted.column_names])
         pair, units = buckets(counted, question), self._size(question, plan)
         self._about_to_draw()
-        return sample_and_threshold(
-            pair, plan, self._randomness, columns=question.columns, unit=self.unit, units=units
-        )
+        return sample_and_threshold(pair, plan, self._randomness, columns=question.columns, unit=self.unit, units=units)
 
     def close(self) -> None:
         """Close connections, and release what engines keep for this table.
