@@ -178,9 +178,13 @@ def test_tables_that_are_open_together_have_databases_of_their_own(connections: 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_process_that_is_forked_after_a_count_ends_well(connections: list[Any]) -> None:
-    script = "import os, sys, thresher as th; th.histogram(['a'] * 100, 'value', epsilon=1, delta=1e-3); child = os.fork()"
-    script += "\nif child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+def test_a_process_that_is_forked_after_a_count_ends_well() -> None:
+    script = """
+import os, sys, thresher as th
+th.histogram(["a"] * 100, "value", epsilon=1, delta=1e-3)
+if child := os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=False).returncode == 0
 
 
