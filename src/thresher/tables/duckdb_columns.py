@@ -36,10 +36,11 @@ _COMPOSABLE = (
 """Whether text has no more marks in a row than Thresher normalises."""
 
 _CLEAN: dict[Kind, str] = {
-    # NUL goes first: nfc_normalize stops at one.
-    "text": f"CASE WHEN {_COMPOSABLE} THEN nfc_normalize(replace({{0}}, chr(0), '')) END COLLATE C".replace(
-        "{0}", "CAST({0} AS VARCHAR)"
-    ),
+    # NFC leaves ASCII as it is. NUL goes first: nfc_normalize stops at one.
+    "text": (
+        f"CASE WHEN {_ASCII} AND NOT contains({{0}}, chr(0)) THEN {{0}} "
+        f"WHEN {_COMPOSABLE} THEN nfc_normalize(replace({{0}}, chr(0), '')) END COLLATE C"
+    ).replace("{0}", "CAST({0} AS VARCHAR)"),
     "whole numbers": "TRY_CAST({0} AS BIGINT)",
     "floats": "CASE WHEN {0} = 0 THEN CAST(0 AS DOUBLE) ELSE CAST({0} AS DOUBLE) END",
     "decimals": "CAST({0} AS VARCHAR) COLLATE C",
