@@ -15,7 +15,7 @@ from rich.table import Table
 
 OUT = Path("out/benchmarks")
 SUITES = (
-    *("planning", "charging", "randomness", "tables", "large", "opening"),
+    *("planning", "charging", "randomness", "overhead", "tables", "large", "opening"),
     *("fleet_load", "fleet_query", "rounds_together", "server_attacks", "console_page"),
 )
 

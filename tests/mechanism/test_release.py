@@ -1,8 +1,11 @@
 """A release holds what survived and nothing else, says what it guarantees, and can be stored and checked."""
 
+import copy
 import datetime as dt
 import json
+import pickle
 import re
+from dataclasses import replace
 
 import numpy as np
 import polars
@@ -42,6 +45,63 @@ def test_columns_follow_from_the_count(release):
     assert row.interval[0] <= row.estimate <= row.interval[1]
     assert release.adjacency == "replace"
     assert release.guarantee == PLAN.guarantee
+
+
+def computed(release: Release) -> bool:
+    """Whether the release has its table, with all numbers, already."""
+    try:
+        Release.table.__get__(release)  # the slot itself, which computes nothing
+    except AttributeError:
+        return False
+    return True
+
+
+def test_intervals_are_computed_when_somebody_looks_and_equal_those_computed_at_once(release):
+    before = (release.buckets, release.counts.tolist(), release.estimates.tolist(), release.columns, len(release))
+    assert repr(release) and "fr" in release and not computed(release)
+    lower, upper = PLAN.intervals(release.counts)
+    assert release.intervals.tolist() == np.column_stack([lower, upper]).tolist()
+    assert computed(release)
+    assert before == (
+        *(
+            release.buckets,
+            release.counts.tolist(),
+            release.table["estimate"].to_pylist(),
+            release.columns,
+            len(release),
+        ),
+    )
+    at_once = Release(release.table, PLAN, True)
+    assert computed(at_once) and at_once.to_json() == release.to_json()
+    release.verify()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each)), replace])
+def test_copies_of_a_release_that_nobody_looked_at_are_the_same(release, copied):
+    twin = copied(release)
+    assert twin.to_json() == release.to_json()
+    assert twin.verify() == release.guarantee
+
+
+def test_a_changed_copy_does_not_remember_the_rows_before_the_change(release):
+    part = replace(release, table=release.table.slice(0, 2))
+    assert len(part) == 2 and part.buckets == release.buckets[:2]
+    wrong = release.table.set_column(2, "estimate", pa.array([1.0] * len(release)))
+    forged = replace(release, table=wrong)
+    assert forged.estimates.tolist() == [1.0] * len(release)  # as it says, so that `verify` can find it
+    with pytest.raises(VerificationFailed):
+        forged.verify()
+
+
+@pytest.mark.parametrize("name", ["estimate", "lower", "upper"])
+def test_counts_alone_do_not_hide_a_bucket_with_the_name_of_a_number(name):
+    with pytest.raises(InvalidSetting):
+        Release(pa.table({name: ["a"], "count": [PLAN.threshold]}), PLAN, True)
+
+
+def test_a_release_has_no_other_attributes(release):
+    with pytest.raises(AttributeError):
+        _ = release.tally
 
 
 def test_conversions_agree(release):

@@ -3,6 +3,7 @@
 import json
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -286,3 +287,53 @@ def test_one_plan_has_one_form():
     for version in (True, 1.0, "1"):
         with pytest.raises(InvalidFormat):
             th.Plan.from_dict(plan.to_dict() | {"version": version})
+
+
+FIXED: list[dict[str, Any]] = [
+    {},
+    {"threshold": 20},
+    {"sampling_rate": 0.25},
+    {"sampling_rate": 0.125, "threshold": 40},
+]
+
+
+@pytest.mark.parametrize("fixed", FIXED)
+def test_plans_are_remembered(fixed: dict[str, Any]) -> None:
+    one = th.plan(epsilon=1.0, delta=1e-6, **fixed)
+    assert th.plan(epsilon=1.0, delta=1e-6, **fixed) is one
+
+
+@pytest.mark.parametrize("fixed", FIXED)
+def test_a_remembered_plan_has_one_form_whatever_numbers_asked_for_it(fixed: dict[str, Any]) -> None:
+    numbers = {name: np.float64(value) for name, value in fixed.items()}
+    asked = [
+        th.plan(epsilon=1, delta=1e-6, rounds=1, **fixed),
+        th.plan(epsilon=np.float64(1.0), delta=np.float64(1e-6), rounds=np.int64(1), **numbers),
+        th.plan(epsilon=1.0, delta=1e-6, contributions=1, **fixed),
+    ]
+    for plan in asked:
+        assert plan == asked[0]
+        assert [type(getattr(plan, name)) for name in plan.__slots__] == [float, int, float, float, str, int, int]
+    for wrong in ({"epsilon": True}, {"rounds": True}, {"contributions": True}, {"epsilon": [1.0]}, {"delta": "1e-6"}):
+        with pytest.raises(InvalidSetting):  # True equals 1, which is remembered
+            th.plan(**({"epsilon": 1.0, "delta": 1e-6} | fixed | wrong))
+
+
+@pytest.mark.parametrize("fixed", FIXED)
+def test_what_is_remembered_is_not_shared_between_settings(fixed: dict[str, Any]) -> None:
+    usual = th.plan(epsilon=2.0, delta=1e-5, **fixed)
+    for other in (
+        {"adjacency": "add-remove"},
+        {"rounds": 2},
+        {"contributions": 2},
+        {"epsilon": 2.5},
+        {"delta": 2e-5},
+    ):
+        asked = {"epsilon": 2.0, "delta": 1e-5} | fixed | other
+        plan = th.plan(**asked)
+        assert plan != usual
+        assert all(getattr(plan, name) == value for name, value in asked.items() if name not in fixed)
+        plan.verify()
+    assert th.plan(epsilon=2.0, delta=1e-5, rounds=1, contributions=2, **fixed) != th.plan(
+        epsilon=2.0, delta=1e-5, rounds=2, contributions=1, **fixed
+    )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +31,7 @@ ROWS = pa.table(
 @pytest.fixture
 def connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Every connection that is made, each kept alive, as a debugger or a traceback may; their directories are here."""
+    duckdb_connection.close_idle()
     made: list[Any] = []
     original = duckdb.connect
 
@@ -42,7 +46,10 @@ def connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def assert_gone(connections: list[Any]) -> None:
+    """Nobody uses a connection any more; those that are kept for the next table are empty, and can be closed."""
     assert connections
+    assert all(database.empty() for database in duckdb_connection._IDLE)
+    duckdb_connection.close_idle()
     for connection in connections:
         with pytest.raises(duckdb.ConnectionException):
             connection.execute("SELECT 1")
@@ -130,12 +137,55 @@ def test_the_callers_connection_stays_open() -> None:
     assert connection.execute("SELECT 1").fetchall() == [(1,)]
 
 
-def test_connections_that_nobody_closes_remove_their_directory_all_the_same(tmp_path: Path) -> None:
-    before = len(duckdb_connection._DIRECTORIES)
+def test_connections_that_nobody_closes_remove_their_directory_all_the_same(connections: list[Any]) -> None:
     connection = duckdb_connection.connect()
-    assert len(duckdb_connection._DIRECTORIES) == before + 1
+    assert list(Path(tempfile.gettempdir()).iterdir())
+    connections.clear()
     del connection
-    assert len(duckdb_connection._DIRECTORIES) == before
+    assert list(Path(tempfile.gettempdir()).iterdir()) == []
+
+
+def test_a_database_is_used_again_and_holds_nothing_of_the_table_before(connections: list[Any]) -> None:
+    before = pa.total_allocated_bytes()
+    rows = pa.table({"word": pa.array(["a", "b"] * 500_000)})
+    th.histogram(rows, "word", plan=PLAN)
+    del rows
+    assert pa.total_allocated_bytes() == before
+    with Table(ROWS) as table:
+        assert sum(counted(table, Values(("word",))).values()) == 1000
+        own = table._engine._own  # type: ignore[attr-defined]
+        assert own.sql("SELECT * FROM duckdb_tables()").fetchall() == []
+        own.execute("SET TimeZone = 'Europe/Paris'").fetchall()
+    connection = duckdb_connection.connect()
+    assert connection.sql("SELECT current_setting('TimeZone')").fetchall() == [("UTC",)]
+    duckdb_connection.disconnect(connection)
+    assert len(connections) == 1
+
+
+def test_a_database_in_which_tables_were_made_is_not_used_again(connections: list[Any]) -> None:
+    with Table(ROWS, unit="unit") as table:
+        counted(table, Values(("word",)))
+    assert duckdb_connection._IDLE == []
+    assert_gone(connections)
+
+
+def test_tables_that_are_open_together_have_databases_of_their_own(connections: list[Any]) -> None:
+    with Table(ROWS, unit="unit") as one, Table(ROWS, unit="unit") as other:
+        assert counted(one, Values(("word",))).keys() == counted(other, Values(("word",))).keys()
+        assert len(connections) == 2
+    assert_gone(connections)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_is_forked_after_a_count_ends_well() -> None:
+    script = """
+import os, sys, thresher as th
+th.histogram(["a"] * 100, "value", epsilon=1, delta=1e-3)
+if child := os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=False).returncode == 0
 
 
 @pytest.mark.slow

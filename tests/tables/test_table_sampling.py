@@ -5,8 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections import Counter
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import stats
@@ -131,3 +134,55 @@ def test_decimals_of_too_many_digits_are_refused_before_anything_is_charged() ->
     data = pa.table({"x": pa.array([decimal.Decimal(1)], pa.decimal256(39, 0))})
     with Table(data) as population, pytest.raises(InvalidSetting, match="cannot be counted"):
         population.check(Values(("x",)))
+
+
+WORDS = ["K", "\u212a", "e\u0301", "\u00e9", "a\x00b", "ab", "e" + "\u0301" * 31, "", None, "K"]
+WORDS_COUNTED = {"K": 3, "\u00e9": 2, "ab": 2, "": 1}
+
+
+def viewed(words: list[str | None]) -> pa.Table:
+    return pa.table({"word": pa.array(words, pa.string_view())})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda words: pa.table({"word": pa.array(words, pa.string())}),
+        lambda words: pa.table({"word": pa.array(words, pa.large_string())}),
+        viewed,
+        lambda words: pa.table({"word": pa.array(words).dictionary_encode()}),
+        lambda words: pa.concat_tables([pa.table({"word": pa.array([word], pa.string())}) for word in words]),
+        lambda words: pl.DataFrame({"word": words}),
+        lambda words: pl.DataFrame({"word": pl.Series(words, dtype=pl.Categorical)}),
+        lambda words: pd.DataFrame({"word": words}),
+    ],
+    ids=["text", "large text", "views", "dictionary", "chunks", "polars", "categorical", "pandas"],
+)
+def test_forms_of_text_that_others_group_are_counted_as_one_value(make: Any) -> None:
+    """Arrow and Polars count text in the form in which it came; DuckDB merges the forms, and drops what is no value."""
+    question = Values(("word",))
+    with Table(make(WORDS * 50)) as table:
+        assert counted(table, question) == {word: 50 * number for word, number in WORDS_COUNTED.items()}
+        all_rows = table._reader(table._readings(question)).sampled(("word",), lambda number: np.ones(number, np.bool_))
+        found = all_rows.counts(question, at_least=100)
+        assert dict(zip(*found.to_pydict().values(), strict=True)) == {"K": 150, "\u00e9": 100, "ab": 100}
+        no_rows = table._reader(table._readings(question)).sampled(("word",), lambda number: np.zeros(number, np.bool_))
+        assert no_rows.counts(question).num_rows == 0
+
+
+@pytest.mark.parametrize("polars", [False, True])
+def test_text_beside_other_columns_is_counted_in_all_of_them(polars: bool) -> None:
+    rows = pa.table(
+        {
+            "word": ["e\u0301", "\u00e9", "a", None, "a"] * 10,
+            "n": pa.array([1, 1, 2, 3, None] * 10, pa.int16()),
+            "day": [dt.date(2024, 1, 1)] * 50,
+            "x": [0.0, -0.0, float("nan"), 1.0, 2.0] * 10,
+        }
+    )
+    with Table(pl.from_arrow(rows) if polars else rows) as table:
+        assert counted(table, Values(("word", "n", "day"))) == {
+            ("\u00e9", 1, dt.date(2024, 1, 1)): 20,
+            ("a", 2, dt.date(2024, 1, 1)): 10,
+        }
+        assert counted(table, Values(("word", "x"))) == {("\u00e9", 0.0): 20, ("a", 2.0): 10}

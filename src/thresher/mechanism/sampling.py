@@ -62,8 +62,8 @@ def sample_and_threshold(
             hint="Give one count a bucket.",
         )
     kept = np.flatnonzero(threshold(sampled, plan))
-    found, counts = _take(buckets, kept), sampled[kept]
-    return Release.of(found, counts, plan, private=source.private, columns=columns, unit=unit, units=units)
+    found, private = _take(buckets, kept), source.private
+    return Release.of(found, sampled[kept], plan, private=private, columns=columns, unit=unit, units=units)
 
 
 def _take(buckets: Any, kept: NDArray[np.intp]) -> Any:

@@ -77,11 +77,14 @@ def make_plan(
     asked = (adjacency, rounds, check_contributions(contributions, rounds))
     probability = check_probability(probability)
     if sampling_rate is not None and threshold is not None:
-        return _both_fixed(dyadic(sampling_rate), check_threshold(threshold), epsilon, delta, *asked)
+        given = (
+            None if epsilon is None else check_epsilon(epsilon),
+            None if delta is None else check_delta(delta),
+        )
+        return _both_fixed(dyadic(sampling_rate), check_threshold(threshold), *given, *asked)
     wanted = (_needed("epsilon", check_epsilon, epsilon), _needed("delta", check_delta, delta), *asked)
     if sampling_rate is not None:
-        rate, target = dyadic(sampling_rate), Target(*wanted)
-        return target.plan(rate, target.smallest_threshold(rate))
+        return _with_rate(*wanted, dyadic(sampling_rate))
     if threshold is not None:
         return _with_threshold(*wanted, check_threshold(threshold))
     return _best(*wanted, objective, _bucket_size(objective, count, frequency, population), probability)
@@ -90,9 +93,20 @@ def make_plan(
 plan = warning_if_weak(make_plan)
 """The public function. Thresher itself plans with `make_plan`, and warns where a plan is going to be used."""
 
+# Searches take tens of milliseconds or more, and people and pages ask for the same plans again and again. What is
+# remembered has passed its checks: it is of one type and in one form, and two settings that are equal mean the same.
+_remembered = functools.lru_cache(maxsize=256)
 
-# Both searches take tens of milliseconds or more, and people and pages ask for the same plans again and again.
-@functools.lru_cache(maxsize=256)
+
+@_remembered
+def _with_rate(
+    epsilon: float, delta: float, adjacency: Adjacency, rounds: int, contributions: int, rate: float
+) -> Plan:
+    target = Target(epsilon, delta, adjacency, rounds, contributions)
+    return target.plan(rate, target.smallest_threshold(rate))
+
+
+@_remembered
 def _with_threshold(
     epsilon: float, delta: float, adjacency: Adjacency, rounds: int, contributions: int, threshold: int
 ) -> Plan:
@@ -100,7 +114,7 @@ def _with_threshold(
     return target.plan(target.largest_rate(threshold), threshold)
 
 
-@functools.lru_cache(maxsize=256)
+@_remembered
 def _best(
     epsilon: float,
     delta: float,
@@ -148,6 +162,7 @@ def _bucket_size(
     return check_count(count, least=1)
 
 
+@_remembered
 def _both_fixed(
     rate: float,
     threshold: int,

@@ -34,6 +34,7 @@ class Values(Part):
     joinable = True
     whole = True
     in_histograms = True
+    whole = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from thresher.questions import Values
 from thresher.questions.normal_form import LEAST_BYTES, MARK, MOST_MARKS
-from thresher.tables.column_keys import DRAW, UNIT, VALUE, WEIGHT, canonical, value_names
+from thresher.tables.column_keys import COUNT, DRAW, KEY, UNIT, VALUE, WEIGHT, canonical, value_names
 from thresher.tables.column_kinds import Kind
 from thresher.tables.duckdb_connection import connect, disconnect
 from thresher.tables.row_filters import RowFilter
@@ -26,7 +26,7 @@ from thresher.tables.time_zones import INSTANTS, SQL_IN_CALENDAR, UTC
 
 _ASCII = "strlen({0}) = length({0})"
 _SIGN = "chr(1)"
-# Each mark becomes one sign, and a row of signs is searched for: DuckDB compiles the expression for a whole row of marks
+# Each mark becomes one sign, and a row of signs is searched for. DuckDB would compile the expression for a row of marks
 # each time that a query is bound, which takes longer than a small count.
 _MARKED = f"regexp_replace(replace(replace({{0}}, chr(0), ''), {_SIGN}, ' '), '{MARK}', {_SIGN}, 'g')"
 # Most text is short or has a byte for each character, and is not searched.
@@ -36,10 +36,11 @@ _COMPOSABLE = (
 """Whether text has no more marks in a row than Thresher normalises."""
 
 _CLEAN: dict[Kind, str] = {
-    # NUL goes first: nfc_normalize stops at one.
-    "text": f"CASE WHEN {_COMPOSABLE} THEN nfc_normalize(replace({{0}}, chr(0), '')) END COLLATE C".replace(
-        "{0}", "CAST({0} AS VARCHAR)"
-    ),
+    # NFC leaves ASCII as it is. NUL goes first: nfc_normalize stops at one.
+    "text": (
+        f"CASE WHEN {_ASCII} AND NOT contains({{0}}, chr(0)) THEN {{0}} "
+        f"WHEN {_COMPOSABLE} THEN nfc_normalize(replace({{0}}, chr(0), '')) END COLLATE C"
+    ).replace("{0}", "CAST({0} AS VARCHAR)"),
     "whole numbers": "TRY_CAST({0} AS BIGINT)",
     "floats": "CASE WHEN {0} = 0 THEN CAST(0 AS DOUBLE) ELSE CAST({0} AS DOUBLE) END",
     "decimals": "CAST({0} AS VARCHAR) COLLATE C",
@@ -120,8 +121,17 @@ def cleaned(
     clean = clean_values(kinds)
     projected = relation.project(", ".join([*clean, WEIGHT] if weighted else clean))
     drawn = functools.partial(_drawn, projected, names, weighted)
+    tallied = functools.partial(_tallied, projected, names, weighted)
     # Text that cannot be normalised is null from here on.
-    return LazyRows("DuckDB", projected, collect, weighted, nulls=weighted, drawn=drawn)
+    return LazyRows("DuckDB", projected, collect, weighted, nulls=weighted, drawn=drawn, tallied=tallied)
+
+
+def _tallied(relation: Any, names: Sequence[str], weighted: bool, at_least: int) -> Any:
+    """What `column_keys.count` gives for whole values."""
+    keys = [f"{name} AS {KEY}{index}" for index, name in enumerate(names)]
+    number = f"CAST(sum({WEIGHT}) AS BIGINT)" if weighted else "count(*)"
+    counted = relation.aggregate(", ".join([*keys, f"{number} AS {COUNT}"]), ", ".join(names))
+    return counted.filter(f"{COUNT} >= {at_least}") if at_least > 1 else counted
 
 
 def _drawn(relation: Any, names: Sequence[str], weighted: bool) -> Any:
@@ -202,8 +212,11 @@ def comparable(relation: Any, time_zone: str) -> Any:
     Text is compared by its bytes from here on, whatever collation its column or session has. Times are microseconds on
     the wall clock of `time_zone`, whatever zone a session has; units stay as they are.
     """
-    types = dict(zip(relation.columns, relation.types, strict=True))
-    return relation.project(", ".join(f"{_form(name, dtype.id, time_zone)} AS {name}" for name, dtype in types.items()))
+    types = zip(relation.columns, relation.types, strict=True)
+    forms = {name: _form(name, dtype.id, time_zone) for name, dtype in types}
+    if all(name == form for name, form in forms.items()):
+        return relation
+    return relation.project(", ".join(f"{form} AS {name}" for name, form in forms.items()))
 
 
 def _form(name: str, dtype: str, time_zone: str) -> str:

@@ -49,6 +49,9 @@ class LazyRows(Rows):
     `drawn` gives the same units with one row each, no weights, and a column d of uniform random numbers in [0, 1) that
     are fresh at each call. The engine's own random numbers are good enough, as they are for choosing a unit's row:
     even someone who knew them all would still face the coins.
+
+    `tallied` gives the count of whole values of at least so many units in the engine's own language, where the engine
+    would take longer to read the query of narwhals than to count a small table.
     """
 
     engine: str
@@ -59,6 +62,7 @@ class LazyRows(Rows):
     nulls: bool = False
     form: column_keys.Form = "values"
     drawn: Callable[[], Any] | None = None
+    tallied: Callable[[int], Any] | None = None
 
     def counted(self, question: Question, *, at_least: int = 1) -> Any:
         """The query for the counts, as a lazy frame of narwhals."""
@@ -73,13 +77,19 @@ class LazyRows(Rows):
         """Keys and n of `column_keys.count`, no more than `most` + 1 rows of them."""
 
         def run() -> pa.Table:
-            counted = self.counted(question, at_least=at_least)
-            if most is not None:
-                counted = (counted.drop_nulls() if self.nulls else counted).head(most + 1)
-            found = self.collect(counted.to_native())
+            found = self.collect(self._query(question, at_least, most))
             return found.drop_null() if self.nulls else found
 
         return guarded(self.engine, run)
+
+    def _query(self, question: Question, at_least: int, most: int | None) -> Any:
+        """The query for `counts`, in the engine's own form."""
+        if self.tallied is not None and most is None and all(part.whole for part in question.parts):
+            return self.tallied(at_least)
+        counted = self.counted(question, at_least=at_least)
+        if most is not None:
+            counted = (counted.drop_nulls() if self.nulls else counted).head(most + 1)
+        return counted.to_native()
 
     def close(self) -> None:
         """Let go of what was kept for these rows."""
