@@ -57,9 +57,7 @@ class Table(Population):
 
     `data` is a pandas, Polars (eager or lazy), PyArrow, DuckDB, Ibis, Dask, Spark or Spark Connect frame; the path of a
     CSV, TSV, JSON lines or Parquet file, a glob, or a directory of Parquet files; or a NumPy array or list, whose
-    column is called "value". It must not change while the table is in use, and must be readable more than once. On
-    Spark, workers must run an interpreter like this one, with Thresher (set PYSPARK_PYTHON before the session starts),
-    if more than `driver_limit` buckets survive.
+    column is called "value". It must not change while the table is in use, and must be readable more than once.
 
     `types` declares what text says, as `{"age": "whole numbers"}`, for data that has no types of its own (CSV, JSON
     lines, lists, columns of Python objects): such columns are text otherwise, whatever their rows hold. Each value is
@@ -82,6 +80,7 @@ class Table(Population):
       every round from these counts, up to `cache_limit` of them, which stay in memory; beyond that limit the engine
       counts in each round.
     - On Spark, more than `driver_limit` surviving buckets are thinned by the workers; only what is released comes back.
+      Where workers lack Thresher, a warning says so before anything is counted, and the driver thins them all.
     """
 
     def __init__(
@@ -246,7 +245,7 @@ class Table(Population):
 
     def _drawn(self, rows: Rows, question: Question, plan: Plan) -> Release:
         """Count, charge and draw."""
-        most = self._driver_limit if rows.thins and self._randomness.private else None
+        most = self._driver_limit if self._randomness.private and rows.can_thin() else None
         counted = rows.counts(question, at_least=plan.threshold, most=most)
         if most is not None and counted.num_rows > most:
             self._about_to_draw()
