@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hmac
 import os
 import pickle
 import subprocess
@@ -14,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy import stats
 
 from thresher.errors import InvalidSetting
-from thresher.mechanism.randomness import SecureRandomness
+from thresher.mechanism.randomness import KeyedRandomness, SecureRandomness
 from thresher.testing import SeededRandomness
 
 ALPHA = 1e-9  # false alarm per check
@@ -39,6 +40,17 @@ def test_fill_is_the_keystream_without_gaps_or_repeats(monkeypatch):
     lengths = [0, 5, 16, 1, 300_000, 0, 600_001, 3]  # odd ends, and more than one chunk
     drawn = b"".join(octets(source, length) for length in lengths)
     assert drawn == counter_blocks(key, 60_000)[: sum(lengths)]
+
+
+def test_a_place_has_its_own_keystream_and_the_same_one_again():
+    secret = KeyedRandomness.new_secret()
+    assert len(secret) == 32
+    key = hmac.new(secret, (7).to_bytes(8, "big"), "sha256").digest()
+    drawn = octets(KeyedRandomness(secret, 7), 300_000)
+    assert drawn == counter_blocks(key, 20_000)[:300_000]
+    assert drawn == octets(KeyedRandomness(secret, 7), 300_000)
+    others = [KeyedRandomness(secret, 8), KeyedRandomness(KeyedRandomness.new_secret(), 7)]
+    assert len({drawn[:32], *(octets(other, 32) for other in others)}) == 3
 
 
 @pytest.mark.parametrize("source", [SecureRandomness(), SeededRandomness(3)], ids=["secure", "seeded"])

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import secrets
 import shutil
 import subprocess
 import sys
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from spark_cluster import bare_python
 from table_cases import Maker, counted
 
 import thresher as th
-from thresher.questions import Dates, Joint, Prefixes, Values
+from thresher.mechanism import KeyedRandomness
+from thresher.questions import Dates, Joint, Points, Prefixes, Values
 from thresher.tables import Table, spark_engine
+from thresher.tables.spark_session import keeps_order, lacking
 from thresher.testing import SeededRandomness
 
 pytestmark = [
@@ -75,6 +82,145 @@ def test_a_seeded_source_stays_on_the_driver(cluster: Maker) -> None:
     ]
     assert not releases[0].private
     assert releases[0].table.equals(releases[1].table)
+
+
+def computed(spark: Any, kind: str, made: Callable[[int], Any]) -> tuple[Any, Callable[[], int]]:
+    """A frame of 900 rows with a column that is computed, and how often it was computed since the last call."""
+    from pyspark.sql.functions import udf
+
+    evaluations = spark.sparkContext.accumulator(0)
+
+    def compute(number: int) -> Any:
+        evaluations.add(1)
+        return made(number)
+
+    seen = [0]
+
+    def since() -> int:
+        before, seen[0] = seen[0], evaluations.value
+        return int(seen[0] - before)
+
+    frame = spark.range(0, 900, 1, 2).withColumn("made", udf(compute, kind, useArrow=False)("id"))
+    return frame.withColumn("person", frame.id), since
+
+
+@pytest.mark.parametrize(
+    ("kind", "made"), [("string", lambda number: f"w{number % 3}"), ("double", lambda number: float(number % 3))]
+)
+def test_a_computed_column_is_computed_once_a_row(spark: Any, kind: str, made: Callable[[int], Any]) -> None:
+    """Spark would compute it for the test whether there is a value, and once more for the value."""
+    frame, evaluations = computed(spark, kind, made)
+    frame.groupBy("made").count().collect()
+    assert evaluations() == 900
+    assert len(Table(frame).ask(Values(("made",)), PLAN)) == 3
+    assert evaluations() == 900
+    with Table(frame, unit="person") as table:
+        assert len(table.ask(Values(("made",)), PLAN)) == 3
+        assert evaluations() == 900
+        assert len(table.ask(Values(("made",)), th.plan(4, 1e-2, contributions=2))) == 3
+        assert evaluations() == 900
+
+
+def test_a_count_takes_the_jobs_of_a_plain_one(spark: Any) -> None:
+    frame = spark.range(0, 900, 1, 2).selectExpr("sqrt(id % 3) AS made")
+
+    def jobs(action: Callable[[], object]) -> int:
+        group = secrets.token_hex(8)
+        spark.sparkContext.setJobGroup(group, "")
+        action()
+        return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
+
+    plain = frame.groupBy("made").count().toArrow
+    Table(frame).ask(Values(("made",)), PLAN)  # looks at the workers, once for each session
+    assert jobs(lambda: Table(frame).ask(Values(("made",)), PLAN)) == jobs(plain)
+
+
+def test_a_task_that_runs_again_chooses_and_draws_alike(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows in the same partition, in two orders, as after a shuffle whose blocks arrive in another order."""
+    numbered = spark.range(0, 3000, 1, 2).selectExpr(
+        "id % 500 AS person", "concat('w', id % 40) AS word", "id % 91 AS x", "id"
+    )
+    orders = [numbered.repartition(1).sortWithinPartitions(order) for order in ("id", "x")]
+    secret, other = KeyedRandomness.new_secret(), KeyedRandomness.new_secret()
+    points = Points("x", (0.0, 45.0, 90.0))
+
+    def found(frame: Any, secret: bytes) -> tuple[Any, ...]:
+        monkeypatch.setattr(spark_engine.secrets, "randbits", lambda bits: 12345)
+        monkeypatch.setattr(KeyedRandomness, "new_secret", staticmethod(lambda: secret))
+        with Table(frame, unit="person") as of_people, Table(frame) as of_rows:
+            rows = of_rows._rows(Values(("word",)))
+            thinned = rows.thinned(Values(("word",)), PLAN).sort_by("k0").to_pydict()
+            return counted(of_people, Values(("word",))), counted(of_rows, points), thinned
+
+    first, second = (found(frame, secret) for frame in orders)
+    assert first == second
+    assert found(orders[0], other)[2] != first[2]  # two draws of 40 Binomial(75, 1/2) are the same once in 10^40 runs
+    # Without an order the rows get other numbers: what is compared here can differ.
+    monkeypatch.setattr(spark_engine, "keeps_order", lambda frame: True)
+    unordered = [found(frame, secret) for frame in orders]
+    assert unordered[0][0] != unordered[1][0]
+    assert unordered[0][1] != unordered[1][1]
+
+
+def test_files_keep_their_order_and_shuffles_do_not(spark: Any, spark_connect: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / "rows.parquet")
+    for session in (spark, spark_connect):
+        rows = session.read.parquet(str(tmp_path / "rows.parquet"))
+        assert keeps_order(rows)
+        assert keeps_order(rows.filter("x > 1").selectExpr("x * 2 AS x").union(rows))
+        for moved in (rows.repartition(2), rows.groupBy("x").count(), rows.distinct(), rows.join(rows, "x")):
+            assert not keeps_order(moved.select("x"))
+    assert not keeps_order(object())
+
+
+def other_thresher(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "__init__.py").write_text("__version__ = '0.0.1'")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("thresher", "named"),
+    [
+        (lambda folder: None, "workers have no thresher"),
+        (lambda folder: Path(th.__file__).parent, "workers have no pyarrow"),
+        (other_thresher, r"workers have thresher 0\.0\.1 and not"),
+    ],
+    ids=["no Thresher", "no Arrow", "another version"],
+)
+def test_workers_without_thresher_are_named_before_the_charge(
+    spark: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    thresher: Callable[[Path], Path | None],
+    named: str,
+) -> None:
+    site = Path(pa.__file__).parents[1]
+    packages = {name: site / name for name in ("pyspark", "py4j")}
+    if there := thresher(tmp_path / "other"):
+        packages["thresher"] = there
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", bare_python(tmp_path / "bare", packages))
+    session = spark.newSession()
+    charges: list[bool] = []
+    table = Table(
+        session.range(3000).selectExpr("id % 30 AS x"), driver_limit=3, before_draw=lambda: charges.append(True)
+    )
+    with warnings.catch_warnings(), pytest.raises(th.ThresherWarning, match=named) as caught:
+        warnings.simplefilter("error", th.ThresherWarning)
+        table.ask(Values(("x",)), PLAN)
+    assert "Install the same thresher on every worker" in str(caught.value)
+    assert not charges
+    with pytest.warns(th.ThresherWarning, match=named):
+        release = table.ask(Values(("x",)), PLAN)
+    assert len(release) == 30  # drawn by the driver; Binomial(100, 1/2) is below 20 once in 10^10
+    # Once they have it, nothing is said.
+    monkeypatch.undo()
+    assert len(table.ask(Values(("x",)), PLAN)) == 30
+
+
+def test_workers_without_python_are_named(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "nowhere"))
+    assert "Cannot run program" in str(lacking(spark, ("pyarrow",)))
 
 
 def test_spark_starts_with_the_packaged_java_where_a_machine_has_none(tmp_path: Path) -> None:

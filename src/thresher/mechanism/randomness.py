@@ -5,6 +5,7 @@ Code that draws takes its source as an argument: a test can supply its own, a re
 
 from __future__ import annotations
 
+import hmac
 import os
 from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias
 
@@ -54,25 +55,60 @@ class SecureRandomness:
         self._renew()
 
     def _renew(self) -> None:
-        # The counter starts at zero: a key is used for one keystream only, so it needs no nonce.
-        self._keystream: CipherContext = Cipher(AES(os.urandom(_KEY_BYTES)), CTR(bytes(16))).encryptor()
+        self._keystream = _keystream(os.urandom(_KEY_BYTES))
         self._process = os.getpid()
 
     def fill(self, buffer: Buffer) -> None:
         """Overwrite a contiguous buffer with fresh bits."""
         if os.getpid() != self._process:
             self._renew()
-        octets = as_octets(buffer)
-        for start in range(0, len(octets), _CHUNK_BYTES):
-            chunk = octets[start : start + _CHUNK_BYTES]
-            # The keystream is what counter mode makes of zeros.
-            self._keystream.update_into(_ZEROS[: len(chunk)], chunk.data)
+        _fill(buffer, self._keystream)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("SecureRandomness cannot be pickled or copied: both would toss the same coins.")
 
     def __repr__(self) -> str:
         return "SecureRandomness()"
+
+
+class KeyedRandomness:
+    """The keystream of AES-256 in counter mode, under a key that follows from a secret and a place.
+
+    It is for a cluster, which may do the same work twice: whoever works on the same place again draws the same bits.
+
+    Guarantee: bits at different places are independent, and nobody without the secret can tell them from uniform ones.
+    The caller makes a new secret for each round with `new_secret`, shows it to nobody who may not see exact counts, and
+    gives each place to one part of the work.
+    """
+
+    __slots__ = ("_keystream",)
+
+    private: ClassVar[bool] = True
+
+    def __init__(self, secret: bytes, place: int) -> None:
+        self._keystream = _keystream(hmac.digest(secret, place.to_bytes(8), "sha256"))
+
+    @staticmethod
+    def new_secret() -> bytes:
+        """A fresh secret from the operating system."""
+        return os.urandom(_KEY_BYTES)
+
+    def fill(self, buffer: Buffer) -> None:
+        """Overwrite a contiguous buffer with the next bits."""
+        _fill(buffer, self._keystream)
+
+
+def _keystream(key: bytes) -> CipherContext:
+    # The counter starts at zero: a key is used for one keystream only, so it needs no nonce.
+    return Cipher(AES(key), CTR(bytes(16))).encryptor()
+
+
+def _fill(buffer: Buffer, keystream: CipherContext) -> None:
+    octets = as_octets(buffer)
+    for start in range(0, len(octets), _CHUNK_BYTES):
+        chunk = octets[start : start + _CHUNK_BYTES]
+        # The keystream is what counter mode makes of zeros.
+        keystream.update_into(_ZEROS[: len(chunk)], chunk.data)
 
 
 def as_octets(buffer: Buffer) -> npt.NDArray[np.uint8]:

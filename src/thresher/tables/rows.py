@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
@@ -23,8 +23,12 @@ class Rows(ABC):
     Where units count for several values, rows are distinct pairs of a unit and a value or bucket (`column_keys.Form`).
     """
 
-    thins: ClassVar[bool] = False
-    """Whether these rows have `thinned`, because their counts may be more than the caller's memory holds."""
+    def can_thin(self) -> bool:
+        """Whether these rows have `thinned`, because their counts may be more than the caller's memory holds.
+
+        Guarantee: it does not depend on rows. It is asked before anything is counted.
+        """
+        return False
 
     @abstractmethod
     def counts(self, question: Question, *, at_least: int = 1, most: int | None = None) -> pa.Table:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import secrets
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
+from weakref import WeakSet
 
 import narwhals as nw
 import pyarrow as pa
 
-from thresher.mechanism import SecureRandomness, thin, threshold
+from thresher.errors import ThresherWarning
+from thresher.mechanism import KeyedRandomness, thin, threshold
 from thresher.privacy.plans import Plan
 from thresher.questions import Question, Values
 from thresher.questions.normal_form import LEAST_BYTES, TOO_MANY_MARKS
@@ -21,6 +23,7 @@ from thresher.tables.column_kinds import Kind
 from thresher.tables.engine import LazyFrameEngine, renamed
 from thresher.tables.error_guard import guarded
 from thresher.tables.rows import LazyRows
+from thresher.tables.spark_session import INSTALL, functions_of, keeps_order, lacking
 from thresher.tables.time_zones import INSTANTS, UTC
 
 _MANY = TOO_MANY_MARKS.replace("{", "{{").replace("}", "}}")
@@ -53,21 +56,44 @@ _HELD: dict[Kind | None, str] = {
 }
 """The test that a row has a value of a kind; for other kinds, that it is not null."""
 
+_ABLE: WeakSet[Any] = WeakSet()
+"""The sessions whose workers have Thresher."""
+
 
 class SparkRows(LazyRows):
     """Rows on a cluster."""
 
-    thins = True
+    def can_thin(self) -> bool:
+        """Whether the workers have Thresher; where they do not, a warning says what to install.
+
+        Guarantee: it does not depend on anybody's data. Spark is asked once for each session that has it.
+        """
+        session = self.frame.sparkSession
+        if session not in _ABLE:
+            lacks = lacking(session, ("pyarrow", "thresher.mechanism", "thresher.privacy.plans"))
+            if lacks is not None:
+                warnings.warn(
+                    f"Spark's workers {lacks}. The driver draws instead of them, however many buckets reach the "
+                    f"threshold. {INSTALL}",
+                    ThresherWarning,
+                    stacklevel=2,
+                )
+                return False
+            _ABLE.add(session)
+        return True
 
     def thinned(self, question: Question, plan: Plan) -> pa.Table:
         """Keys and *sampled* counts that reach the threshold: drawn in the workers, nothing else comes back.
 
-        Guarantee: the distribution of `sample_and_threshold`; every task draws from a keystream of its own.
+        Guarantee: the distribution of `sample_and_threshold`. A task that runs again draws the same counts, so that
+        neither failures nor speed can choose among several draws: its bits follow from a secret of this call and the
+        number of its partition, and its buckets are in order.
         """
 
         def run() -> pa.Table:
             counted = self.counted(question, at_least=plan.threshold).to_native()
-            return _collect(counted.mapInArrow(_thinner(plan), counted.schema))
+            ordered = counted.sortWithinPartitions(*key_names(question))
+            return _collect(ordered.mapInArrow(_thinner(plan, KeyedRandomness.new_secret()), counted.schema))
 
         return guarded(self.engine, run)
 
@@ -100,26 +126,20 @@ class SparkEngine(LazyFrameEngine):
     def rows(self, wanted: Sequence[str]) -> SparkRows:
         """These columns, each row a unit."""
 
-        def numbered() -> Any:
-            return self._select(wanted).selectExpr("*", f"rand({secrets.randbits(31)}) AS {DRAW}")
+        def run() -> SparkRows:
+            held = self._held(wanted)
+            return self._cleaned(held, wanted, lambda: _numbered(held, value_names(len(wanted)), DRAW))
 
-        return guarded(self.name, lambda: self._cleaned(self._select(wanted), wanted, numbered))
+        return guarded(self.name, run)
 
     def chosen(self, wanted: Sequence[str], unit: str) -> SparkRows:
-        """These columns, one row a unit, kept by the cluster.
-
-        The random numbers have a seed and belong to the rows of the source, so that a task that runs again chooses
-        the same rows.
-        """
+        """These columns, one row a unit, kept by the cluster; a task that runs again chooses the same rows."""
 
         def run() -> SparkRows:
             names = value_names(len(wanted))
-            placed = self._select(wanted, unit).selectExpr("*", f"rand({secrets.randbits(31)}) AS r")
-            drawn = placed.filter(self._held(wanted, unit))
+            held = self._held(wanted, unit).selectExpr(self._clean_unit(unit), *names)
             packed = f"min_by(struct({', '.join(names)}, r), r) AS s"
-            if self.kind(unit) == "text":
-                drawn = drawn.selectExpr(*names, "r", f"{_NFC.format(UNIT)} AS {UNIT}")
-            grouped = drawn.groupBy(UNIT).agg(_expression(self._frame, packed))
+            grouped = _numbered(held, [UNIT, *names], "r").groupBy(UNIT).agg(functions_of(held).expr(packed))
             kept = grouped.selectExpr(*[f"s.{name} AS {name}" for name in (*names, "r")]).persist()
             self._persisted.append(kept)
 
@@ -158,9 +178,8 @@ class SparkEngine(LazyFrameEngine):
         The buckets of a unit are ordered by a hash of unit, bucket and a secret, and the first ones are kept: a task
         that runs again makes the same choice, whatever order its rows come in.
         """
-        held = self._select(wanted, unit).filter(self._held(wanted, unit))
-        key = _NFC.format(UNIT) if self.kind(unit) == "text" else UNIT
-        cleaned = held.distinct().selectExpr(f"{key} AS {UNIT}", *self._clean_values(wanted))
+        held = self._held(wanted, unit)
+        cleaned = held.distinct().selectExpr(self._clean_unit(unit), *self._clean_values(wanted))
         found = column_keys.pairs(nw.from_native(cleaned).lazy(), question).to_native()
         keys = ", ".join(key_names(question))
         order = f"xxhash64({secrets.randbits(62)}L, {UNIT}, {keys}), {keys}"
@@ -218,18 +237,17 @@ class SparkEngine(LazyFrameEngine):
         return f"CASE WHEN {number} BETWEEN {INSTANTS[0]} AND {INSTANTS[1]} THEN {local} END"
 
     def _cleaned(self, frame: Any, wanted: Sequence[str], numbered: Callable[[], Any]) -> SparkRows:
-        """The cleaned rows. `numbered` gives the frame with random numbers that belong to the rows of the source."""
+        """The cleaned rows of a frame whose rows have all values; `numbered` gives it with random numbers."""
         names, kinds = value_names(len(wanted)), self._kinds(wanted)
-        frame = frame.filter(self._held(wanted))
         weighted = "text" in kinds
         if weighted:
             # Text is cleaned after a first count: each form once instead of each row.
-            frame = frame.groupBy(*names).agg(_expression(frame, f"count(*) AS {WEIGHT}"))
+            frame = frame.groupBy(*names).agg(functions_of(frame).expr(f"count(*) AS {WEIGHT}"))
         clean = self._clean_values(wanted)
         cleaned = frame.selectExpr(*clean, *([WEIGHT] if weighted else []))
 
         def drawn() -> Any:
-            return numbered().filter(self._held(wanted)).selectExpr(*clean, DRAW)
+            return numbered().selectExpr(*clean, DRAW)
 
         return SparkRows(self.name, cleaned, _collect, weighted, drawn=drawn)
 
@@ -237,15 +255,40 @@ class SparkEngine(LazyFrameEngine):
         named = zip(value_names(len(wanted)), self._kinds(wanted), strict=True)
         return [f"{_CLEAN[kind].format(name)} AS {name}" for name, kind in named]
 
-    def _held(self, wanted: Sequence[str], unit: str | None = None) -> str:
-        """The test that a row has a value in all columns."""
-        named = renamed(wanted, unit).items()
-        return " AND ".join(_HELD.get(self.kind(column), "{0} IS NOT NULL").format(name) for name, column in named)
+    def _clean_unit(self, unit: str) -> str:
+        key = _NFC.format(UNIT) if self.kind(unit) == "text" else UNIT
+        return f"{key} AS {UNIT}"
+
+    def _held(self, wanted: Sequence[str], unit: str | None = None) -> Any:
+        """The rows that have a value in all columns.
+
+        Spark would move the test to where a column is computed, and compute it there once more. It does not move
+        anything past a column that it takes for random, as the number of the partition.
+        """
+        named = renamed(wanted, unit)
+        tests = [_HELD.get(self.kind(column), "{0} IS NOT NULL").format(name) for name, column in named.items()]
+        apart = self._select(wanted, unit).selectExpr("*", "spark_partition_id() AS place")
+        return apart.filter(" AND ".join(["place >= 0", *tests])).selectExpr(*named)
 
 
-def _thinner(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _numbered(frame: Any, names: Sequence[str], number: str) -> Any:
+    """The frame with a uniform random number in [0, 1) for each row, the same ones if a task runs again.
+
+    Spark's random numbers follow from a seed and a row's place in its partition. If the order of rows were another the
+    next time, a unit could be counted in one bucket by what the first run left, and in another by what the second one
+    adds. So rows, which have no other columns, are put in order, unless they have one.
+    """
+    ordered = frame if keeps_order(frame) else frame.sortWithinPartitions(*names)
+    return ordered.selectExpr("*", f"rand({secrets.randbits(31)}) AS {number}")
+
+
+def _thinner(plan: Plan, secret: bytes) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def thinned(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        source = SecureRandomness()
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        assert task is not None
+        source = KeyedRandomness(secret, task.partitionId())
         for batch in batches:
             sampled = thin(batch.column(COUNT).to_numpy(), plan, source)
             place = batch.schema.get_field_index(COUNT)
@@ -253,13 +296,6 @@ def _thinner(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Rec
             yield drawn.filter(pa.array(threshold(sampled, plan)))
 
     return thinned
-
-
-def _expression(frame: Any, text: str) -> Any:
-    """A SQL expression for this frame: Connect's columns are not those of the classic API."""
-    connect = type(frame).__module__.startswith("pyspark.sql.connect")
-    module = "pyspark.sql.connect.functions" if connect else "pyspark.sql.functions"
-    return importlib.import_module(module).expr(text)
 
 
 def _quoted(name: str) -> str:

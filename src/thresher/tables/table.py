@@ -59,8 +59,7 @@ class Table(Population):
     `data` is a pandas, Polars (eager or lazy), PyArrow, DuckDB, Ibis, Dask, Spark or Spark Connect frame; the path of a
     CSV, TSV, JSON lines or Parquet file, a glob, or a directory of Parquet files; or a NumPy array or list, whose
     column is called "value". It must not change while the table is in use. An Arrow stream, whose rows come only once,
-    is kept. On Spark, workers must run an interpreter like this one, with Thresher (set PYSPARK_PYTHON before the
-    session starts), if more than `driver_limit` buckets survive.
+    is kept.
 
     `data` may also be a database: its address, an SQLAlchemy engine, or a connection of psycopg, sqlite3, DuckDB, ADBC
     or another DBAPI driver. Then `sql` is one SELECT, or `table` a name as "visits" or "schema.visits". A connection is
@@ -89,6 +88,7 @@ class Table(Population):
       every round from these counts, up to `cache_limit` of them, which stay in memory; beyond that limit the engine
       counts in each round.
     - On Spark, more than `driver_limit` surviving buckets are thinned by the workers; only what is released comes back.
+      Where workers lack Thresher, a warning says so before anything is counted, and the driver thins them all.
     """
 
     def __init__(
@@ -273,7 +273,7 @@ class Table(Population):
 
     def _drawn(self, rows: Rows, question: Question, plan: Plan) -> Release:
         """Count, charge and draw."""
-        most = self._driver_limit if rows.thins and self._randomness.private else None
+        most = self._driver_limit if self._randomness.private and rows.can_thin() else None
         counted = rows.counts(question, at_least=plan.threshold, most=most)
         if most is not None and counted.num_rows > most:
             self._about_to_draw()

@@ -19,9 +19,11 @@ from thresher.mechanism import Randomness, Response
 from thresher.protocol.configurations import RoundConfiguration
 from thresher.protocol.pieces import piece_size
 from thresher.protocol.sealing import PrivateKey
+from thresher.roles.aggregator import report_opening, spark_tally
 from thresher.roles.aggregator.round_drawing import Batches, Drawing, Drawn
 from thresher.roles.aggregator.spark_tally import ENCRYPTION, on_spark, release_from, write_reports
 from thresher.tables import provide_java
+from thresher.tables.spark_session import INSTALL, lacking
 
 AT_LEAST = 100_000
 """Rounds of fewer reports are drawn on this machine: in a few seconds, less than it takes to start Spark."""
@@ -81,16 +83,17 @@ class SparkDrawing:
     ) -> Drawn:
         """Draw on Spark, or on this machine if the round is small.
 
-        Edge cases: a folder that cannot be written is `StoreUnavailable`, a Spark that stops is `ServerUnavailable`;
-        the next call starts it anew.
+        Edge cases: a folder that cannot be written is `StoreUnavailable`. A Spark that stops, or whose workers cannot
+        open reports, is `ServerUnavailable`; the next call starts it anew.
         """
         if reports < self._at_least:
             return self._smaller.draw(configuration, key, batches, reports, response)
         path = self._directory / f"{_PREFIX}{secrets.token_hex(16)}.parquet"
         try:
+            session = self.session()  # before a report is written or opened
             with _files():
                 write_reports(batches(), piece_size(configuration.bucket_size), path)
-            frame = on_spark(lambda: self.session().read.parquet(f"file://{path}"))
+            frame = on_spark(lambda: session.read.parquet(f"file://{path}"))
             return release_from(frame, configuration, key, response, self._randomness)
         except ServerUnavailable:
             self._stop()
@@ -100,13 +103,14 @@ class SparkDrawing:
                 shred(path)
 
     def session(self) -> Any:
-        """The Spark session, started if there is none."""
+        """The Spark session, started if there is none; its workers can open reports."""
         if self._session is None:
             require("pyspark", "spark")
             provide_java()
             # Workers run the same Python, unless the operator names another.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             self._session = _started(self._master)
+            _check_workers(self._session)
         return self._session
 
     def recover(self) -> None:
@@ -151,6 +155,12 @@ def _started(master: str) -> Any:
         reason = next((line[2:] for line in lines if line.startswith(": ")), lines[0])
     _log.warning("Spark could not be started: %s", reason)
     raise ServerUnavailable(f"Spark could not be started: {reason}", hint="Check --spark and Spark's own settings.")
+
+
+def _check_workers(session: Any) -> None:
+    if lacks := lacking(session, ("pyarrow", spark_tally.__name__, report_opening.__name__)):
+        _log.warning("Spark's workers %s", lacks)
+        raise ServerUnavailable(f"Spark's workers {lacks}, and cannot open reports.", hint=INSTALL)
 
 
 def _end_java() -> None:
