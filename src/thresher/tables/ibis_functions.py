@@ -116,7 +116,9 @@ def read_on_sqlite(column: Any, time_zone: str) -> Any:
         usual |= (text.length() == 26) & _is_usual(second, "%Y-%m-%d %H:%M:%S") & _is_fraction(fraction)
     other = ibis.udf.scalar.python(thresher_read)(column.cast("binary"))
     return ibis.cases(
-        (stored_on_sqlite(column) != "text", ibis.null(dtype)), (usual, called("likely", dtype, column)), else_=called("likely", dtype, other)
+        (stored_on_sqlite(column) != "text", ibis.null(dtype)),
+        (usual, called("likely", dtype, column)),
+        else_=called("likely", dtype, other),
     )
 
 
