@@ -24,9 +24,14 @@ LOCAL = [
 ]
 CLUSTER = [pytest.param("spark", marks=_SPARK), pytest.param("spark-connect", marks=_SPARK)]
 ENGINES = [*LOCAL, *CLUSTER]
-# Ibis itself warns: of SQLite's adapters, and of a function of Arrow that DataFusion calls otherwise.
+# Ibis itself calls functions that other packages deprecate.
 _WARNS = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 BEHIND_IBIS = [pytest.param(name, marks=(pytest.mark.slow, _WARNS)) for name in DATABASES]
+CONTRACT = {
+    *("test_table_contract", "test_table_collations", "test_table_contributions"),
+    *("test_table_filters", "test_table_time_zones"),
+}
+"""The modules whose tests of engines run on databases too."""
 FILES = ["parquet", "csv", "tsv.gz"]
 
 
@@ -156,12 +161,20 @@ def mariadb_connection(mariadb_socket: str) -> Iterator[Any]:
         yield connection
 
 
-@pytest.fixture(params=[*ENGINES, *BEHIND_IBIS])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests of `engine` on every engine, those of `source` on files too, and the contract on databases too."""
+    behind_ibis = BEHIND_IBIS if metafunc.module.__name__ in CONTRACT else []
+    for name, files in (("engine", []), ("source", FILES)):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, [*ENGINES, *behind_ibis, *files], indirect=True)
+
+
+@pytest.fixture
 def engine(request: pytest.FixtureRequest) -> Maker:
     return make(request.param, request)
 
 
-@pytest.fixture(params=[*ENGINES, *BEHIND_IBIS, *FILES])
+@pytest.fixture
 def source(request: pytest.FixtureRequest) -> Maker:
     return make(request.param, request)
 

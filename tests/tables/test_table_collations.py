@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import sqlite3
 import unicodedata
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pandas as pd
 import polars as pl
-import psycopg
 import pyarrow as pa
 import pytest
 from table_cases import HOSTILE_SETTINGS, Maker, counted, expected, opened, opened_by_ibis
 
 import thresher as th
 from thresher.errors import InvalidSetting
-from thresher.questions import END, Below, Bins, Dates, Joint, Prefixes, Question, RecountedPrefixes, Values
+from thresher.questions import END, Below, Bins, Joint, Prefixes, Question, RecountedPrefixes, Values
 from thresher.tables import Table
-from thresher.tables.ibis_engine import IbisEngine
 from thresher.testing import SeededRandomness
 
 PLAN = th.Plan(0.5, 20, 1.0, 1e-3)
@@ -215,76 +211,7 @@ def test_lists_and_structures_are_no_units(make: Maker) -> None:
             Table(frame, unit=unit)
 
 
-# Databases behind Ibis, which count no text, and whose units may be text.
-
-
-@pytest.fixture
-def postgresql(postgresql_url: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(postgresql_url, autocommit=True) as connection:
-        connection.execute("CREATE EXTENSION citext")
-        connection.execute("CREATE COLLATION blind (provider = icu, locale = 'und-u-ks-level1', deterministic = false)")
-        yield connection
-
-
-def on_postgresql(connection: Any, table: pa.Table, text: str) -> Any:
-    import ibis
-
-    kinds = {pa.int64(): "bigint", pa.float64(): "float8", pa.bool_(): "boolean", pa.date32(): "date"}
-    names = [name.replace(" ", "_") for name in table.column_names]
-    types = [kinds.get(dtype, text if pa.types.is_string(dtype) else "timestamp") for dtype in table.schema.types]
-    connection.execute("DROP TABLE IF EXISTS people")
-    connection.execute(f"CREATE TABLE people ({', '.join(map(' '.join, zip(names, types, strict=True)))})")
-    with connection.cursor() as cursor, cursor.copy("COPY people FROM STDIN") as copy:
-        for row in table.to_pylist():
-            copy.write_row(list(row.values()))
-    return ibis.postgres.from_connection(connection).table("people")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("text", ["text COLLATE blind", "citext", "varchar(40) COLLATE blind"])
-def test_units_on_postgresql(postgresql: Any, text: str) -> None:
-    assert_units_are_told_apart(lambda table: on_postgresql(postgresql, table, text))
-
-
-@pytest.mark.slow
-def test_text_is_refused_on_postgresql(postgresql: Any) -> None:
-    for unit in (None, "who"):
-        with pytest.raises(InvalidSetting, match="cannot make normalise"):
-            released(lambda table: on_postgresql(postgresql, table, "citext"), people(LONELY), QUESTIONS[0], unit=unit)
-
-
-@pytest.mark.slow
-def test_questions_about_other_columns_on_postgresql(postgresql: Any) -> None:
-    import test_table_contract as contract
-
-    table = contract.people()
-    frame = on_postgresql(postgresql, table, "text COLLATE blind")
-    with Table(frame) as population:
-        asked = [question for question in contract.QUESTIONS if "word" not in question.columns]
-        assert len(asked) > 10
-        for question in asked:
-            assert counted(population, question) == expected(table, question), question
-    assert Counter(type(question) for question in asked)[Dates] == 3
-
-
-def on_sqlite(folder: Path, table: pa.Table, collation: str) -> Any:
-    import ibis
-
-    path = folder / f"{len(list(folder.iterdir()))}.sqlite"
-    with sqlite3.connect(path) as connection:
-        connection.execute(f"CREATE TABLE people (who TEXT COLLATE {collation}, x INTEGER)")
-        connection.executemany(
-            "INSERT INTO people VALUES (?, ?)", zip(*(c.to_pylist() for c in table.columns), strict=True)
-        )
-    connection.close()
-    return ibis.sqlite.connect(path).table("people")
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis itself
-@pytest.mark.parametrize("collation", ["NOCASE", "RTRIM"])
-def test_units_on_sqlite(tmp_path: Path, collation: str) -> None:
-    assert_units_are_told_apart(lambda table: on_sqlite(tmp_path, table, collation))
+# Databases behind Ibis; `test_table_warehouses` has more of them.
 
 
 @pytest.mark.slow
@@ -306,13 +233,3 @@ def test_sqlite_keeps_text_in_columns_of_any_type(tmp_path: Path) -> None:
         assert counted(population, Values(("x",))) == {1: 3}
     with Table(frame) as population:
         assert counted(population, Values(("price",))) == {"5": 2}  # text is no decimal
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis itself
-def test_other_databases_are_refused_where_their_collation_would_decide(tmp_path: Path) -> None:
-    frame = on_sqlite(tmp_path, pa.table({"who": ["u1", "U1"], "x": [1, 1]}), "NOCASE")
-    table = Table(frame, unit="who")
-    table._engine = IbisEngine(frame)
-    with pytest.raises(InvalidSetting, match="by its bytes"):
-        counted(table, Values(("x",)))

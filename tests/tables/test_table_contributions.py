@@ -15,7 +15,6 @@ import pytest
 import test_table_contract as contract
 from scipy import stats
 from table_cases import Maker, as_mapping, opened
-from test_table_collations import on_postgresql, on_sqlite, postgresql  # noqa: F401
 
 import thresher as th
 from thresher.errors import InvalidSetting
@@ -360,25 +359,14 @@ def test_rare_buckets_stay_in_the_engine(local: Maker) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["text COLLATE blind", "citext"])
-def test_several_values_on_postgresql(postgresql: Any, text: str) -> None:  # noqa: F811
-    _assert_several_on_a_database(lambda table: on_postgresql(postgresql, table, text))
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis itself
-def test_several_values_on_sqlite(tmp_path: Path) -> None:
-    _assert_several_on_a_database(lambda table: on_sqlite(tmp_path, table, "NOCASE"))
-
-
-def _assert_several_on_a_database(make: Maker) -> None:
+def test_several_values_on_databases(database: Maker) -> None:
     units = ["u1", "U1", "\u00e9", "e\u0301", "u1"]
     table = pa.table({"who": units * 5, "x": [number // 5 for number in range(25)]})
-    with Table(make(table), unit="who") as population:
+    with Table(database(table), unit="who") as population:
         for question in (Values(("x",)), Bins("x", (0, 2, 5))):
             assert set(counted(population, question, 5).values()) == {3}, question
     many = pa.table({"who": [f"u{unit}" for unit in range(UNITS) for _ in HELD], "x": HELD * UNITS})
-    with Table(make(many), unit="who") as population:
+    with Table(database(many), unit="who") as population:
         found = counted(population, Values(("x",)), 2)
         assert sum(found.values()) == 2 * UNITS
         assert p_value_of_choice([found[value] for value in range(5)], 2) > ALPHA

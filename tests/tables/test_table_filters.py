@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
-import sqlite3
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -217,41 +215,3 @@ def test_a_histogram_with_a_filter() -> None:
     assert found.query.what == "histogram of word where number from 18 below 65"
     assert set(found.release.buckets) == {"fr", "at"}
     assert all(row.interval[0] <= 2500 <= row.interval[1] or abs(row.estimate - 2500) < 400 for row in found)
-
-
-# Databases behind Ibis: they count no text, and filter by it.
-
-
-def assert_filters_are_right(frame: Any) -> None:
-    with Table(frame) as table:
-        for filtered in QUESTIONS:
-            question = Filtered(NUMBERS, filtered.where) if "word" in filtered.columns else filtered
-            assert counted(table, question) == expected(PEOPLE, question), question
-
-
-@pytest.mark.slow
-def test_filters_on_postgresql(postgresql_url: str) -> None:
-    import psycopg
-    from test_table_collations import on_postgresql
-
-    with psycopg.connect(postgresql_url, autocommit=True) as connection:
-        connection.execute("CREATE COLLATION blind (provider = icu, locale = 'und-u-ks-level1', deterministic = false)")
-        connection.execute("SET TimeZone = 'Asia/Tokyo'")
-        assert_filters_are_right(on_postgresql(connection, PEOPLE, "text COLLATE blind"))
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis itself
-def test_filters_on_sqlite(tmp_path: Path) -> None:
-    import ibis
-
-    path = tmp_path / "people.sqlite"
-    with sqlite3.connect(path) as connection:
-        connection.execute(
-            "CREATE TABLE people "
-            "(word TEXT COLLATE NOCASE, number INTEGER, share REAL, flag BOOLEAN, day DATE, moment TIMESTAMP)"
-        )
-        held = [[str(each) if isinstance(each, dt.date) else each for each in row] for row in ROWS]
-        connection.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?)", held)
-    connection.close()
-    assert_filters_are_right(ibis.sqlite.connect(path).table("people"))

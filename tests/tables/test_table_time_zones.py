@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
@@ -11,7 +10,6 @@ from zoneinfo import ZoneInfo, available_timezones
 import duckdb
 import pandas as pd
 import polars as pl
-import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -215,35 +213,3 @@ def test_single_texts_are_read_in_a_zone() -> None:
 def test_a_device_reads_its_own_wall_clock() -> None:
     assert Dates("at", "month").bucket(EVENING) == dt.date(2024, 1, 1)
     assert Values(("at",)).bucket(EVENING) == dt.datetime(2024, 1, 31, 20)
-
-
-@pytest.fixture
-def postgresql(postgresql_url: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(postgresql_url, autocommit=True) as connection:
-        connection.execute("CREATE TABLE people (at timestamptz, plain timestamp, unit bigint)")
-        for position, (instant, plain) in enumerate(zip(INSTANTS, NAIVE, strict=True)):
-            connection.execute("INSERT INTO people VALUES (%s, %s, %s)", (instant, plain, position))
-        yield connection
-
-
-@pytest.mark.slow
-def test_postgresql_through_ibis_has_the_same_rule(postgresql: Any) -> None:
-    import ibis
-
-    table = ibis.postgres.from_connection(postgresql).table("people")
-    postgresql.execute("SET TimeZone = 'Asia/Tokyo'")
-    assert_one_rule(table)
-
-
-@pytest.mark.slow
-def test_databases_that_cannot_convert_are_refused(tmp_path: Path) -> None:
-    import sqlite3
-
-    import ibis
-
-    with sqlite3.connect(tmp_path / "rows.sqlite") as connection:
-        connection.execute("CREATE TABLE people (at TIMESTAMPTZ)")
-    connection.close()
-    table = Table(ibis.sqlite.connect(tmp_path / "rows.sqlite").table("people"))
-    with pytest.raises(InvalidSetting, match="times with a zone"):
-        counted(table, Dates("at", "day"))

@@ -74,18 +74,23 @@ class Postgres(Database):
     normalises = True
 
     def form(self, text: Any) -> Any:
+        """The bytes of its UTF-8."""
         return functions.octets_on_postgresql(text)
 
     def normal(self, form: Any) -> Any:
+        """Through the database's own normaliser."""
         return functions.text_on_postgresql(form)
 
     def unit_key(self, text: Any) -> Any:
+        """Bytes, which no collation applies to."""
         return functions.normal_on_postgresql(self.form(text))
 
     def decimal_tests(self, number: Any) -> list[Any]:
+        """PostgreSQL's decimals are of any size."""
         return [functions.is_a_double_on_postgresql(number)]
 
     def on_clock(self, instant: Any, time_zone: str) -> Any:
+        """Through the database's own conversion."""
         return called("timezone", "timestamp", time_zone, instant)
 
 
@@ -97,15 +102,19 @@ class Sqlite(Database):
     read_here = frozenset({"dates", "times"})  # Ibis has weeks for the newest versions alone
 
     def form(self, text: Any) -> Any:
+        """The bytes of its UTF-8."""
         return functions.octets_on_sqlite(text)
 
     def normal(self, form: Any) -> Any:
+        """Through the database's own normaliser."""
         return functions.text_on_sqlite(form)
 
     def unit_key(self, text: Any) -> Any:
+        """Bytes, which no collation applies to."""
         return functions.normal_on_sqlite(text.cast("binary"))
 
     def on_clock(self, instant: Any, time_zone: str) -> Any:
+        """Through the database's own conversion."""
         return functions.read_on_sqlite(instant, time_zone)
 
 
@@ -115,12 +124,15 @@ class BigQuery(Database):
     normalises = True
 
     def form(self, text: Any) -> Any:
+        """The bytes of its UTF-8."""
         return text.cast("binary")
 
     def normal(self, form: Any) -> Any:
+        """Through the database's own normaliser."""
         return self._composed(called("replace", "binary", form, ibis.literal(b"\x00"), ibis.literal(b"")))
 
     def unit_key(self, text: Any) -> Any:
+        """Bytes, which no collation applies to."""
         return self._composed(self.form(text)).cast("binary")
 
     def _composed(self, octets: Any) -> Any:
@@ -128,6 +140,7 @@ class BigQuery(Database):
         return _where_composable(text, octets, called("normalize", "string", text))
 
     def on_clock(self, instant: Any, time_zone: str) -> Any:
+        """Through the database's own conversion."""
         return called("datetime", "timestamp", instant, time_zone)
 
 
@@ -137,20 +150,24 @@ class Trino(Database):
     normalises = True
 
     def form(self, text: Any) -> Any:
+        """The bytes of its UTF-8."""
         return called("to_utf8", "binary", text)
 
     def normal(self, form: Any) -> Any:
+        """Through the database's own normaliser."""
         text = called("from_utf8", "string", form)
         return self._composed(called("replace", "string", text, called("chr", "string", ibis.literal(0)), ""), form)
 
     def unit_key(self, text: Any) -> Any:
+        """Bytes, which no collation applies to."""
         return self.form(self._composed(text, self.form(text)))
 
     def _composed(self, text: Any, octets: Any) -> Any:
         return _where_composable(text, octets, called("normalize", "string", text))
 
     def on_clock(self, instant: Any, time_zone: str) -> Any:
-        return called("at_timezone", _INSTANT, instant, time_zone).cast("timestamp")
+        """Through the database's own conversion."""
+        return called("at_timezone", _INSTANT, instant, time_zone).cast(dt.Timestamp(scale=6))
 
 
 class _Grouping(Database):
@@ -159,12 +176,15 @@ class _Grouping(Database):
     groups_text = True
 
     def form(self, text: Any) -> Any:
+        """The digits of its bytes, without NUL and without characters that NFC makes ASCII."""
         return self._digits(self._without_nul(self._one_form(self._by_bytes(text))))
 
     def unit_form(self, text: Any) -> Any:
+        """As `form`, with NUL."""
         return self._digits(self._one_form(self._by_bytes(text)))
 
     def is_ascii(self, text: Any) -> Any:
+        """As many bytes as characters."""
         return self._by_bytes(text).length() == called("octet_length", "int64", self._by_bytes(text))
 
     def _by_bytes(self, text: Any) -> Any:
@@ -199,9 +219,11 @@ class DataFusion(_Grouping):
         return called("encode", "string", text.cast("binary"), "hex")
 
     def digits(self, text: str) -> str:
+        """In the letters that the database uses."""
         return super().digits(text).lower()
 
     def microseconds(self, instant: Any) -> Any:
+        """Through the database's own conversion."""
         return called("to_timestamp_micros", "timestamp(6)", instant).cast("int64")
 
 
@@ -212,10 +234,12 @@ class ClickHouse(_Grouping):
         return text.cast(_TEXT)
 
     def is_ascii(self, text: Any) -> Any:
+        """As many bytes as characters."""
         octets = self._by_bytes(text)
         return called("lengthUTF8", "int64", octets) == octets.length()
 
     def microseconds(self, instant: Any) -> Any:
+        """Through the database's own conversion."""
         wide = called("toDateTime64", _INSTANT, instant, ibis.literal(6))
         return called("toUnixTimestamp64Micro", "int64", wide)
 
@@ -232,6 +256,7 @@ class MySql(_Grouping):
     read_here = frozenset({"dates", "times"})
 
     def is_ascii(self, text: Any) -> Any:
+        """As many bytes as characters."""
         # The character set of the connection, and not that of the column, in which an é may be one byte.
         unicode = text.cast(_TEXT)
         return unicode.length() == called("octet_length", "int64", unicode)
@@ -243,6 +268,7 @@ class MySql(_Grouping):
         return called("unhex", "string", digits)
 
     def microseconds(self, instant: Any) -> Any:
+        """Through the database's own conversion."""
         # Of a column, the stored number: no wall clock is read. It has as many digits as the column.
         return (called("unix_timestamp", "decimal(26, 6)", instant) * 1_000_000).cast("int64")
 
@@ -254,30 +280,51 @@ class Snowflake(_Grouping):
         return called("collate", "string", text, "")
 
     def microseconds(self, instant: Any) -> Any:
+        """Through the database's own conversion."""
         return called("date_part", "int64", "epoch_microsecond", instant)
 
 
 class Databricks(_Grouping):
-    """Databricks."""
+    """Databricks, where text that is made from bytes has no collation."""
 
     def _by_bytes(self, text: Any) -> Any:
-        return called("collate", "string", text, "UTF8_BINARY")
+        return called("decode", "string", text.cast("binary"), "utf-8")
 
     def microseconds(self, instant: Any) -> Any:
+        """Through the database's own conversion."""
         return called("unix_micros", "int64", instant)
 
 
 class Redshift(_Grouping):
-    """Redshift, through Ibis' PostgreSQL. Its texts hold no NUL."""
+    """Redshift, through Ibis' PostgreSQL. Its texts hold no NUL.
 
-    def _by_bytes(self, text: Any) -> Any:
-        return called("collate", "string", text, "case_sensitive")
+    Under the collation of a database, `replace` may find letters of both cases. So texts stay as they are, and those
+    with a character that has another form count as if they were not ASCII.
+    """
+
+    def is_ascii(self, text: Any) -> Any:
+        """As many bytes as characters."""
+        ascii = super().is_ascii(text)
+        for character in NORMALISED_TO_ASCII.values():
+            ascii &= ~text.contains(character)
+        return ascii
+
+    def _one_form(self, text: Any) -> Any:
+        return text
 
     def _without_nul(self, text: Any) -> Any:
         return text
 
     def _digits(self, text: Any) -> Any:
-        return called("to_hex", "string", called("to_varbyte", "binary", text, "utf8"))
+        return called("from_varbyte", "string", called("to_varbyte", "binary", text, "utf8"), "hex")
+
+    def digits(self, text: str) -> str:
+        """In the letters that the database uses."""
+        return super().digits(text).lower()
+
+    def on_clock(self, instant: Any, time_zone: str) -> Any:
+        """Through the database's own conversion."""
+        return called("timezone", "timestamp", time_zone, instant)
 
 
 class SqlServer(Database):

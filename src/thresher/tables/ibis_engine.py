@@ -174,10 +174,21 @@ class IbisEngine(LazyFrameEngine):
     def _copied(
         self, wanted: Sequence[str], unit: str | None = None, *, distinct: bool = False, ascii_too: bool = True
     ) -> Engine:
-        """An engine here, of the rows that have a value in these columns; `CopiedEngine.UNIT` is its unit's column.
+        """An engine here, of the rows that `copying` selects; `CopiedEngine.UNIT` is its unit's column."""
+        rows, forms, places, filters = self.copying(wanted, unit, distinct=distinct, ascii_too=ascii_too)
+        copied = CopiedEngine(read_batches(rows, forms), places)
+        self._copies.append(copied)
+        copied.time_zone = self.time_zone
+        return copied.filtered(filters) if filters else copied
 
-        The database filters rows where it can. With `distinct`, equal rows come once, where the database may compare
-        them. Without `ascii_too`, units whose names are ASCII are left out.
+    def copying(
+        self, wanted: Sequence[str], unit: str | None = None, *, distinct: bool = False, ascii_too: bool = True
+    ) -> tuple[Any, dict[str, Form], dict[str, str], RowFilter]:
+        """The query for the rows that have a value in these columns, to be brought here.
+
+        With it come the forms of its columns, what each column of the data is called in it, and the filter that is
+        left for here. The database filters rows where it can. With `distinct`, equal rows come once, where the
+        database may compare them. Without `ascii_too`, units whose names are ASCII are left out.
         """
         filters = self._filter if self._reads_rows_here(wanted, unit) else RowFilter()
         columns = dict.fromkeys((*wanted, *filters.named.values()))
@@ -195,11 +206,7 @@ class IbisEngine(LazyFrameEngine):
         if not self._database.groups_text:
             forms = {place: form for place, form in forms.items() if form != "text"}
         rows = table.select(**carried)
-        batches = read_batches(rows.distinct() if distinct and self._compares() else rows, forms)
-        copied = CopiedEngine(batches, places)
-        self._copies.append(copied)
-        copied.time_zone = self.time_zone
-        return copied.filtered(filters) if filters else copied
+        return (rows.distinct() if distinct and self._compares() else rows), forms, places, filters
 
     def _compares(self) -> bool:
         """Whether the database compares texts in the forms in which they come here."""
@@ -443,8 +450,8 @@ def _clean(column: Any, kind: Kind | None) -> Any:
     if kind == "decimals":
         # SQLite keeps a column's collation through a cast, and not through an expression.
         return column.cast("string") + ""
-    if kind == "times":
-        return column.cast("timestamp")
+    if kind == "times" and (column.type().scale or 0) > 6:
+        return column.truncate("us")
     return column
 
 
