@@ -170,8 +170,6 @@ class Part(Question):
     """Whether values of different buckets are all different values, and equal buckets are equal values."""
     in_histograms: ClassVar[bool] = False
     """Whether a histogram may ask it."""
-    whole: ClassVar[bool] = False
-    """Whether its key is the value itself."""
     listed_as: ClassVar[ColumnKind | None] = None
     """What the values of a public domain are read as; None: as what the column holds."""
 
