@@ -290,7 +290,12 @@ def test_searching_sorting_and_the_calculator(visit, server):
     assert "sort=item" in page.url  # the address can be shared
     page.reload()
     expect(page.locator("#table tbody tr").first).to_contain_text("and")
+    assert page.locator(".tree").count() == 0  # whole values were asked for, and no beginning was counted
+    trie = {"heavy_hitters_method": "=trie", "heavy_hitters_levels": "3", "heavy_hitters_step": "2"}
+    visitor.ask("heavy_hitters", "word", **trie)
+    page = visitor.read()
     page.get_by_role("button", name="Open all").click()
+    assert page.locator(".tree details").count() > 0
     assert page.locator(".tree details:not([open])").count() == 0
     visitor.ask("ranges", "latency_ms")
     page = visitor.read()
