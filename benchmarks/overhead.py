@@ -29,7 +29,7 @@ def ratios() -> list[Measurement]:
     for kind, keys, what in DATA_SETS:
         path = zipf_file(DATA, ROWS, keys, kind)
         for engine, name in ENGINES.items():
-            rows.append(ratio(engine, path, what, repeats=REPEATS, peaks=False) | {"name": f"{name}: {what}"})
+            rows.append(ratio(engine, path, f"{name}: {what}", repeats=REPEATS, peaks=False))
     return rows
 
 

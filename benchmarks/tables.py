@@ -28,7 +28,7 @@ def count(engine: str, path: Path, what: str, repeats: int = REPEATS) -> dict[st
     return {**answer["seconds"], **busy, "peak_mb": answer["peak_mb"]}
 
 
-def ratio(engine: str, path: Path, what: str, *, repeats: int = REPEATS, peaks: bool = True) -> Measurement:
+def ratio(engine: str, path: Path, name: str, *, repeats: int = REPEATS, peaks: bool = True) -> Measurement:
     both = count(engine, path, "both", repeats)
     busy = both["private_busy"] / both["plain_busy"]
     note = f"{both['private']:.3f} s against {both['plain']:.3f} s; {busy:.2f} × in processor time"
@@ -36,9 +36,7 @@ def ratio(engine: str, path: Path, what: str, *, repeats: int = REPEATS, peaks: 
         private, plain = (count(engine, path, each, 1)["peak_mb"] for each in ("private", "plain"))
         note += f"; peak {private:,.0f} MB against {plain:,.0f} MB"
     target = TARGETS[path.name.split("-")[0]]
-    return Measurement(
-        name=f"{engine}: {what}", value=both["private"] / both["plain"], unit="× plain", target=target, note=note
-    )
+    return Measurement(name=name, value=both["private"] / both["plain"], unit="× plain", target=target, note=note)
 
 
 def ratios() -> list[Measurement]:
@@ -47,10 +45,11 @@ def ratios() -> list[Measurement]:
     words = zipf_file(DATA, WORD_ROWS, KEYS, "words")
     rows = []
     for engine in ("duckdb", "polars", "spark"):
-        rows.append(ratio(engine, whole, f"{WHOLE_ROWS:,} whole numbers"))
-        rows.append(ratio(engine, words, f"{WORD_ROWS:,} words"))
-    rows.append(ratio("memory", zipf_file(DATA, 20_000_000, KEYS, "whole"), "20,000,000 whole numbers as Arrow"))
-    rows.append(ratio("memory", words, f"{WORD_ROWS:,} words as Arrow"))
+        rows.append(ratio(engine, whole, f"{engine}: {WHOLE_ROWS:,} whole numbers"))
+        rows.append(ratio(engine, words, f"{engine}: {WORD_ROWS:,} words"))
+    fewer = zipf_file(DATA, 20_000_000, KEYS, "whole")
+    rows.append(ratio("memory", fewer, "memory: 20,000,000 whole numbers as Arrow"))
+    rows.append(ratio("memory", words, f"memory: {WORD_ROWS:,} words as Arrow"))
     return rows
 
 

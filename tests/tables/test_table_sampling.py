@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import thresher as th
 from thresher.errors import InvalidSetting
 from thresher.questions import Values
 from thresher.tables import Table, table
+from thresher.tables.rows import LazyRows
 
 ALPHA = 1e-9  # false alarm per check
 BUCKETS = 4000  # each is an independent draw
@@ -186,3 +188,23 @@ def test_text_beside_other_columns_is_counted_in_all_of_them(polars: bool) -> No
             ("a", 2, dt.date(2024, 1, 1)): 10,
         }
         assert counted(table, Values(("word", "x"))) == {("\u00e9", 0.0): 20, ("a", 2.0): 10}
+
+
+@pytest.mark.parametrize("at_least", [1, 11])
+def test_duckdbs_own_query_for_whole_values_counts_what_narwhals_counts(at_least: int) -> None:
+    rows = pa.table(
+        {
+            "word": ["e\u0301", "\u00e9", "a", None, "a" + "\u0301" * 31] * 10,
+            "n": pa.array([1, 1, 2, 3, None] * 10, pa.int16()),
+            "x": [0.0, -0.0, float("nan"), 1.0, 2.0] * 10,
+            "keep": [True, True, True, False, True] * 10,
+        }
+    )
+    with Table(rows) as table:
+        for columns in (("word",), ("n",), ("x",), ("word", "n"), ("keep", "word")):
+            question = Values(columns)
+            quick = table._rows(question)
+            assert isinstance(quick, LazyRows) and quick.tallied is not None
+            both = [each.counts(question, at_least=at_least) for each in (quick, replace(quick, tallied=None))]
+            assert both[0].num_rows and both[0].schema == both[1].schema
+            assert sorted(both[0].to_pylist(), key=repr) == sorted(both[1].to_pylist(), key=repr)
