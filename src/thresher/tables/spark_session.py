@@ -12,8 +12,8 @@ from thresher._version import __version__
 
 INSTALL = (
     "Install the same thresher on every worker and set PYSPARK_PYTHON to its Python before the session starts; or send "
-    "an environment along: pip install venv-pack, venv-pack -o environment.tar.gz, then spark-submit --archives "
-    "environment.tar.gz#environment --conf spark.pyspark.python=./environment/bin/python."
+    "an environment along: pip install venv-pack; venv-pack -o environment.tar.gz; then set PYSPARK_PYTHON="
+    "./environment/bin/python and spark.archives=environment.tar.gz#environment (spark-submit --archives)."
 )
 """What to do where workers cannot run it."""
 
