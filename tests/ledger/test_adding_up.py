@@ -83,7 +83,7 @@ def test_history_has_time_text_and_numbers(tmp_path: Path) -> None:
     table = ledger.to_arrow()
     assert table.column_names == [
         "id", "reference", "time", "what", "epsilon", "delta", "adjacency", "rounds", "unit", "sampling_rate",
-        "threshold", "cut", "renyi", "bad", "drawn", "given_back", "ended", "contributions",
+        "threshold", "cut", "renyi", "bad", "drawn", "given_back", "ended", "contributions", "by", "data",
     ]  # fmt: skip
     assert ledger.to_pandas()["epsilon"].tolist() == [1.0]
     assert len(Ledger(tmp_path / "empty.db", epsilon=1, delta=1e-8, composition="sum").to_arrow()) == 0

@@ -49,7 +49,7 @@ def test_ledgers_of_earlier_versions_have_charges_of_one_value(tmp_path):
     for path in (*old, second):
         assert [entry.contributions for entry in Ledger(path).history()] == [1]
         with contextlib.closing(sqlite3.connect(path)) as connection:
-            assert connection.execute("PRAGMA user_version").fetchone() == (5,)
+            assert connection.execute("PRAGMA user_version").fetchone() == (6,)
 
 
 def test_a_charge_of_other_contributions_is_another_charge(tmp_path):
@@ -102,4 +102,4 @@ def test_commands_take_and_show_the_number(tmp_path):
     charge_whole(Ledger(path), THREE, "histogram of tags", "user")
     shown = json.loads(run("ledger", "show", path, "--json"))
     assert [charge["contributions"] for charge in shown["charges"]] == [3]
-    assert "1 round × 3 values" in " ".join(run("ledger", "show", path).split())
+    assert "1 round × 3" in run("ledger", "show", path)
