@@ -152,6 +152,16 @@ def test_instants_of_an_unknown_database_are_refused_before_anything_is_charged(
     assert ledger.history() == []
 
 
+def test_instants_keep_their_microseconds(database: Maker) -> None:
+    instants = [dt.datetime(2024, 1, 31, 23, 59, 59, 999_999, dt.UTC), dt.datetime(2024, 7, 1, 0, 0, 0, 1, dt.UTC)]
+    table = pa.table({"at": pa.array(instants * 2, pa.timestamp("us", "UTC"))})
+    with Table(database(table), time_zone="Asia/Tokyo") as population:
+        tokyo = [(instant + dt.timedelta(hours=9)).replace(tzinfo=None) for instant in instants]
+        assert counted(population, Values(("at",))) == dict.fromkeys(tokyo, 2)
+        where = Where((Between("at", dt.date(2024, 2, 1), dt.date(2024, 3, 1)),))
+        assert counted(population, Filtered(Dates("at", "month"), where)) == {dt.date(2024, 2, 1): 2}
+
+
 # What spellings a text has.
 
 
