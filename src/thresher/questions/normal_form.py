@@ -106,18 +106,16 @@ def spellings(text: str, most: int) -> set[str] | None:
 def _neighbours(text: str) -> list[str]:
     """The texts that are one step away."""
     parted, joined = _decompositions()
-    found = []
+    steps = []  # places, each with how many characters another text replaces there
     for place, character in enumerate(text):
-        before, after = text[:place], text[place + 1 :]
         if character in parted:
-            found.append(before + parted[character] + after)
+            steps.append((place, 1, parted[character]))
         for length in (1, 2):
-            found += [before + whole + text[place + length :] for whole in joined.get(text[place : place + length], ())]
-        if after:
-            classes = unicodedata.combining(character), unicodedata.combining(after[0])
-            if all(classes) and classes[0] != classes[1]:
-                found.append(before + after[0] + character + after[1:])
-    return found
+            steps += [(place, length, whole) for whole in joined.get(text[place : place + length], ())]
+        classes = [unicodedata.combining(each) for each in text[place : place + 2]]
+        if len(classes) == 2 and all(classes) and classes[0] != classes[1]:
+            steps.append((place, 2, text[place + 1] + character))
+    return [text[:place] + other + text[place + length :] for place, length, other in steps]
 
 
 @functools.cache

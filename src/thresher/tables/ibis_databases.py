@@ -40,7 +40,7 @@ class Database:
         raise NotImplementedError
 
     def is_ascii(self, text: Any) -> Any:
-        """Whether a stored text is ASCII."""
+        """Whether a stored text is ASCII in its form; then no other form is the same text."""
         raise NotImplementedError
 
     def normal(self, form: Any) -> Any:
@@ -184,8 +184,12 @@ class _Grouping(Database):
         return self._digits(self._one_form(self._by_bytes(text)))
 
     def is_ascii(self, text: Any) -> Any:
-        """As many bytes as characters."""
-        return self._by_bytes(text).length() == called("octet_length", "int64", self._by_bytes(text))
+        """As many bytes in its form as characters."""
+        return self._characters(text) == called("octet_length", "int64", self._one_form(self._by_bytes(text)))
+
+    def _characters(self, text: Any) -> Any:
+        """The number of characters."""
+        return self._by_bytes(text).length()
 
     def _by_bytes(self, text: Any) -> Any:
         """The same text, without the collation that it has."""
@@ -233,10 +237,8 @@ class ClickHouse(_Grouping):
     def _by_bytes(self, text: Any) -> Any:
         return text.cast(_TEXT)
 
-    def is_ascii(self, text: Any) -> Any:
-        """As many bytes as characters."""
-        octets = self._by_bytes(text)
-        return called("lengthUTF8", "int64", octets) == octets.length()
+    def _characters(self, text: Any) -> Any:
+        return called("lengthUTF8", "int64", self._by_bytes(text))
 
     def microseconds(self, instant: Any) -> Any:
         """Through the database's own conversion."""
@@ -255,11 +257,8 @@ class MySql(_Grouping):
     # Ibis writes weeks and times there in ways that lose their type.
     read_here = frozenset({"dates", "times"})
 
-    def is_ascii(self, text: Any) -> Any:
-        """As many bytes as characters."""
-        # The character set of the connection, and not that of the column, in which an é may be one byte.
-        unicode = text.cast(_TEXT)
-        return unicode.length() == called("octet_length", "int64", unicode)
+    def _characters(self, text: Any) -> Any:
+        return text.cast(_TEXT).length()
 
     def _by_bytes(self, text: Any) -> Any:
         return self._octets(called("hex", "string", text.cast(_TEXT)))

@@ -53,7 +53,7 @@ class IbisEngine(LazyFrameEngine):
 
     @classmethod
     def open(cls, frame: Any) -> Engine:
-        """The engine for a table's database; where that is DuckDB, Polars or Spark, the one for these."""
+        """The engine for a table's database; where that is DuckDB or Polars, the one for these."""
         backend = frame.get_backend()
         if backend.name == "duckdb":
             # Ibis shows its tables in memory and its functions to DuckDB when it runs a query.
@@ -106,6 +106,7 @@ class IbisEngine(LazyFrameEngine):
             others = self._copied(wanted, unit, ascii_too=False)
             values = Values(tuple(wanted))
             counted = [rows.counts(values) for rows in (alone, others.chosen(wanted, CopiedEngine.UNIT))]
+            self._copies.pop().close()
             return weighted_rows(pa.concat_tables(map(column_keys.canonical, counted)))
 
         return guarded(self.name, run)
