@@ -35,7 +35,7 @@ CASES = {
 HEADINGS = {
     "histogram": "place count estimate 95 % interval",
     "histogram of two columns": "place os count estimate 95 % interval",
-    "histogram with a domain": "place count estimate 95 % interval status",
+    "histogram with a domain": "place count estimate 95 % interval",
     "heavy hitters": "item count estimate 95 % interval complete",
     "quantiles": "probability value 95 % interval rank_error_bound",
     "quantiles by two": "place os probability value 95 % interval rank_error_bound",

@@ -77,7 +77,7 @@ def test_more_releases_than_the_query_asks_for_are_refused():
     single = th.plan(epsilon=1.0, delta=1e-6)
     query = HistogramQuery(Values(("word",)), single)
     release = query.run(People()).release
-    assert replay(query, [release]).to_json() == release.to_json()
+    assert replay(query, [release]).release.to_json() == release.to_json()
     with pytest.raises(VerificationFailed, match="more releases"):
         replay(query, [release, release])
 

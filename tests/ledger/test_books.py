@@ -365,7 +365,7 @@ def test_a_verb_says_who_asks_and_which_file_and_never_an_address(tmp_path: Path
         (getpass.getuser(), "visits.csv"),
         (getpass.getuser(), None),
     ]
-    assert asking._name_of("postgresql://someone:secret@host/visits") is None
+    assert asking._name_of("postgresql://someone:secret@host/visits?password=x", None) == "postgresql://host/visits"
 
 
 def test_the_table_of_a_ledger_fits_80_columns(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_what_only_looks_like_a_population_is_refused() -> None:
         def submit(self, query: Any, **settings: Any) -> Any:
             raise AssertionError("submitted")
 
-    with pytest.raises(InvalidSetting, match=r"thresher\.Population"):
+    with pytest.raises(InvalidSetting, match=r"subclass of Population"):
         th.histogram(Alike(), "x", plan=PLAN)
 
 

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import thresher as th
-from thresher.cli import output
+from thresher.cli import row_tables
 from thresher.questions import Bins, Dates
 from thresher.verbs.places import LONGEST_AXIS, SCREEN
 
@@ -147,8 +147,8 @@ def test_of_several_columns_each_has_its_order_and_names_go_by_size() -> None:
 def test_the_terminal_shows_the_axis_in_one_line_a_bin(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = th.histogram(held({5.0: 3_000, 25.0: 90_000}), "x", bins=EDGES, plan=PLAN)
     screen = Console(file=io.StringIO(), width=width)
-    monkeypatch.setattr(output, "console", screen)
-    screen.print(output.rows_table(answer.listing(60).table, bars="estimate"))
+    monkeypatch.setattr(row_tables, "console", screen)
+    screen.print(row_tables.rows_table(answer.listing(60).table, bars="estimate"))
     lines = screen.file.getvalue().splitlines()[1:]  # type: ignore[attr-defined]
     assert [line[:15].rstrip() for line in lines] == [label[:15].rstrip() for label in LABELS]
     assert "█" in lines[2] and "█" not in lines[1] and lines[1].count("–") == 4

@@ -79,7 +79,7 @@ class ArrowEngine(RelationEngine):
                     "data",
                     f"has a column {name!r} that Arrow could not read",
                     hint="Its message is withheld, since it may quote people's values. Cast the column to text, "
-                    f"numbers, dates or times first: in pandas, data[{name!r}].astype(str).",
+                    "numbers, dates or times first (astype in pandas).",
                 ),
             )
         return self._columns[name]

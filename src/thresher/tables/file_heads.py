@@ -80,8 +80,7 @@ def check_parquet(file: str) -> None:
     raise InvalidSetting(
         "data",
         f"{file!r} {problem}",
-        hint="Write or copy it again. If it is another format, say which: format='csv', on the command line "
-        "--format csv.",
+        hint="Write or copy it again. If it is another format, say which: `format='csv'`.",
     )
 
 

@@ -83,6 +83,6 @@ def _engine(file: str) -> type[FileEngine]:
     raise InvalidSetting(
         "data",
         f"{file!r} has a name that does not say what it is",
-        hint="Say it: format='csv' or format='jsonl', on the command line --format csv. Or let the name end in "
+        hint="Say it: `format='csv'` or `format='jsonl'`. Or let the name end in "
         f"{', '.join(f'.{each}' for each in FORMATS)}, also with .gz or .zst.",
     )

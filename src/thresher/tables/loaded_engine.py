@@ -190,6 +190,6 @@ def _read_before() -> InvalidSetting:
     return InvalidSetting(
         "data",
         "is a stream that was read before or is closed: its rows come only once",
-        hint="Make a new stream, or read it into a table: reader.read_all(). For several questions, open it once: a "
-        "thresher.tables.Table keeps its rows.",
+        hint="Make a new stream, or read it into a table (read_all). For several questions, open it once: a Table "
+        "keeps its rows.",
     )

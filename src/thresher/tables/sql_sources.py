@@ -46,7 +46,7 @@ def open_database(data: Any, selection: Selection | None) -> Engine:
         raise InvalidSetting(
             "data",
             "is a database, and what to count there is missing",
-            hint="Give table='visits' or sql='select …'; on the command line --table or --sql.",
+            hint="Give `table='visits'` or `sql='select …'`.",
         )
     with ExitStack() as stack:
         if isinstance(data, str):

@@ -12,7 +12,7 @@ from thresher.tables.error_guard import withheld
 _NAME = re.compile(r'"(?:[^"]|"")+"|[^".]+')
 _PLAIN_NAME = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*")
 _BEGINNINGS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "L_PAREN")
-_ONE_SELECT = "Give one SELECT, as sql='select country from visits'. Thresher only reads."
+_ONE_SELECT = "Give one SELECT, as `sql='select country from visits'`. Thresher only reads."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Selection:
         if self.table is not None and _PLAIN_NAME.fullmatch(self.table):
             return _all_of(self.table)
         raise InvalidSetting(
-            "table", "must be a name of letters and digits here", hint="Give sql='select * from …' with its quotes."
+            "table", "must be a name of letters and digits here", hint="Give `sql='select * from …'` with its quotes."
         )
 
 
@@ -102,7 +102,7 @@ def check_reads(query: str, dialect: Any, setting: str) -> None:
     unread = InvalidSetting(
         setting,
         "cannot be read as a SELECT",
-        hint="If the database takes it, make a view of it there and give table= with the view's name.",
+        hint="If the database takes it, make a view of it there and give `table` with the view's name.",
     )
     tree = withheld(lambda: parse_one(query, read=dialect), lambda _: unread)
     changing = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Into, exp.Command)

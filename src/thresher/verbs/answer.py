@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import html
 import json
@@ -414,6 +415,8 @@ def json_value(value: Any) -> Any:
         return [json_value(each) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else repr(value)
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
     return value if isinstance(value, str | int | float | None) else str(value)
 
 

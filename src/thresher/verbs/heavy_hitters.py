@@ -398,7 +398,7 @@ class HeavyHitters(Answer):
         Raises `InvalidSetting` for the method "one-shot", which asks for whole values and has no trie.
         """
         if self.trie is None:
-            raise InvalidSetting("tree", "is not there for the method 'one-shot'", hint="Ask with method='trie'.")
+            raise InvalidSetting("tree", "is not there for the method 'one-shot'", hint="Ask with `method='trie'`.")
         return self.trie.without_chains().tree(f"{self.column}: {self.footing()}", most)
 
     def plot(self, path: str | Path | None = None, *, most: int | None = None) -> Any:

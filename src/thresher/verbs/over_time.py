@@ -167,13 +167,12 @@ class OverTime(Tabular):
 
     def to_json(self) -> str:
         """What is followed, the missed dates, and the rows of `to_arrow`, for other programs."""
-        rows = [{name: json_value(value) for name, value in row.items()} for row in self.to_arrow().to_pylist()]
         content = {
             "what": self.released[0][1].query.what if self.released else "",
             "missed": [date.isoformat() for date in self.missed],
-            "rows": rows,
+            "rows": json_value(self.to_arrow().to_pylist()),
         }
-        return json.dumps(content, ensure_ascii=False, allow_nan=False, default=_in_json)
+        return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
     def changes(self, since: dt.datetime | dt.date | None = None, *, confidence: float = CONFIDENCE) -> Changes:
         """What changed up to the last release, with an interval for every change.
@@ -316,10 +315,6 @@ def _checked(points: Sequence[Point]) -> tuple[Point, ...]:
             hint="Numbers that were asked for in different ways do not make one line; make two series.",
         )
     return found
-
-
-def _in_json(value: Any) -> str:
-    return value.isoformat() if isinstance(value, dt.date) else str(value)
 
 
 def _zone(dates: Sequence[dt.datetime]) -> str:
