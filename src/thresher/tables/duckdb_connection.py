@@ -71,7 +71,16 @@ def connect(threads: int | None = None) -> Any:
     No two connections share a database. What is in one is gone after `disconnect`, or else with the connection, or when
     Python ends. With `threads`, its queries run in so many threads.
     """
-    database = (_taken() if threads is None else None) or _Database(threads)
+    while threads is None and (kept := _taken()) is not None:
+        try:
+            return _used(kept)
+        except Exception:  # DuckDB closes a database in which it has met an error of its own
+            kept.close()
+    return _used(_Database(threads))
+
+
+def _used(database: _Database) -> Any:
+    """A new connection to a database."""
     connection = database.session()
     _USED[connection] = database
     return connection
