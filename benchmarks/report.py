@@ -33,7 +33,9 @@ WHAT_IS_LEFT = """\
 What is left, in milliseconds of processor time, on a DuckDB table with a plan that is given (two cores, the machine not
 quiet; the smallest of 8 to 60 runs that took turns with plain). Of ten million rows of 100 whole numbers, the engine's
 own time is that of plain; all the rest does not grow with rows. Plain takes about 25 ms there on two quiet cores, so
-that 5 to 7 ms are a quarter of it: on such a table the goal of 1.05 can be met from about sixty million rows.
+that 5 to 7 ms are a quarter of it: on such a table the goal of 1.05 can be met from about sixty million rows. Words of
+100,000 kinds are at 1.04 to 1.13 × plain: what is added there is a second group-by, of the distinct forms, and 5 ms of
+binomials.
 
 | part | 1,000 whole numbers | 1,000 words | 10,000,000 of 100 whole numbers | 10,000,000 of 100 words |
 |---|---:|---:|---:|---:|

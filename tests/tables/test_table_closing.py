@@ -150,7 +150,7 @@ def test_a_database_is_used_again_and_holds_nothing_of_the_table_before(connecti
     rows = pa.table({"word": pa.array(["a", "b"] * 500_000)})
     th.histogram(rows, "word", plan=PLAN)
     del rows
-    assert pa.total_allocated_bytes() == before
+    assert pa.total_allocated_bytes() - before < 100_000  # the column has five million bytes
     with Table(ROWS) as table:
         assert sum(counted(table, Values(("word",))).values()) == 1000
         own = table._engine._own  # type: ignore[attr-defined]
@@ -166,6 +166,15 @@ def test_a_database_in_which_tables_were_made_is_not_used_again(connections: lis
     with Table(ROWS, unit="unit") as table:
         counted(table, Values(("word",)))
     assert duckdb_connection._IDLE == []
+    assert_gone(connections)
+
+
+def test_a_database_that_no_longer_works_is_not_used_again(connections: list[Any]) -> None:
+    th.histogram(ROWS, "word", plan=PLAN)
+    connections[0].close()  # as DuckDB does after an error of its own
+    with Table(ROWS) as table:
+        assert sum(counted(table, Values(("word",))).values()) == 1000
+    assert len(connections) == 2
     assert_gone(connections)
 
 

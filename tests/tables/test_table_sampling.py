@@ -18,8 +18,8 @@ from table_cases import Maker, counted, opened
 
 import thresher as th
 from thresher.errors import InvalidSetting
-from thresher.questions import Values
-from thresher.tables import Table, table
+from thresher.questions import Joint, Points, Values
+from thresher.tables import Table, dask_engine, table
 from thresher.tables.rows import LazyRows
 
 ALPHA = 1e-9  # false alarm per check
@@ -208,3 +208,18 @@ def test_duckdbs_own_query_for_whole_values_counts_what_narwhals_counts(at_least
             both = [each.counts(question, at_least=at_least) for each in (quick, replace(quick, tallied=None))]
             assert both[0].num_rows and both[0].schema == both[1].schema
             assert sorted(both[0].to_pylist(), key=repr) == sorted(both[1].to_pylist(), key=repr)
+
+
+@pytest.mark.slow
+def test_a_task_that_runs_again_gives_each_unit_the_same_bucket_beside_text() -> None:
+    """Random numbers follow the order of rows. One thread keeps it, and threads that group text would not."""
+    words = [f"word {number % 5003}" for number in range(200_000)]
+    rows = pa.table({"word": words, "n": pa.array(np.arange(200_000) % 97)})
+    question = Joint((Values(("word",)), Points("n", (0, 50, 100))))
+
+    def run() -> list[tuple[Any, ...]]:
+        found = dask_engine._counted(rows, question, ["word", "n"], "UTC", "values", 0.5)
+        return sorted(zip(*found.to_pydict().values(), strict=True))
+
+    first = run()
+    assert all(run() == first for _ in range(3))

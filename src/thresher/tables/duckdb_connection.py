@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 _PAUSE = 0.1
 _MOST_IDLE = 2
+_LEFT = "SELECT (SELECT count(*) FROM duckdb_tables()) + (SELECT count(*) FROM duckdb_views() WHERE NOT internal)"
 
 
 class _Database:
@@ -50,8 +51,9 @@ class _Database:
         return connection
 
     def empty(self) -> bool:
-        """Whether nothing of any table is left on disk."""
-        return not any(Path(self._directory).iterdir())
+        """Whether nothing of any data is left, in memory or on disk."""
+        left = self._root.execute(_LEFT).fetchone()
+        return left == (0,) and not any(Path(self._directory).iterdir())
 
     def close(self) -> None:
         self._root.close()
@@ -71,23 +73,31 @@ def connect(threads: int | None = None) -> Any:
     No two connections share a database. What is in one is gone after `disconnect`, or else with the connection, or when
     Python ends. With `threads`, its queries run in so many threads.
     """
-    database = (_taken() if threads is None else None) or _Database(threads)
+    while threads is None and (kept := _taken()) is not None:
+        try:
+            return _used(kept)
+        except Exception:  # DuckDB closes a database in which it has met an error of its own
+            kept.close()
+    return _used(_Database(threads))
+
+
+def _used(database: _Database) -> Any:
+    """A new connection to a database."""
     connection = database.session()
     _USED[connection] = database
     return connection
 
 
-def disconnect(connection: Any, *, reusable: bool = True) -> None:
+def disconnect(connection: Any) -> None:
     """Close a connection of ours now, even if something still refers to it.
 
-    Its database is kept for the next one, empty; or it is closed and its directory removed, if tables were made in it
-    (`reusable` is False) or something is left in the directory.
+    Its database is kept for the next one if it is empty; otherwise it is closed and its directory removed.
     """
     connection.close()
     database = _USED.pop(connection, None)
     if database is None:
         return
-    if reusable and database.reusable and len(_IDLE) < _MOST_IDLE and database.empty():
+    if database.reusable and len(_IDLE) < _MOST_IDLE and database.empty():
         _IDLE.append(database)
     else:
         database.close()

@@ -134,7 +134,7 @@ class RelationEngine(Engine):
     def close(self) -> None:
         """Close the connection, if it is ours."""
         if self._own is not None:
-            disconnect(self._own, reusable=next(self._numbers) == 0)  # no table was made
+            disconnect(self._own)
 
     def _carefully(self, run: Callable[[], Rows], again: Callable[[RelationEngine], Rows]) -> Rows:
         """Read the rows once; where that fails and there is a careful way to read them, in that way."""
