@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import thresher as th
 from thresher.cli.app import app
+from thresher.cli.error_words import in_command_words
 from thresher.client.credentials import check_no_password, secret
 from thresher.errors import InvalidSetting, StoreUnavailable
 from thresher.server.assembly import Settings, assembled
@@ -53,10 +54,11 @@ def test_who_gives_no_key_is_told_how_to_in_python_and_on_the_command_line(tmp_p
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(InvalidSetting) as missing:
         th.Fleet("http://127.0.0.1:1")
-    assert "key_file=" in missing.value.hint and "--key-file" in missing.value.hint
+    assert "key_file=" in missing.value.hint and "--key-file" in in_command_words(missing.value, [])[1]
     with pytest.raises(InvalidSetting) as missing, th.Device("http://127.0.0.1:1", None, {}) as device:
         device.check_in()
-    assert "enrolment_key=" in missing.value.hint and "--enrolment-key-file" in missing.value.hint
+    assert "enrolment_key=" in missing.value.hint
+    assert "--enrolment-key-file" in in_command_words(missing.value, [])[1]
 
 
 def test_a_fleet_reads_its_key(tmp_path, monkeypatch):
