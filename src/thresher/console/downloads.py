@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from thresher.errors import NotFound
+from thresher.verbs.answer import Answer
 
 KINDS = {
     "csv": "text/csv; charset=utf-8",
@@ -29,7 +31,7 @@ def download(answer: Any, kind: str) -> bytes:
     if kind == "csv":
         return _csv(answer.to_arrow())
     if kind == "json":
-        return str(answer.to_json()).encode()
+        return _json(answer).encode()
     if kind == "parquet":
         return _parquet(answer.to_arrow())
     if kind in ("png", "svg"):
@@ -38,6 +40,13 @@ def download(answer: Any, kind: str) -> bytes:
             answer.plot(path)
             return path.read_bytes()
     raise NotFound("There is no such download.", hint=f"There are: {', '.join(KINDS)}.")
+
+
+def _json(answer: Any) -> str:
+    """An answer as the command's --output writes it, which `thresher.load` reads; a series has rows alone."""
+    if not isinstance(answer, Answer):
+        return str(answer.to_json())
+    return json.dumps(answer.saved(answer.document()), ensure_ascii=False, allow_nan=False)
 
 
 def _csv(table: Any) -> bytes:
