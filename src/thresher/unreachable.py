@@ -13,7 +13,7 @@ from thresher.errors import InvalidSetting, ServerUnavailable
 
 _WRONG_NAME = frozenset({62, 63, 64})  # OpenSSL: the name, the mail address, the network address
 _WRONG_TIME = frozenset({9, 10})
-_CA_HINT = "If your own authority signed it, give its certificate: ca_file=… in Python, --ca-file on the command line."
+_CA_HINT = "If your own authority signed it, give its certificate: `ca_file='authority.pem'`."
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,9 +88,8 @@ def test_a_long_name_goes_on_below_and_is_whole(answers, name):
 
 def test_a_very_long_value_says_how_much_is_not_shown():
     long = th.histogram(pa.table({"x": ["y" * 1_000] * 3_000}), "x", plan=ONE)
-    assert "600 more characters" in " ".join("".join(line[:40] for line in shown(long, 80)).split()) or any(
-        "more characters" in line for line in shown(long, 200)
-    )
+    assert "600 more characters" in " ".join(shown(long, 200))
+    assert "".join(shown(long, 200)).count("y") == 400
 
 
 def test_ranges_that_are_read_off_fit_with_two_groups(answers):

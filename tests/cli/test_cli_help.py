@@ -182,7 +182,7 @@ def hints():
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             given = [(each.arg, each.value) for each in node.keywords] if isinstance(node, ast.Call) else []
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("accepted", "hint"):
+            if isinstance(node, ast.Assign) and re.search("accepted|hint", ast.unparse(node.targets[0]), re.I):
                 given = [("hint", node.value)]
             for name, value in given:
                 for text in texts(value) if name == "hint" else ():

@@ -15,6 +15,7 @@ from own_authority import Authority
 from typer.testing import CliRunner
 
 from thresher.cli.app import app
+from thresher.cli.error_words import in_command_words
 from thresher.client.fleet import Fleet
 from thresher.device.device import Device
 from thresher.errors import InvalidSetting, ServerUnavailable
@@ -100,7 +101,8 @@ def test_a_certificate_that_is_not_trusted(authority, door):
     with serving(authority.certificate("127.0.0.1")) as url:
         with pytest.raises(ServerUnavailable, match=r"certificate of .* is not trusted") as refused:
             door(url, None)
-        assert "ca_file" in refused.value.hint and "--ca-file" in refused.value.hint
+        assert "ca_file=" in refused.value.hint
+        assert "--ca-file" in in_command_words(refused.value, [])[1]
         assert url in refused.value.message
 
 
@@ -178,4 +180,4 @@ def test_every_client_takes_the_authority_of_a_real_server(tmp_path, authority):
         for arguments in (asked, runs):
             refused = command.invoke(app, arguments)
             assert isinstance(refused.exception, ServerUnavailable)
-            assert "is not trusted" in str(refused.exception) and "--ca-file" in str(refused.exception)
+            assert "is not trusted" in str(refused.exception) and "ca_file=" in str(refused.exception)

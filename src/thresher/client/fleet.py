@@ -174,7 +174,7 @@ class Fleet(QueryTaker):
         try:
             status = decode(QueryStatus, self._connection.post("/v1/queries", encode(request)))
         except ServerUnavailable as error:
-            error.hint = f"It may have been taken: asking again with name={request.name!r} does not ask twice."
+            error.hint = f"It may have been taken: asking again with `name={request.name!r}` does not ask twice."
             raise
         handle = QueryHandle(self, status.id, status)
         return handle.result(progress=progress) if wait else handle
@@ -255,7 +255,7 @@ class Fleet(QueryTaker):
         try:
             status = decode(SeriesStatus, self._connection.post("/v1/series", encode(request)))
         except ServerUnavailable as error:
-            error.hint = f"It may have been taken: asking again with name={request.name!r} does not ask twice."
+            error.hint = f"It may have been taken: asking again with `name={request.name!r}` does not ask twice."
             raise
         return SeriesHandle(self, status.id)
 

@@ -85,7 +85,7 @@ def _opened(path: Path, budget: FleetBudget, clock: Clock | None = None) -> Ledg
             error.message.removeprefix(f"{error.setting} ").removesuffix("."),
             hint=f"Leave --budget-{error.setting} out: a fleet's budget is fixed at its first start{enlarging}."
             if there
-            else error.hint,
+            else error.marked_hint,
         ) from None
 
 
