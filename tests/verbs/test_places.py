@@ -39,6 +39,7 @@ def drawn(chart: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.slow
 def test_bins_stand_along_their_axis_with_every_place_that_was_not_released() -> None:
     answer = th.histogram(held({5.0: 3_000, 25.0: 9_000, 31.0: 3}), "x", bins=EDGES, plan=PLAN)
     assert answer.release.buckets == [20.0, 0.0]  # the release itself is sorted by count
@@ -82,6 +83,7 @@ def test_periods_end_where_the_calendar_does() -> None:
     assert list(month.axis([])) == []
 
 
+@pytest.mark.slow
 def test_a_long_axis_is_cut_to_where_something_is_and_else_to_the_largest() -> None:
     counts = {50.5: 3_000, 53.5: 9_000}
     answer = th.histogram(held(counts), "x", bins=list(range(101)), plan=PLAN)
@@ -93,6 +95,7 @@ def test_a_long_axis_is_cut_to_where_something_is_and_else_to_the_largest() -> N
     assert len(drawn(far.plot().to_dict())) == 100
 
 
+@pytest.mark.slow
 def test_numbers_and_dates_that_were_not_cut_have_their_order_and_texts_come_largest_first() -> None:
     hours = th.histogram(held({17: 3_000, 5: 9_000, 8: 5_000}), "x", plan=PLAN)
     assert hours.listing(60).table["x"].to_pylist() == ["5", "8", "17"]

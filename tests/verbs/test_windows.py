@@ -47,6 +47,7 @@ def test_ranges_and_groups_show_where_the_data_is() -> None:
     assert "public range" in " ".join(groups.plot().to_dict()["title"]["subtitle"])
 
 
+@pytest.mark.slow
 def test_all_of_a_range_is_shown_where_the_data_fills_it_or_nothing_is_known() -> None:
     full = th.ranges(pa.table({"x": [value % 100 for value in range(60_000)]}), "x", lower=0, upper=99, **BUDGET)
     assert full.window() == Window(0, 100) and full.window().in_words() == ""
