@@ -90,6 +90,8 @@ class SparkDrawing:
             return self._smaller.draw(configuration, key, batches, reports, response)
         path = self._directory / f"{_PREFIX}{secrets.token_hex(16)}.parquet"
         try:
+            with _files():
+                path.touch()  # a folder that cannot be written needs no Spark
             session = self.session()  # before a report is written or opened
             with _files():
                 write_reports(batches(), piece_size(configuration.bucket_size), path)
