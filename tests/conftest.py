@@ -19,6 +19,13 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).parents[1]
 _NUMBERS = itertools.count()
 
+JVM = (
+    # The JVM lives for minutes: compiling code less thoroughly takes about a third less processor time.
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    # Room for all code and classes that Spark makes, and for young objects: else it looks for what it can throw away.
+    "-XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=512m -Xmn1g"
+)
+
 # In CI a test tries the same examples in every run, so that no change is held up by what another one broke; elsewhere
 # hypothesis goes on searching.
 settings.register_profile(
@@ -99,13 +106,14 @@ def spark() -> Iterator[Any]:
             .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
             .config("spark.connect.grpc.binding.port", str(port))
             .config("spark.driver.memory", "2g")
-            # The JVM lives for minutes: compiling code less thoroughly takes about a third less processor time.
-            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+            .config("spark.driver.extraJavaOptions", JVM)
             .config("spark.log.level", "OFF")
             .getOrCreate()
         )
     session.connect_port = port
     session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    # Both ways in which Spark evaluates: here step by step, through Spark Connect with code that it makes and compiles.
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
     yield session
     session.stop()
 

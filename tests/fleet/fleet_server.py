@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from forked_commands import ForkedCommand
 
 _BOOT = "from thresher.cli import main; main()"
 _READY = re.compile(r"Thresher is ready at (\S+)")
@@ -25,9 +26,11 @@ class RunningServer:
 
     data_dir: Path
     arguments: tuple[str, ...]
+    forked: bool = True
+    """Whether it is a fork of a process that has imported everything, or an interpreter of its own."""
     url: str = ""
     lines: list[str] = field(default_factory=list)
-    process: subprocess.Popen | None = None
+    process: subprocess.Popen | ForkedCommand | None = None
     _reader: threading.Thread | None = None
     _place: socket.socket | None = None
 
@@ -53,14 +56,18 @@ class RunningServer:
 
     def start(self, *, seconds: float = 60) -> "RunningServer":
         """Start it and wait until it says that it is ready; a second start takes the first one's port."""
-        command = [sys.executable, "-c", _BOOT, "serve", "--data-dir", str(self.data_dir), "--port", self._port()]
-        self.process = subprocess.Popen(
-            [*command, *self.arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        )
+        arguments = ["serve", "--data-dir", str(self.data_dir), "--port", self._port(), *self.arguments]
+        environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+        if self.forked:
+            self.process = ForkedCommand(_BOOT, arguments, environment)
+        else:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", _BOOT, *arguments],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env=environment,
+            )
         ready = threading.Event()
         self._reader = reader = threading.Thread(target=self._read, args=(self.process, ready), daemon=True)
         reader.start()
@@ -82,7 +89,7 @@ class RunningServer:
             self._place.bind(("127.0.0.1", 0))
         return str(self._place.getsockname()[1])
 
-    def _read(self, process: subprocess.Popen, ready: threading.Event) -> None:
+    def _read(self, process: subprocess.Popen | ForkedCommand, ready: threading.Event) -> None:
         with process.stdout:
             for line in process.stdout:
                 self.lines.append(line)
@@ -119,9 +126,9 @@ class RunningServer:
 
 
 @contextlib.contextmanager
-def started(data_dir: Path, *arguments: str):
+def started(data_dir: Path, *arguments: str, forked: bool = True):
     """A server with these further arguments of `thresher serve`, ended again whatever happens."""
-    with contextlib.closing(RunningServer(data_dir, arguments)) as server:
+    with contextlib.closing(RunningServer(data_dir, arguments, forked)) as server:
         yield server.start()
 
 

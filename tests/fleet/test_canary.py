@@ -323,7 +323,7 @@ def test_errors_do_not_repeat_what_was_sent(tmp_path: Path) -> None:
 
 
 LEAKS = (
-    "import thresher.protocol.plaintext as p; real = p.decode_payload; "
+    "import thresher.roles.aggregator.report_opening as p; real = p.decode_payload; "
     "p.decode_payload = lambda content, question: (logging.debug('%r', content), real(content, question))[1]; "
     "import thresher.roles.database.sqlite as s; "
     "s._PRAGMAS = s._PRAGMAS.replace('secure_delete = ON', 'secure_delete = OFF'); "

@@ -138,7 +138,7 @@ def test_a_secret_on_a_command_line_is_warned_of(tmp_path):
 
 @pytest.mark.slow
 def test_no_process_shows_a_secret_and_the_hints_work(tmp_path):
-    with started(tmp_path / "data", "--no-console") as server:
+    with started(tmp_path / "data", "--no-console", forked=False) as server:
         hints = re.findall(r"(thresher (?:fleet|device) .*)", server.output)
         assert len(hints) == 2 and "$(" not in server.output
         for hint in hints:

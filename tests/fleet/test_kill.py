@@ -48,7 +48,7 @@ def kill_again_and_again(server: RunningServer, dice: random.Random, kills: int)
         time.sleep(dice.uniform(0.05, 1.5))
         server.kill()
         if dice.random() < 0.2:
-            interrupted_start(server, dice.uniform(0.2, 2.0))
+            interrupted_start(server, dice.uniform(0.02, 0.5))
         server.start()
 
 
@@ -121,7 +121,7 @@ def test_a_first_start_that_is_killed(tmp_path: Path) -> None:
     dice = random.Random()
     with contextlib.closing(RunningServer(tmp_path / "data", SERVE)) as server:
         for _ in range(20 if LONG else 3):
-            interrupted_start(server, dice.uniform(0.3, 2.5))
+            interrupted_start(server, dice.uniform(0.02, 0.6))
         server.start()
         with server.client(server.analyst) as client:
             assert client.get("/readyz").status_code == 200

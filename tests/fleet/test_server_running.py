@@ -415,7 +415,7 @@ def test_ports_over_http_say_what_the_roles_say(apart):
 
 
 def test_sigint_ends_it_as_well(tmp_path):
-    with started(tmp_path / "data", "--no-console") as server:
+    with started(tmp_path / "data", "--no-console", forked=False) as server:
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(30) == 0
         assert "Traceback" not in server.output

@@ -6,6 +6,7 @@ composed exactly: a series of N releases of r rounds is planned as N·r rounds.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 
@@ -70,6 +71,7 @@ def repeat_plan(release: Plan, releases: int, delta: float | None = None) -> Ser
     return SeriesPlan(replace(release, epsilon=max(reached, SMALLEST_EPSILON), delta=allowed, rounds=rounds), release)
 
 
+@functools.lru_cache(maxsize=256)  # as plans are: pages and requests ask for the same series again and again
 def one_release(total: Plan, releases: int) -> Plan:
     """What one of so many equal releases guarantees by itself, at its share of the total delta.
 

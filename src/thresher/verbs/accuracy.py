@@ -9,6 +9,7 @@ Everything here is computed from released counts and public settings.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -126,6 +127,12 @@ def count_bounds(
     the worse.
     """
     slowest, fastest = rates or (plan.sampling_rate, plan.sampling_rate)
+    return _count_bounds(slowest, fastest, least, most, tail)
+
+
+# Levels of a hierarchy share cells, and every range that is read off one answer asks for the same counts again.
+@functools.lru_cache(maxsize=4096)
+def _count_bounds(slowest: float, fastest: float, least: int, most: int, tail: float) -> tuple[int, int]:
     lower, upper = ends(slowest, 0, [least, most], tail)
     if fastest > slowest:
         lower, _ = ends(fastest, 0, [least], tail)
