@@ -41,14 +41,14 @@ class ForkedCommand:
         output, its_output = os.pipe()
         status, its_status = os.pipe()
         try:
-            asked = json.dumps([code, arguments, dict(environment), os.getcwd()]).encode()
+            asked = json.dumps([code, arguments, dict(environment), str(Path.cwd())]).encode()
             socket.send_fds(_origin.control(), [asked], [its_output, its_status])
         finally:
             os.close(its_output)
             os.close(its_status)
-        self.stdout = open(output, encoding="utf-8")  # noqa: SIM115  closed by whoever reads it
+        self.stdout = os.fdopen(output, encoding="utf-8")
         self.returncode: int | None = None
-        self._status = open(status, encoding="ascii")  # noqa: SIM115  closed once the command has ended
+        self._status = os.fdopen(status, encoding="ascii")
         self._reading = threading.Lock()
         named = self._status.readline()
         assert named, _origin.last_words()
