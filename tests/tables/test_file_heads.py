@@ -49,13 +49,13 @@ def counted(file: Path, **settings: str) -> list[str]:
         ("a.csv", LINES.encode(), "begins as JSON does", "--format jsonl"),
         ("a.csv", f"[{LINES}".encode(), "begins as JSON does", "--format jsonl"),
         ("a.csv", b"sep=;\n" + ROWS.encode(), "a note for Excel", "Remove this line"),
-        ("a.tsv", ROWS.encode(), "no tab", "--format csv"),
+        ("a.tsv", ROWS.encode(), "no tab", "format='csv'"),
         ("a.csv", b"", "has no columns", "names"),
         ("a.csv.gz", ROWS.encode(), "not compressed with gzip", "without .gz"),
-        ("a.parquet", ROWS.encode(), "not a Parquet file", "--format csv"),
+        ("a.parquet", ROWS.encode(), "not a Parquet file", "format='csv'"),
         ("a.parquet", b"", "is empty", "again"),
         ("a.log", LINES.encode(), "does not say what it is", "format='jsonl'"),
-        ("a", ROWS.encode(), "does not say what it is", "--format csv"),
+        ("a", ROWS.encode(), "does not say what it is", "format='csv'"),
     ],
 )
 def test_what_a_file_is_and_what_to_do(tmp_path: Path, name: str, content: bytes, what: str, hint: str) -> None:
@@ -121,7 +121,7 @@ def test_a_first_line_that_may_be_a_persons_is_not_shown(tmp_path: Path) -> None
 
 def test_a_column_of_a_frame_that_arrow_does_not_read() -> None:
     frame = pd.DataFrame({"age": pd.cut(pd.Series(range(300)), 2), "country": ["fr"] * 300})
-    with pytest.raises(InvalidSetting, match=r"column 'age' that Arrow could not read.*astype\(str\)"):
+    with pytest.raises(InvalidSetting, match=r"column 'age' that Arrow could not read.*astype"):
         th.histogram(frame, "age", epsilon=1, delta=1e-8)
     assert len(th.histogram(frame.astype({"age": str}), "age", epsilon=1, delta=1e-8).to_arrow()) == 2
 

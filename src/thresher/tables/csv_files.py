@@ -89,9 +89,7 @@ def _header_line(file: str, record: bytes | None, tabs: bool) -> str:
     if re.fullmatch("sep=.?", line):
         raise _no_header(file, "is a note for Excel", "Remove this line. The delimiter is found in the header.")
     if tabs and "\t" not in line and not line.startswith('"') and any(each in line for each in _DELIMITERS):
-        raise _no_header(
-            file, "has no tab, and another delimiter", "Say format='csv', on the command line --format csv."
-        )
+        raise _no_header(file, "has no tab, and another delimiter", "Say `format='csv'`.")
     return line
 
 

@@ -159,7 +159,8 @@ def require_only_rows(release: Release) -> None:
     for field in fields(release):
         shown, expected = getattr(release, field.name), getattr(again, field.name)
         same = shown.equals(expected, check_metadata=True) if isinstance(shown, pa.Table) else shown == expected
-        if not same:
+        # A release that was read from its text has its table, and keeps no counts beside it.
+        if not same and not (field.name == "_counted" and shown is None):
             raise VerificationFailed(
                 f"The field {field.name!r} of a release does not follow from the released counts.",
                 hint="A release must not tell anything about what was sampled and not released.",
