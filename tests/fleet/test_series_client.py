@@ -270,7 +270,7 @@ def test_the_command_takes_a_verbs_settings(running, command):
     made = json.loads(command("create", "quantiles", "age", *asked, *dates))
     assert made["schedule"]["releases"] == 16
     assert (made["verb"], made["schedule"]["every"], made["settings"]["seconds"]) == ("quantiles", "2 days", 60.0)
-    with pytest.raises(AssertionError, match="missed. must be"):
+    with pytest.raises(AssertionError, match=r"missed. must be"):
         command(*CREATE, "--missed=never")
     with pytest.raises(AssertionError, match="There is no such series"):
         command("show", "nowhere")

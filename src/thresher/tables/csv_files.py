@@ -83,9 +83,7 @@ def _header_line(file: str, record: bytes | None, tabs: bool) -> str:
     if "\n" in line or "\x00" in line:
         raise _no_header(file, "has a line feed or a NUL inside a name")
     if line.lstrip().startswith(("{", "[")):
-        raise _no_header(
-            file, "begins as JSON does", "Say format='jsonl', on the command line --format jsonl, or rename the file."
-        )
+        raise _no_header(file, "begins as JSON does", "Say `format='jsonl'`, or rename the file.")
     if re.fullmatch("sep=.?", line):
         raise _no_header(file, "is a note for Excel", "Remove this line. The delimiter is found in the header.")
     if tabs and "\t" not in line and not line.startswith('"') and any(each in line for each in _DELIMITERS):
