@@ -366,6 +366,8 @@ def test_a_verb_says_who_asks_and_which_file_and_never_an_address(tmp_path: Path
         (getpass.getuser(), None),
     ]
     assert asking._name_of("postgresql://someone:secret@host/visits?password=x", None) == "postgresql://host/visits"
+    assert asking._name_of("postgresql://someone:secret@host/visits", "pages") == "pages in postgresql://host/visits"
+    assert asking._name_of("sqlite:////home/someone/visits.db", "pages") == "pages in visits.db"
 
 
 def test_the_table_of_a_ledger_fits_80_columns(tmp_path: Path) -> None:

@@ -310,7 +310,7 @@ def _charging(ledger: Any, query: Query, whose: Unit, data: str | None) -> Itera
 
 
 def _name_of(data: Any, table: str | None) -> str | None:
-    """What a ledger calls the data: a file's or glob's name without its folder, or a database and its table.
+    """What a ledger calls the data: a file's or glob's name, or a database and its table; of paths without the folder.
 
     Edge cases: None for anything else, and of an address nothing that may be secret.
     """
@@ -318,7 +318,8 @@ def _name_of(data: Any, table: str | None) -> str | None:
     url = database_url(text)
     if url is None:
         return PurePath(text).name or table
-    return str(url) if table is None else f"{table} in {url}"
+    name = PurePath(url.place).name if url.place.startswith("/") else str(url)
+    return name if table is None else f"{table} in {name}"
 
 
 def _refuse(**given: Any) -> None:
