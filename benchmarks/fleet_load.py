@@ -49,7 +49,9 @@ def measure() -> list[Measurement]:
 def _postgresql() -> Iterator[str]:
     """The address of a PostgreSQL of its own, durable, gone afterwards."""
     script = Path(__file__).parents[1] / "scripts" / "postgres-for-tests"
-    process = subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, script, "--durable"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     try:

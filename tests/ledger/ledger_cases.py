@@ -1,6 +1,13 @@
 """What tests of ledgers share."""
 
+import multiprocessing
+from typing import Any
+
 from thresher.ledger import Ledger
+
+FORKS: Any = multiprocessing.get_context("forkserver")
+"""Processes that share nothing: forks of one that has imported what they need and has opened no ledger."""
+FORKS.set_forkserver_preload(["pyarrow", "pytest", "thresher", "thresher.cli.app", "thresher.ledger"])
 
 
 def total(amount) -> tuple[float, float]:

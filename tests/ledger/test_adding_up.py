@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import multiprocessing
 import os
 import sqlite3
 import sys
@@ -14,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_cases import charge_whole, total
+from ledger_cases import FORKS, charge_whole, total
 
 import thresher as th
 from thresher.errors import BudgetExceeded, Conflict, InvalidFormat, InvalidSetting, LedgerUnavailable
 from thresher.ledger import Ledger
 from thresher.privacy import ROW
 from thresher.privacy.units import MEMBER
-
-SPAWN = multiprocessing.get_context("spawn")
 
 
 def test_three_tenths_fit_a_budget_of_three_tenths_and_no_fourth(tmp_path: Path) -> None:
@@ -127,8 +124,8 @@ def _charge_many(path: str, attempts: int, done: Any) -> None:
 def test_processes_that_charge_at_once_never_overspend(tmp_path: Path) -> None:
     """Eight processes create the same ledger and try 400 charges of 1/100: exactly 100 succeed."""
     path = tmp_path / "privacy.db"
-    done: Any = SPAWN.Queue()
-    processes = [SPAWN.Process(target=_charge_many, args=(str(path), 50, done), daemon=True) for _ in range(8)]
+    done: Any = FORKS.Queue()
+    processes = [FORKS.Process(target=_charge_many, args=(str(path), 50, done), daemon=True) for _ in range(8)]
     for process in processes:
         process.start()
     succeeded = [done.get(timeout=300) for _ in processes]
@@ -156,7 +153,7 @@ def _crash_between_charge_and_draw(path: str) -> None:
 def test_a_crash_between_charge_and_draw_costs_budget(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
     Ledger(path, epsilon=1.5, delta=1e-6, composition="sum")
-    process = SPAWN.Process(target=_crash_between_charge_and_draw, args=(str(path),), daemon=True)
+    process = FORKS.Process(target=_crash_between_charge_and_draw, args=(str(path),), daemon=True)
     process.start()
     process.join(timeout=60)
     assert process.exitcode == 41

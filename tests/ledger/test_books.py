@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import getpass
 import json
-import multiprocessing
 import os
 import sqlite3
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from ledger_cases import charge_whole, total
+from ledger_cases import FORKS, charge_whole, total
 from typer.testing import CliRunner
 
 import thresher as th
@@ -23,7 +22,6 @@ from thresher.ledger import Ledger
 from thresher.privacy import DEVICE, MEMBER, ROW, Unit
 from thresher.verbs import asking
 
-SPAWN = multiprocessing.get_context("spawn")
 USER = Unit("column", "user")
 PLAN = th.plan(1, 1e-8)
 
@@ -209,9 +207,9 @@ def _bind(path: str, unit: str, start: Any, done: Any) -> None:
 def test_of_processes_that_charge_first_at_the_same_time_one_binds(tmp_path: Path) -> None:
     path = tmp_path / "privacy.db"
     Ledger(path, epsilon=3, delta=1e-6, composition="sum")
-    start, done = SPAWN.Barrier(4), SPAWN.Queue()
+    start, done = FORKS.Barrier(4), FORKS.Queue()
     processes = [
-        SPAWN.Process(target=_bind, args=(str(path), f"unit{number}", start, done), daemon=True) for number in range(4)
+        FORKS.Process(target=_bind, args=(str(path), f"unit{number}", start, done), daemon=True) for number in range(4)
     ]
     for process in processes:
         process.start()

@@ -1,6 +1,5 @@
 """Rounds that are reserved, drawn and given back: one after another, at once, and in spite of kills."""
 
-import multiprocessing
 import os
 import signal
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from ledger_cases import charge_whole
+from ledger_cases import FORKS, charge_whole
 
 import thresher as th
 from thresher.errors import (
@@ -20,7 +19,6 @@ from thresher.errors import (
 from thresher.ledger import Ledger
 from thresher.privacy.units import ROW
 
-SPAWN: Any = multiprocessing.get_context("spawn")
 ONE = th.plan(1, 1e-8)
 TRIE = th.plan(1, 1e-8, rounds=5)
 
@@ -151,8 +149,8 @@ def _busy(path: str, seed: int, done: Any) -> None:
 def test_processes_that_reserve_draw_and_give_back_at_once(tmp_path):
     path = tmp_path / "privacy.db"
     Ledger(path, epsilon=2, delta=1e-5)
-    done: Any = SPAWN.Queue()
-    processes = [SPAWN.Process(target=_busy, args=(str(path), seed, done), daemon=True) for seed in range(6)]
+    done: Any = FORKS.Queue()
+    processes = [FORKS.Process(target=_busy, args=(str(path), seed, done), daemon=True) for seed in range(6)]
     for process in processes:
         process.start()
     drawn = [done.get(timeout=300) for _ in processes]
@@ -183,8 +181,8 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path):
     Ledger(path, epsilon=100, delta=1e-4)
     told: list[Any] = []
     for _ in range(4):
-        ready: Any = SPAWN.Queue()
-        process = SPAWN.Process(target=_endless, args=(str(path), ready), daemon=True)
+        ready: Any = FORKS.Queue()
+        process = FORKS.Process(target=_endless, args=(str(path), ready), daemon=True)
         process.start()
         ready.get(timeout=60)
         for _ in range(7):

@@ -5,9 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from dp_accounting.pld import pld_pmf
+from dp_accounting.pld import common, pld_pmf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import signal
 
 from thresher import Plan
 from thresher.errors import InvalidSetting
@@ -105,6 +106,22 @@ def test_composed_losses_of_one_round_agree_with_the_exact_guarantee(rate, thres
     composed = max(losses.log_delta_composed(side, log_e) for side in sides)
     exact = delta(sampling_rate=rate, threshold=threshold, epsilon=log_e, adjacency=adjacency)
     assert -1e-8 <= math.exp(composed) / exact - 1 < 1e-3
+
+
+@pytest.mark.parametrize(("length", "times"), [(1, 1), (2, 7), (100, 6), (700, 31), (700, 32), (60, 400)])
+def test_the_transform_convolves_as_that_of_dp_accounting(length, times):
+    """Two parts, the second one a little longer and once more. To the last bit: others recompute stated deltas."""
+    random = np.random.default_rng(length)
+    parts = [(random.dirichlet(np.full(length + more, 0.3)), times + more) for more in (0, 1)]
+    cuts = [losses._NEGLIGIBLE if count >= losses._MANY_ROUNDS else 0.0 for _, count in parts]
+    (start, one), (begin, other) = (
+        common.self_convolve(once, count, cut) for (once, count), cut in zip(parts, cuts, strict=True)
+    )
+    wanted = np.maximum(signal.fftconvolve(one, other), 0.0)
+    found = losses._fourier(parts)
+    assert found.first == start + begin
+    assert found.lost == 2 * sum(cuts)
+    assert np.array_equal(found.weights, wanted)
 
 
 @pytest.mark.slow

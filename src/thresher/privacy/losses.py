@@ -301,22 +301,59 @@ def _compose(
 
 
 def _fourier(weights: Sequence[tuple[Floats, int]]) -> _Composed:
-    """All convolutions by fast Fourier transform; many rounds only on the window that holds nearly all weight."""
-    from dp_accounting.pld import common
-    from scipy import signal
+    """All convolutions by fast Fourier transform; many rounds only on the window that holds nearly all weight.
 
+    What lies beyond a window is missing in the result, and is added to it where the transform wraps around.
+    """
     composed: Floats = np.ones(1)
     first, lost = 0, 0.0
     for once, times in weights:
-        cut = _NEGLIGIBLE if times >= _MANY_ROUNDS else 0.0
-        start, repeated = common.self_convolve(once, times, cut)
-        composed = signal.fftconvolve(composed, repeated) if len(composed) > 1 else np.asarray(repeated)
-        first, lost = first + start, lost + 2 * cut
+        start, repeated = _repeated(once, times)
+        composed = _convolved(composed, repeated) if len(composed) > 1 else repeated
+        first, lost = first + start, lost + (2 * _NEGLIGIBLE if times >= _MANY_ROUNDS else 0.0)
     rounds = sum(times for _, times in weights)
     unit = float(np.finfo(np.float64).eps)
     norm = math.sqrt(float((composed * composed).sum()))
     noise = unit * math.log2(len(composed) + 1) * rounds * norm
     return _Composed(np.maximum(composed, 0.0), first, noise, lost)
+
+
+def _repeated(once: Floats, times: int) -> tuple[int, Floats]:
+    """The weights convolved with themselves, from the first index of their window on."""
+    from scipy import fft
+
+    first, last = _window(once, times)
+    length = fft.next_fast_len(max(last - first + 1, len(once)))
+    around = np.real(fft.ifft(fft.fft(once, length) ** times))
+    return first, np.roll(around, -first)[: last - first + 1]
+
+
+def _convolved(one: Floats, other: Floats) -> Floats:
+    from scipy import fft
+
+    size = len(one) + len(other) - 1
+    length = fft.next_fast_len(size, real=True)
+    return np.asarray(fft.irfft(fft.rfft(one, length) * fft.rfft(other, length), length)[:size])
+
+
+def _window(once: Floats, times: int) -> tuple[int, int]:
+    """The first and the last index that a sum of `times` draws from these weights has.
+
+    Of many draws, all but `_NEGLIGIBLE` of the weight is there: by Chernoff's bound, at orders around 1 ÷ length.
+    """
+    first, last = 0, (len(once) - 1) * times
+    if times < _MANY_ROUNDS:
+        return first, last
+    places = np.arange(len(once)) / len(once)
+    log_share = math.log(2 / _NEGLIGIBLE)
+    for order in range(1, 21):
+        for sign in (-1, 1):
+            exponent = sign * order * places
+            peak = max(0.0, float(exponent[-1]))
+            log_moment = peak + math.log(float((once * np.exp(exponent - peak)).sum()))
+            end = len(once) * (times * log_moment + log_share) / order
+            first, last = (max(first, math.floor(-end)), last) if sign < 0 else (first, min(last, math.ceil(end)))
+    return first, last
 
 
 def _direct(weights: Sequence[tuple[Floats, int]]) -> _Composed:
