@@ -54,6 +54,8 @@ def counted(file: Path, **settings: str) -> list[str]:
         ("a.csv.gz", ROWS.encode(), "not compressed with gzip", "without .gz"),
         ("a.parquet", ROWS.encode(), "not a Parquet file", "format='csv'"),
         ("a.parquet", b"", "is empty", "again"),
+        ("a.csv", b"SQLite format 3\x00" + bytes(99), "SQLite", "sqlite:///file.db, and its table"),
+        ("a.parquet", b"SQLite format 3\x00" + bytes(99), "SQLite", "sqlite:///file.db, and its table"),
         ("a.log", LINES.encode(), "does not say what it is", "format='jsonl'"),
         ("a", ROWS.encode(), "does not say what it is", "format='csv'"),
     ],
@@ -72,7 +74,7 @@ def test_parquet_that_was_cut_off_or_has_another_name(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(content[:-9])
     assert "cut off" in refused(tmp_path / "a.parquet")
     (tmp_path / "a.csv").write_bytes(content)
-    assert "--format parquet" in refused(tmp_path / "a.csv")
+    assert "format='parquet'" in refused(tmp_path / "a.csv")
     assert counted(tmp_path / "a.csv", format="parquet") == ["fr"]
 
 

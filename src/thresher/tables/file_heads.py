@@ -17,7 +17,7 @@ _UTF_16 = "is text in UTF-16", "Convert it to UTF-8: iconv -f UTF-16 -t UTF-8 ol
 _EXCEL = "is a workbook of Excel, or another archive", "Save the sheet as CSV in UTF-8, or read it into a data frame."
 _WEB_PAGE = "is a web page or XML", "Look at it: it may be a page about an error or a login, in place of the data."
 _SIGNATURES: dict[bytes, tuple[str, str]] = {
-    b"PAR1": ("is a Parquet file", "Say format='parquet', on the command line --format parquet."),
+    b"PAR1": ("is a Parquet file", "Say so: `format='parquet'`."),
     b"ARROW1": ("is an Arrow or Feather file", "Read it with pyarrow.feather.read_table, and give the table."),
     b"PK\x03\x04": _EXCEL,
     b"\xd0\xcf\x11\xe0": _EXCEL,
@@ -25,7 +25,7 @@ _SIGNATURES: dict[bytes, tuple[str, str]] = {
     b"\x28\xb5\x2f\xfd": ("is compressed with zstd", "Let its name end in .zst."),
     b"BZh": ("is compressed with bzip2", "Decompress it first: bunzip2."),
     b"\xfd7zXZ\x00": ("is compressed with xz", "Decompress it first: unxz."),
-    b"SQLite format 3\x00": ("is an SQLite database", "Read its table, and give the frame."),
+    b"SQLite format 3\x00": ("is an SQLite database", "Give its address, sqlite:///file.db, and its `table`."),
     b"\xff\xfe": _UTF_16,
     b"\xfe\xff": _UTF_16,
     b"%PDF": ("is a PDF", "Give the data as CSV, JSON lines or Parquet."),
@@ -71,17 +71,14 @@ def check_parquet(file: str) -> None:
         last = raw.read(4)
     if first in _PARQUET_ENDS and last in _PARQUET_ENDS and size >= 12:
         return
+    hint = "Write or copy it again. If it is another format, say which: `format='csv'`."
     if not size:
         problem = "is empty"
     elif first in _PARQUET_ENDS:
         problem = "begins as a Parquet file and does not end as one: it was cut off"
     else:
-        problem = (_recognised(_head(file)) or ("is not a Parquet file", ""))[0]
-    raise InvalidSetting(
-        "data",
-        f"{file!r} {problem}",
-        hint="Write or copy it again. If it is another format, say which: `format='csv'`.",
-    )
+        problem, hint = _recognised(_head(file)) or ("is not a Parquet file", hint)
+    raise InvalidSetting("data", f"{file!r} {problem}", hint=hint)
 
 
 def _head(file: str) -> bytes:
