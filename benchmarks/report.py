@@ -1,9 +1,13 @@
-"""The page docs/benchmarks.md and its pictures, from what `make bench` measured in out/benchmarks/."""
+"""The page docs/benchmarks.md and its pictures, from what `make bench` measured in out/benchmarks/.
+
+Suites can be measured one by one: the tables and pictures of those that were not stay as they are on the page.
+"""
 
 from __future__ import annotations
 
 import json
 import platform
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ from thresher.charts.rendering import BLUE, ORANGE, altair, styled
 
 RESULTS = Path("out/benchmarks")
 DOCS = Path("docs")
+PAGE = DOCS / "benchmarks.md"
 AGAINST_PROTOCOL_1 = """\
 Protocol 1, which had a request for each check-in and each report (revision 6205576), against protocol 2, in turn,
 24,000 reports each, medians, protocol 2 ÷ protocol 1. All that was measured: a first series (revision 7aec4a5) with
@@ -56,7 +61,25 @@ def load(name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+@cache
+def page_before() -> str:
+    return PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+
+
+def shown(name: str, lines: str) -> str:
+    """A table under its name; where nothing was measured, the one that the page has under this name."""
+    mark = f"<!-- {name} -->\n"
+    before = page_before().partition(mark)[2].partition("\n\n")[0].rstrip()
+    return mark + (lines or before)
+
+
+def table(name: str, rows: list[dict[str, Any]] | None = None) -> str:
+    """What a suite measured, or these rows of it."""
+    rows = load(name) if rows is None else rows
+    return shown(name, _table(rows) if rows else "")
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
     lines = ["| what | measured | target | note |", "|---|---:|---:|---|"]
     for row in rows:
         target = "" if row["target"] is None else number(row["target"])
@@ -69,6 +92,8 @@ def number(value: float) -> str:
 
 
 def peers_table(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return shown("peers", "")
     lines = [
         "| library | seconds | ÷ Thresher | peak memory | keys released | keys invented | error, top 1000 | remarks |",
         "|---|---:|---:|---:|---:|---:|---:|---|",
@@ -82,7 +107,7 @@ def peers_table(rows: list[dict[str, Any]]) -> str:
             f"| {row['title']} {row['version']} | {row['seconds']:.2f} | {factor} | {row['memory_mb']:,.0f} MB "
             f"| {row['keys_released']:,} | {row['keys_invented']:,} | {row['top_error']:.2%} | {row['note']} |"
         )
-    return "\n".join(lines)
+    return shown("peers", "\n".join(lines))
 
 
 def bars(
@@ -138,24 +163,26 @@ def main() -> None:
     tables, peers = load("tables"), load("peers")
     ratios = [row for row in tables if row["unit"] == "× plain"]
     grown = [row for row in tables if row["unit"] == "s"]
-    bars(
-        [(row["name"], row["value"]) for row in ratios],
-        "private ÷ plain (time)",
-        "A private histogram costs what a plain group-by costs",
-        "dashed: 1.05",
-        DOCS / "images" / "ratios.png",
-        1.05,
-    )
-    growth(grown, DOCS / "images" / "growth.png")
-    timed = sorted((row for row in peers if row["seconds"]), key=lambda row: row["seconds"])
-    bars(
-        [(row["title"], row["seconds"]) for row in timed],
-        "seconds (logarithmic)",
-        "The same private histogram, ten million rows",
-        "(1, 1e-8), one file, one machine, best of up to three runs",
-        DOCS / "images" / "peers.png",
-        None,
-    )
+    if tables:
+        bars(
+            [(row["name"], row["value"]) for row in ratios],
+            "private ÷ plain (time)",
+            "A private histogram costs what a plain group-by costs",
+            "dashed: 1.05",
+            DOCS / "images" / "ratios.png",
+            1.05,
+        )
+        growth(grown, DOCS / "images" / "growth.png")
+    if peers:
+        timed = sorted((row for row in peers if row["seconds"]), key=lambda row: row["seconds"])
+        bars(
+            [(row["title"], row["seconds"]) for row in timed],
+            "seconds (logarithmic)",
+            "The same private histogram, ten million rows",
+            "(1, 1e-8), one file, one machine, best of up to three runs",
+            DOCS / "images" / "peers.png",
+            None,
+        )
     text = f"""# Benchmarks
 
 Made by `make bench` on {platform.machine()}, two cores; written by `benchmarks/report.py`. Machines are noisy:
@@ -163,23 +190,23 @@ ratios within one run mean more than seconds. Data: Zipf keys (exponent 1.1), Pa
 
 ## Private against plain, on the same engine
 
-{table(ratios)}
+{table("ratios", ratios)}
 
 ![Private against plain](images/ratios.png)
 
 Ten million rows, and what does not grow with rows; plain is the engine's own group-by on a connection that is open:
 
-{table(load("overhead"))}
+{table("overhead")}
 
 {WHAT_IS_LEFT}
 
-{table(grown)}
+{table("growth", grown)}
 
 ![Growth](images/growth.png)
 
 ## Larger than memory
 
-{table(load("large"))}
+{table("large")}
 
 ## Other libraries
 
@@ -202,41 +229,41 @@ time with it (100 to 200 µs a report at the server, nine tenths of it reading a
 A visit is two requests, one that asks and one that hands in, however many rounds are open together. With four rounds
 open that is half a request a report.
 
-{table(load("fleet_load"))}
+{table("fleet_load")}
 
 {AGAINST_PROTOCOL_1}
 
 Devices that seal, toss and answer ten rounds of TrieHH++ over HTTP, with the same two cores:
 
-{table(load("fleet_query"))}
+{table("fleet_query")}
 
 Ranges of six levels, whose rounds are open at the same time, against one round of a histogram:
 
-{table(load("rounds_together"))}
+{table("rounds_together")}
 
 The aggregator alone, on sealed reports of 112 bytes in its store:
 
-{table(load("opening"))}
+{table("opening")}
 
 One host attacks the server, and others are served meanwhile; attacker, server and probes share the two cores:
 
-{table(load("server_attacks"))}
+{table("server_attacks")}
 
 The console in a browser on the same machine, without a round going on:
 
-{table(load("console_page"))}
+{table("console_page")}
 
 ## Randomness and planning
 
-{table(load("randomness"))}
+{table("randomness")}
 
-{table(load("planning"))}
+{table("planning")}
 
 A charge to a ledger, on disk when it returns, whatever the length of the history:
 
-{table(load("charging"))}
+{table("charging")}
 """
-    (DOCS / "benchmarks.md").write_text(text, encoding="utf-8")
+    PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
