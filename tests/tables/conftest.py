@@ -161,6 +161,15 @@ def mariadb_connection(mariadb_socket: str) -> Iterator[Any]:
         yield connection
 
 
+@pytest.fixture(scope="session")
+def clickhouse_client() -> Iterator[Any]:
+    """ClickHouse's engine in this process, through the driver that Ibis uses for servers."""
+    import clickhouse_connect
+
+    with clickhouse_connect.get_client(interface="chdb") as client:
+        yield client
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run tests of `engine` on every engine, those of `source` on files too, and the contract on databases too."""
     behind_ibis = BEHIND_IBIS if metafunc.module.__name__ in CONTRACT else []

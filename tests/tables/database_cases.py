@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from table_cases import Maker
 
-DATABASES = ["postgresql", "sqlite", "mariadb", "datafusion", "ibis-polars"]
+DATABASES = ["postgresql", "sqlite", "mariadb", "clickhouse", "datafusion", "ibis-polars"]
 """Databases that run for real; `database_maker` makes their tables."""
 
 _NUMBERS = itertools.count()
@@ -28,6 +28,8 @@ def database_maker(name: str, request: pytest.FixtureRequest) -> Maker:
         return on_postgresql(request.getfixturevalue("postgresql_connection"), "text COLLATE blind")
     if name == "mariadb":
         return on_mariadb(request.getfixturevalue("mariadb_connection"), "TEXT CHARACTER SET utf8mb4")
+    if name == "clickhouse":
+        return on_clickhouse(request.getfixturevalue("clickhouse_client"), "LowCardinality(Nullable(String))")
     return {"sqlite": on_sqlite(), "datafusion": _on_datafusion, "ibis-polars": _on_polars}[name]
 
 
@@ -95,6 +97,30 @@ def _for_mariadb(value: Any) -> Any:
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         return value.astimezone(dt.UTC)
     return None if value != value else value
+
+
+def on_clickhouse(client: Any, text: str) -> Maker:
+    """Tables of ClickHouse whose texts are of this type."""
+    types = {
+        pa.string(): text,
+        pa.int64(): "Nullable(Int64)",
+        pa.float64(): "Nullable(Float64)",
+        pa.bool_(): "Nullable(Bool)",
+        pa.date32(): "Nullable(Date32)",
+        pa.timestamp("us"): "Nullable(DateTime64(6))",
+    }
+
+    def make(table: pa.Table) -> Any:
+        import ibis
+
+        name = f"people {next(_NUMBERS)}"
+        columns = _columns(table, types, "Nullable(DateTime64(6, 'Asia/Tokyo'))", _in_backticks)
+        client.command(f"CREATE TABLE {_in_backticks(name)} ({columns}) ENGINE = Memory")
+        if len(table):
+            client.insert_arrow(_in_backticks(name), table)
+        return ibis.clickhouse.from_connection(client).table(name)
+
+    return make
 
 
 def on_sqlite(text: str = "TEXT COLLATE NOCASE") -> Maker:

@@ -131,8 +131,10 @@ class IbisEngine(LazyFrameEngine):
             values = Values(tuple(wanted))
             found = self._pairs(values, unit, most)
             named = dict(zip(value_names(len(wanted)), key_names(values), strict=True))
-            number = ibis.dense_rank().over(order_by=found[UNIT])
-            return kept_pairs(_collect(found.select(**{UNIT: number}, **{v: found[k] for v, k in named.items()})))
+            # Not by `dense_rank`, which gives rows of one unit several numbers on ClickHouse.
+            placed = found.mutate(place=ibis.row_number().over(order_by=found[UNIT]))
+            number = placed.place.min().over(group_by=placed[UNIT])
+            return kept_pairs(_collect(placed.select(**{UNIT: number}, **{v: placed[k] for v, k in named.items()})))
 
         return guarded(self.name, run)
 
@@ -457,4 +459,4 @@ def _clean(column: Any, kind: Kind | None) -> Any:
 
 
 def _collect(table: Any) -> pa.Table:
-    return told_of_rows(table.to_pyarrow, table.get_backend().name)
+    return told_of_rows(functions.with_booleans(table).to_pyarrow, table.get_backend().name)
