@@ -167,6 +167,7 @@ def clickhouse_client() -> Iterator[Any]:
     import clickhouse_connect
 
     with clickhouse_connect.get_client(interface="chdb") as client:
+        client.command("SET use_variant_as_common_type = 0")  # as older servers have it
         yield client
 
 

@@ -13,7 +13,7 @@ import ibis.expr.datatypes as types
 import psycopg
 import pyarrow as pa
 import pytest
-from database_cases import on_mariadb, on_postgresql, on_sqlite
+from database_cases import on_clickhouse, on_mariadb, on_postgresql, on_sqlite
 from table_cases import Maker, counted, expected
 
 import thresher as th
@@ -314,6 +314,28 @@ def test_collations_of_mariadb(mariadb_connection: Any, text: str) -> None:
 def test_columns_of_mariadb_in_another_character_set(mariadb_connection: Any) -> None:
     words = [word for word in SPELLINGS if "\u0301" not in word]
     assert_bytes_decide(on_mariadb(mariadb_connection, "VARCHAR(20) CHARACTER SET latin1"), words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["String", "LowCardinality(String)", "FixedString(16)"])
+def test_types_of_clickhouse(clickhouse_client: Any, text: str) -> None:
+    assert_bytes_decide(on_clickhouse(clickhouse_client, text), SPELLINGS)
+
+
+@pytest.mark.slow
+def test_enumerations_and_short_dates_of_clickhouse(clickhouse_client: Any) -> None:
+    columns = "kind Enum8('a' = 1, 'é' = 2), at DateTime('America/New_York'), day Date, who UUID"
+    clickhouse_client.command(f"CREATE TABLE odd ({columns}) ENGINE = Memory")
+    row = "1704067199, '2023-12-31', '61f0c404-5cb3-11e7-907b-a6006ad3dba0'"
+    clickhouse_client.command(f"INSERT INTO odd VALUES ('a', {row}), ('é', {row})")
+    people = ibis.clickhouse.from_connection(clickhouse_client).table("odd")
+    with Table(people, time_zone="Asia/Tokyo") as population:
+        assert counted(population, Values(("kind",))) == {"a": 1, "é": 1}
+        assert counted(population, Dates("at", "day")) == {dt.date(2024, 1, 1): 2}
+        assert counted(population, Dates("day", "week")) == {dt.date(2023, 12, 25): 2}
+        assert counted(population, Values(("who",))) == {"61f0c404-5cb3-11e7-907b-a6006ad3dba0": 2}
+    with Table(people, unit="who") as population:
+        assert counted(population, Dates("day", "day")) == {dt.date(2023, 12, 31): 1}
 
 
 @pytest.mark.slow

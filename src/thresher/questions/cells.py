@@ -74,7 +74,9 @@ class Cells(OneColumn):
         number = value.cast(nw.Float64)
         lower, upper = double_constant(self.lower), double_constant(self.upper)
         inside = nw.when(number < lower).then(lower).otherwise(nw.when(number > upper).then(upper).otherwise(number))
-        position = ((inside - lower) * double_constant(self.cells) / as_column(self.upper - self.lower, inside)).floor()
+        width = as_column(self.upper - self.lower, inside)
+        # Ibis' floor is a whole number, and ClickHouse has no type for one that may also be a double.
+        position = ((inside - lower) * double_constant(self.cells) / width).floor().cast(nw.Float64)
         last = double_constant(self.cells - 1)
         return [nw.when(position > last).then(last).otherwise(position).cast(nw.Int64)]
 
