@@ -121,6 +121,21 @@ def test_a_computed_column_is_computed_once_a_row(spark: Any, kind: str, made: C
         assert evaluations() == 900
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*infer_string")  # an option of pandas that Ibis sets
+def test_an_ibis_table_on_spark_is_counted_by_spark(spark: Any) -> None:
+    import ibis
+
+    session = spark.newSession()  # Ibis changes a session's settings
+    table = pa.table({"word": ["tea", "caf\u00e9", "cafe\u0301"] * 20, "kind": [1, 2, 2] * 20})
+    session.createDataFrame(table).createOrReplaceTempView("people")
+    people = ibis.pyspark.connect(session).table("people")
+    names = ibis.memtable({"kind": [1, 2], "name": ["black", "strong"]})
+    with Table(people.join(names, "kind")) as population:
+        assert population._engine.name == "Spark"
+        assert counted(population, Values(("word", "name"))) == {("tea", "black"): 20, ("caf\u00e9", "strong"): 40}
+
+
 def test_a_count_takes_the_jobs_of_a_plain_one(spark: Any) -> None:
     frame = spark.range(0, 900, 1, 2).selectExpr("sqrt(id % 3) AS made")
 

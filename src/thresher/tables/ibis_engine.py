@@ -53,11 +53,16 @@ class IbisEngine(LazyFrameEngine):
 
     @classmethod
     def open(cls, frame: Any) -> Engine:
-        """The engine for a table's database; where that is DuckDB or Polars, the one for these."""
+        """The engine for a table's database; where that is DuckDB, Spark or Polars, the one for these."""
         backend = frame.get_backend()
-        if backend.name == "duckdb":
-            # Ibis shows its tables in memory and its functions to DuckDB when it runs a query.
+        if backend.name in ("duckdb", "pyspark"):
+            # Ibis shows its tables in memory and its functions to the database when it runs a query.
             backend.to_pyarrow(frame.limit(0))
+        if backend.name == "pyspark":
+            from thresher.tables.spark_engine import SparkEngine
+
+            return SparkEngine.open(backend._session.sql(backend.compile(frame)))
+        if backend.name == "duckdb":
             return IbisRelationEngine(backend.con.sql(backend.compile(frame)), frame)
         if backend.name == "polars":
             from thresher.tables.polars_engine import PolarsEngine
