@@ -122,7 +122,7 @@ def test_a_computed_column_is_computed_once_a_row(spark: Any, kind: str, made: C
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*infer_string")  # an option of pandas that Ibis sets
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of Ibis itself
 def test_an_ibis_table_on_spark_is_counted_by_spark(spark: Any) -> None:
     import ibis
 
