@@ -314,16 +314,22 @@ def test_nothing_is_asked_for_an_answer_that_cannot_be_written(server, fleet, tm
     assert len(fleet.queries()) == before
 
 
+COST = ("--epsilon", "1", "--delta", "1e-6")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("query", "histogram", "word", "--plan", "--epsilon", "1", "--delta", "1e-6", "--bins", "few"),
+        ("query", "histogram", "word", "--plan", *COST, "--bins", "few"),
         ("show", "q1", "--range", "wide"),
+        ("query", "ranges", "age", "--lower", "0", "--upper", "9", *COST, "--range", "9:12"),
     ],
 )
 def test_wrong_settings_are_named(server, arguments):
+    before = len(invoke(server, "list").output)
     with pytest.raises(InvalidSetting):
         invoke(server, *arguments)
+    assert len(invoke(server, "list").output) == before
 
 
 @pytest.mark.parametrize(

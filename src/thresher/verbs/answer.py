@@ -315,6 +315,11 @@ class Answer(Tabular):
         table = self.to_arrow()
         return Listing(table.slice(0, most), max(len(table) - most, 0))
 
+    def range_ends(self, lower: float, upper: float) -> tuple[float, float]:
+        """The ends that a range is read with, where `reads_ranges` says that ranges can be read off."""
+        self.query.check_range(lower, upper)
+        return lower, upper
+
     def readings(self, confidence: float = CONFIDENCE, ranges: Sequence[tuple[float, float]] = ()) -> Readings:
         """The numbers to follow in a series of such answers, with intervals at this confidence.
 

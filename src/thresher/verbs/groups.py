@@ -149,6 +149,10 @@ class Grouped(Answer, Generic[A]):
         """Whether the groups' answers have ranges to read off."""
         return self._nothing.reads_ranges
 
+    def range_ends(self, lower: float, upper: float) -> tuple[float, float]:
+        """As the groups' answers have them."""
+        return self._nothing.range_ends(lower, upper)
+
     @property
     def pairs(self) -> Mapping[str, tuple[str, str]]:  # type: ignore[override]
         """As the groups' answers have them."""

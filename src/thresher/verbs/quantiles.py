@@ -16,7 +16,15 @@ from thresher.mechanism.common_rates import common_rates
 from thresher.privacy.plans import Plan
 from thresher.privacy.settings import check_rounds
 from thresher.questions import Below
-from thresher.verbs.accuracy import CONFIDENCE, Error, Quantile, check_bounds, check_quantile, rank_standard_error
+from thresher.verbs.accuracy import (
+    CONFIDENCE,
+    Error,
+    Quantile,
+    check_bounds,
+    check_quantile,
+    clipped_in_words,
+    rank_standard_error,
+)
 from thresher.verbs.answer import Answer, Field, Line, Shown, Truth
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.grouping import BY, GROUPS, GroupableQuery
@@ -105,7 +113,8 @@ def quantiles(
         column: the column of numbers. Text of a file or of Python objects is read value by value; what is not a number
             is no value.
         probabilities: one number between 0 and 1, or several.
-        lower, upper: public bounds, chosen without looking at the data. Numbers outside them count as at the nearest.
+        lower, upper: public bounds, chosen without looking at the data. Numbers outside them count as at the nearest,
+            which is bias.
         method: "hierarchy" takes `levels` rounds of cells (see `ranges`) for any number of quantiles; "search" takes
             `steps` rounds of binary search for each of them and shares every released split among all. A fleet is asked
             all levels, or one split for each quantile, at the same time.
@@ -245,6 +254,11 @@ class QuantilesQuery(GroupableQuery):
         rate = min(common_rates(releases), default=self.plan.sampling_rate)
         found = tuple(_from_splits(splits, probability, rate, bool(self.whole)) for probability in self.probabilities)
         return Quantiles(self, releases, found, splits)
+
+    @property
+    def clipping(self) -> str:
+        """What happens to values outside the bounds."""
+        return clipped_in_words(self.lower, self.upper)
 
     def describe(self) -> str:
         """For example "quantiles of latency, search"."""
