@@ -17,7 +17,7 @@ TARGET = ("--epsilon", "1", "--delta", "1e-6")
 NEEDED = {
     "histogram": (),
     "heavy_hitters": (),
-    "quantiles": ("--lower", "0", "--upper", "100", "--quantile", "0.5", "--steps", "3"),
+    "quantiles": ("--lower", "0", "--upper", "100", "--quantile", "0.5", "--levels", "3"),
     "ranges": ("--lower", "0", "--upper", "100", "--levels", "3"),
     "mean": ("--lower", "0", "--upper", "100"),
 }

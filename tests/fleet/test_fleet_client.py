@@ -282,7 +282,7 @@ def test_commands_for_people_and_machines(server, devices, tmp_path):
 def test_a_query_can_be_left_and_cancelled(server, tmp_path):
     key_file = tmp_path / "key"
     key_file.write_text(server.analyst + "\n")
-    asked = ["query", "quantiles", "age", "--quantile", "0.5", "--lower", "0", "--upper", "100", "--steps", "2"]
+    asked = ["query", "quantiles", "age", "--quantile", "0.5", "--lower", "0", "--upper", "100", "--levels", "2"]
     settings = ["--epsilon", "1", "--delta", "1e-6", "--no-wait", "--json", "--server", server.url]
     result = CliRunner().invoke(commands.app, [*asked, *settings, "--key-file", str(key_file)])
     document = json.loads(result.output)

@@ -19,7 +19,7 @@ from thresher.verbs.asking import Asking, Target, functions, make
 from thresher.verbs.reference import reference
 from thresher.verbs.settings import settings_of
 
-ONE = th.plan(epsilon=1.0, delta=1e-8)
+ONE, THREE = (th.plan(epsilon=1.0, delta=1e-8, rounds=rounds) for rounds in (1, 3))
 TARGET = {"epsilon": 1.0, "delta": 1e-8}
 FALSE_ALARM = 1e-9  # an interval at this error misses that rarely
 
@@ -235,7 +235,7 @@ def test_decimals_are_named_by_their_places():
 @pytest.mark.slow
 def test_numpy_scalars_are_numbers(frame):
     assert len(th.histogram(frame, "age", bins=np.int64(4), lower=0, upper=100, **TARGET)) == 4
-    assert len(th.quantiles(frame, "age", np.float32(0.5), lower=0, upper=100, steps=3, **TARGET).to_arrow()) == 1
+    assert len(th.quantiles(frame, "age", np.float32(0.5), lower=0, upper=100, levels=3, **TARGET).to_arrow()) == 1
     assert th.histogram(np.ones(500, ">i4"), "value", **TARGET).release.buckets == [1]  # and of any order of bytes
 
 
@@ -309,10 +309,38 @@ def test_a_signature_shows_all_that_a_verb_takes():
 
 
 @pytest.mark.slow
-def test_what_does_not_matter_is_not_checked(frame):
-    assert th.heavy_hitters(frame, "country", levels=0, step=0, **TARGET)
-    bounds = {"lower": 0, "upper": 100}
-    assert th.quantiles(frame, "age", 0.5, method="search", steps=2, levels=0, branching=0, **bounds, **TARGET)
+def test_what_does_not_matter_may_have_its_default_of_now_or_of_an_earlier_version(frame):
+    for step in (6, 1):
+        assert th.heavy_hitters(frame, "country", levels=None, step=step, **TARGET)
+    asked = {"method": "search", "steps": 2, "levels": 6, "by": [], "lower": 0, "upper": 100}
+    for branching in (None, 4):
+        assert th.quantiles(frame, "age", 0.5, branching=branching, **asked, **TARGET).query.branching is None
+
+
+BETWEEN = {"lower": 0, "upper": 100}
+UNUSED = [
+    ("heavy_hitters", {"levels": 3}, "levels"),
+    ("heavy_hitters", {"step": 3, "levels": 9}, "levels"),
+    ("heavy_hitters", {"step": 3}, "step"),
+    ("quantiles", {**BETWEEN, "probabilities": 0.5, "steps": 5}, "steps"),
+    ("quantiles", {**BETWEEN, "probabilities": 0.5, "method": "search", "levels": 5}, "levels"),
+    ("quantiles", {**BETWEEN, "probabilities": 0.5, "method": "search", "branching": 3}, "branching"),
+    ("quantiles", {**BETWEEN, "probabilities": 0.5, "method": "search", "by": "country"}, "by"),
+    ("quantiles", {**BETWEEN, "probabilities": 0.5, "levels": 2, "plan": THREE}, "levels"),
+    ("quantiles", {**BETWEEN, "probabilities": 0.5, "method": "search", "steps": 2, "plan": THREE}, "steps"),
+    ("histogram", {"bins": [0, 10, 20], "lower": 0}, "lower"),
+    ("histogram", {"bins": [0, 10, 20], "upper": 10}, "upper"),
+    ("histogram", {"bins": {"age": [0, 10]}, "bin_width": 5, **BETWEEN}, "bin_width"),
+    ("histogram", {"plan": ONE, "adjacency": "add-remove"}, "adjacency"),
+]
+
+
+@pytest.mark.parametrize(("verb", "settings", "named"), UNUSED, ids=str)
+def test_a_setting_that_would_do_nothing_is_refused_before_the_charge(verb, settings, named):
+    target = {} if "plan" in settings else TARGET
+    with pytest.raises(InvalidSetting) as raised:
+        functions()[verb]("missing.csv", "age", **settings, **target)
+    assert raised.value.setting == named
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import PurePath
 from types import UnionType
 from typing import Annotated, Any, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -129,14 +130,19 @@ class Target:
                 f"must be a plan, not {type(plan).__name__}",
                 hint=Hint("Make one first.", python="Make one with thresher.plan."),
             )
-
-    def rounds(self, given: int | None, usual: int, setting: str) -> int:
-        """A number of rounds that a setting gives; without it, that of the plan, or the usual one."""
-        if self._plan is None:
-            return check_rounds(usual if given is None else given, setting=setting)
-        if given is not None and given != self._plan.rounds:
+        if plan is not None and self._adjacency not in (_DEFAULTS["adjacency"], plan.adjacency):
             raise InvalidSetting(
-                setting, f"is {given}, and the plan has {self._plan.rounds} rounds", hint="Leave it out."
+                "adjacency", f"is {self._adjacency}, and the plan's is {plan.adjacency}", hint="Leave it out."
+            )
+
+    def rounds(self, given: int | None, usual: int, setting: str, times: int = 1) -> int:
+        """A number of rounds that a setting gives, `times` over; without it, that of the plan, or the usual one."""
+        if self._plan is None:
+            return check_rounds(usual if given is None else given, setting=setting) * times
+        if given is not None and given != self._plan.rounds // times:
+            each = "" if times == 1 else f" for {times}"
+            raise InvalidSetting(
+                setting, f"is {given}, and the plan has {self._plan.rounds} rounds{each}", hint="Leave it out."
             )
         return self._plan.rounds
 
@@ -236,10 +242,19 @@ def make(name: str, target: Target, settings: Mapping[str, Any]) -> Query:
         if setting.required and setting.name not in settings:
             raise InvalidSetting(setting.name, "is missing", hint=setting.help)
         value = settings.get(setting.name, setting.default)
-        given[setting.name] = setting.check(value) if setting.matters(given) else value
+        setting.check_needed(value, given)
+        given[setting.name] = setting.check(value) if setting.matters(given) else setting.default
     where = given.pop("where", None)
     query = queries()[name].make(target, **given)
     return query if where is None else query.with_where(where)
+
+
+def check_needed(query: Query) -> None:
+    """Refuse a query that somebody else made with a setting that would do nothing; stored ones may have such."""
+    given = {each.name: getattr(query, each.name) for each in fields(query)}
+    for name, setting in settings_of(function_of(query.verb)).items():
+        if name in given:
+            setting.check_needed(given[name], given)
 
 
 def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:

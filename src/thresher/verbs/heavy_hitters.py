@@ -65,7 +65,9 @@ def heavy_hitters(
     levels: Annotated[
         int | None, Whole("Levels of the trie, one round each.", usual=LEVELS, only=_TRIE, is_rounds=True)
     ] = None,
-    step: Annotated[int, Whole("Characters a level.", label="Characters a level", usual=STEP, only=_TRIE)] = STEP,
+    step: Annotated[
+        int, Whole("Characters a level.", label="Characters a level", usual=STEP, earlier=1, only=_TRIE)
+    ] = STEP,
     contributions: Annotated[
         int | None,
         Whole("How many distinct values of a unit count.", label="Values of a unit", usual=1, most=MAX_CONTRIBUTIONS),

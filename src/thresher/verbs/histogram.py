@@ -37,7 +37,7 @@ from thresher.verbs.places import LONGEST_AXIS, SCREEN, Places, places_of
 from thresher.verbs.public_lists import BELOW, RELEASED, STATUS, checked_domain, common_type, restricted, written_bucket
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.readings import Reading, Readings
-from thresher.verbs.settings import Choice, Columns, Edges, Listed, Number, Whole
+from thresher.verbs.settings import Cases, Choice, Columns, Edges, Listed, Number, Whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 OTHER = "everything below the threshold"
 OTHER_THAN_LISTED = "everything that is not listed, below the threshold"
 _BINS, _DATES, _VALUES = "bins", "dates", "values"
+_EQUAL = Cases("a number of bins, or their width", lambda bins: not isinstance(bins, Iterable))
+_NO_BINS = Cases("no other bins", lambda bins: bins is None)
 _PRINTED = 20
 """How many buckets without an axis `print` shows."""
 _BELOW_CELLS = (BELOW, None, None, None)
@@ -67,13 +69,16 @@ def histogram(
         ),
     ] = None,
     bin_width: Annotated[
-        float | None, Number("Width of equal bins, in place of their number.", group=_BINS, on_form=False)
+        float | None,
+        Number("Width of equal bins, in place of their number.", group=_BINS, on_form=False, only=("bins", _NO_BINS)),
     ] = None,
     lower: Annotated[
-        float | None, Number("Public lower bound of equal bins.", label="From", group=_BINS, usual=0)
+        float | None,
+        Number("Public lower bound of equal bins.", label="From", group=_BINS, usual=0, only=("bins", _EQUAL)),
     ] = None,
     upper: Annotated[
-        float | None, Number("Public upper bound of equal bins.", label="To", group=_BINS, usual=100)
+        float | None,
+        Number("Public upper bound of equal bins.", label="To", group=_BINS, usual=100, only=("bins", _EQUAL)),
     ] = None,
     dates: Annotated[
         Every | Mapping[str, Every] | None,
@@ -444,8 +449,6 @@ def _edges(bins: Any, width: Any, lower: float | None, upper: float | None) -> S
         if lower is not None or upper is not None:
             raise InvalidSetting("lower", "and `upper` need `bins` or `bin_width`", hint="For example `bins=20`.")
         return None
-    if bins is not None and width is not None:
-        raise InvalidSetting("bin_width", "and `bins` cannot both be given")
     if isinstance(bins, Iterable):
         return bins  # type: ignore[return-value]
     if lower is None or upper is None:

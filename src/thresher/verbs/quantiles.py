@@ -14,7 +14,6 @@ import numpy as np
 from thresher.errors import InvalidSetting, NotReleased
 from thresher.mechanism.common_rates import common_rates
 from thresher.privacy.plans import Plan
-from thresher.privacy.settings import check_rounds
 from thresher.questions import Below
 from thresher.verbs.accuracy import (
     CONFIDENCE,
@@ -208,9 +207,9 @@ class QuantilesQuery(GroupableQuery):
         steps, levels, wanted = settings.pop("steps"), settings.pop("levels"), settings.pop("probabilities")
         wanted = tuple(wanted) if isinstance(wanted, Iterable) else (wanted,)
         if settings["method"] == "search":
-            rounds = check_rounds(STEPS if steps is None else steps, setting="steps") * max(1, len(wanted))
+            rounds = target.rounds(steps, STEPS, "steps", max(1, len(wanted)))
         else:
-            rounds = check_rounds(LEVELS if levels is None else levels, setting="levels")
+            rounds = target.rounds(levels, LEVELS, "levels")
         return cls(probabilities=wanted, plan=target.plan(rounds), **settings)
 
     def settings(self) -> dict[str, Any]:

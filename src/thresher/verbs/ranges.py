@@ -42,6 +42,7 @@ LEVELS = 6
 FINER = Whole(
     "How many times finer each level is; 4, or as whole numbers need it.",
     label="Cells split into",
+    earlier=4,
     least=2,
     most=LARGEST_BRANCHING,
 )
