@@ -49,7 +49,8 @@ class Asking(TypedDict, total=False):
         adjacency: "replace" (the default) hides what one unit holds; "add-remove" also hides that it takes part.
         unit: the column that names the person; without it each row is a unit. A unit counts for one of its values,
             chosen at random (for several with `contributions=`, where a verb has it): an estimate is how many units
-            are *counted* under a value, which is less than how many hold it where units hold more. Tables only.
+            are *counted* under a value, which is less than how many hold it where units hold more. It is none of the
+            columns that are asked about or grouped by. Tables only.
         where: only units that satisfy these conditions are counted: `{"country": "fr", "version": ["1.2", "1.3"],
             "age": (18, 65)}` are equality, membership and a half-open range of numbers or dates, of which an end may be
             None; or a list of texts, as `["country = fr", "age >= 18"]`. Estimates stand for those units. The filter is
@@ -275,6 +276,12 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
         raise InvalidSetting("wait", "is for fleets; a table answers at once", hint="Leave it out.")
     warn_if_weak(query.plan.epsilon, query.plan.delta)  # a fleet says it in its preview, with all else against a query
     whose = unit_of(data) if isinstance(data, Population) else Unit.of_table(unit)
+    if whose.column is not None and whose.column in query.first_question.columns:
+        raise InvalidSetting(
+            "unit",
+            "must be another column than those that are counted or grouped by",
+            hint="Otherwise each of their values is one unit, and nothing can be released.",
+        )
     with _charging(ledger, query, whose, _name_of(data, given.get("table"))) as charge:
         if not isinstance(data, Population):
             with Table(data, unit, **opening, before_draw=charge, progress=progress) as table:  # type: ignore[arg-type]
