@@ -4,6 +4,7 @@ import datetime as dt
 import inspect
 import multiprocessing
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import thresher as th
 from thresher.errors import BudgetExceeded, InvalidSetting, VerificationFailed
 from thresher.privacy import ROW
 from thresher.questions import Bins, Dates, Joint, Values
+from thresher.tables import Table
 from thresher.verbs.asking import Asking, Target, functions, make
 from thresher.verbs.reference import reference
 from thresher.verbs.settings import settings_of
@@ -253,6 +255,40 @@ def test_a_table_that_cannot_be_read_costs_nothing(tmp_path, ledger):
         th.histogram(path, "word", ledger=ledger, **TARGET)
     assert "canary" not in str(caught.value)
     assert ledger.history() == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "settings"),
+    [
+        ("histogram", {"column": "user"}),
+        ("histogram", {"column": ["country", "user"]}),
+        ("heavy_hitters", {"column": "user", "where": {"country": "fr"}}),
+        ("mean", {"column": "user", "lower": 0, "upper": 9}),
+        ("ranges", {"column": "age", "lower": 0, "upper": 9, "by": ["country", "user"]}),
+    ],
+    ids=str,
+)
+def test_a_unit_is_not_what_is_counted(frame, ledger, verb, settings):
+    with Table(frame, "user") as table:
+        for data, unit in ((frame, "user"), (table, None)):
+            with pytest.raises(InvalidSetting, match="unit must be another column"):
+                functions()[verb](data, unit=unit, ledger=ledger, **settings, **TARGET)
+    assert ledger.history() == []
+    assert len(th.histogram(frame, "country", unit="user", where={"user": (0, None)}, ledger=ledger, **TARGET))
+
+
+@pytest.mark.parametrize("name", ["", " ", "\t\n"])
+def test_an_empty_name_is_not_the_current_directory(frame, ledger, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep").mkdir()
+    frame.to_parquet(tmp_path / "deep" / "people.parquet")
+    for asked in (partial(th.histogram, column="country", ledger=ledger, **TARGET), th.look):
+        with pytest.raises(InvalidSetting, match="data is an empty name"):
+            asked(name)
+    assert ledger.history() == []
+    for directory in (".", tmp_path / "deep" / "..", "./", tmp_path):
+        assert len(th.histogram(directory, "country", ledger=ledger, epsilon=0.1, delta=1e-9))
+    assert [entry.data for entry in ledger.history()] == [tmp_path.name] * 4
 
 
 def crash_after_the_charge(path: str) -> None:

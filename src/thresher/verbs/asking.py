@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import UnionType
 from typing import Annotated, Any, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -334,12 +334,15 @@ def _charging(ledger: Any, query: Query, whose: Unit, data: str | None) -> Itera
 def _name_of(data: Any, table: str | None) -> str | None:
     """What a ledger calls the data: a file's or glob's name, or a database and its table; of paths without the folder.
 
-    Edge cases: None for anything else, and of an address nothing that may be secret.
+    Edge cases: None for anything else, and of an address nothing that may be secret. A directory without a name of its
+    own, as ".", has that of the directory that it stands for.
     """
     text = str(os.fspath(data)) if isinstance(data, str | os.PathLike) else ""
     url = database_url(text)
     if url is None:
-        return PurePath(text).name or table
+        path = Path(text)
+        name = path.resolve().name or str(path) if text and path.name in ("", "..") else path.name
+        return name or table
     name = PurePath(url.place).name if url.place.startswith("/") else str(url)
     return name if table is None else f"{table} in {name}"
 
