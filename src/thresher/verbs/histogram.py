@@ -27,13 +27,11 @@ from thresher.verbs.answer import (
     Listing,
     Shown,
     Truth,
-    counted_html,
-    counted_line,
-    counts_of,
 )
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.other import Other, other_of
 from thresher.verbs.places import LONGEST_AXIS, SCREEN, Places, places_of
+from thresher.verbs.printed import PRINTED, counted_html, counted_line, counts_of
 from thresher.verbs.public_lists import BELOW, RELEASED, STATUS, checked_domain, common_type, restricted, written_bucket
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.readings import Reading, Readings
@@ -47,8 +45,6 @@ OTHER_THAN_LISTED = "everything that is not listed, below the threshold"
 _BINS, _DATES, _VALUES = "bins", "dates", "values"
 _EQUAL = Cases("a number of bins, or their width", lambda bins: not isinstance(bins, Iterable))
 _NO_BINS = Cases("no other bins", lambda bins: bins is None)
-_PRINTED = 20
-"""How many buckets without an axis `print` shows."""
 _BELOW_CELLS = (BELOW, None, None, None)
 _NO_NUMBERS = f"–: {BELOW}, which does not mean zero"
 
@@ -389,7 +385,7 @@ class Histogram(Answer):
         return [Line(str(row.bucket), row.estimate, *row.interval, counts.get(str(row.bucket), 0)) for row in self]
 
     def __str__(self) -> str:
-        label, places = self.query.question.label, self.places(_PRINTED)
+        label, places = self.query.question.label, self.places(PRINTED)
         lines = [counted_line(label(bucket), row) for bucket, row in places.rows]
         if places.hidden:
             lines.append(f"… {places.hidden:,} more buckets")
@@ -401,7 +397,7 @@ class Histogram(Answer):
         return f"<Histogram of {len(self.release):,} buckets, {self.closing()}>"
 
     def _repr_html_(self) -> str:
-        label, places = self.query.question.label, self.places(_PRINTED)
+        label, places = self.query.question.label, self.places(PRINTED)
         rows = [(label(bucket), row) for bucket, row in places.rows]
         said = "" if self.asked_of is None else f"<p>{html.escape(self.asked_of)}</p>"
         table = counted_html(", ".join(self.columns), rows, places.hidden, said=repr(self)[1:-1], whom=self.stands_for)

@@ -31,7 +31,7 @@ from thresher.verbs.groups import Grouped
 from thresher.verbs.quantile_search import Splits, interpolate, search, steps_of
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.ranges import FINER, LEVELS, WHOLE, Ranges, RangesQuery, chosen
-from thresher.verbs.readings import Reading, Readings
+from thresher.verbs.readings import Reading, Readings, below
 from thresher.verbs.settings import Choice, Column, Number, Numbers, Whole
 from thresher.verbs.windows import TAIL, Window, window_of
 
@@ -421,6 +421,10 @@ class Quantiles(Answer):
             whom=self.stands_for,
         )
         return charts.show(chart, path)
+
+    def summary(self, most: int) -> tuple[Sequence[Reading], int]:
+        """The quantiles, in the order asked."""
+        return [below(found) for found in self.quantiles[:most]], max(len(self) - most, 0)
 
     def __repr__(self) -> str:
         found = ", ".join(f"{each.probability:g}: {each.value:.6g}" for each in self.quantiles)

@@ -31,7 +31,7 @@ from thresher.verbs.grouping import BY, GROUPS, GroupableQuery
 from thresher.verbs.groups import Grouped
 from thresher.verbs.hierarchy import Hierarchy, ask_levels, decompose
 from thresher.verbs.query import Rounds
-from thresher.verbs.readings import Reading, Readings
+from thresher.verbs.readings import Reading, Readings, below
 from thresher.verbs.settings import Column, Number, Whole, YesNo
 from thresher.verbs.windows import TAIL, Window, window_of
 
@@ -53,6 +53,8 @@ WHOLE = YesNo(
 """Settings of every verb that asks a hierarchy."""
 _POINTS = 200
 """At so many steps a picture of the distribution is computed."""
+_SUMMARY = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""The quantiles that `print` shows."""
 MOST_FOLLOWED = 16
 """How many cells a series shows over time."""
 
@@ -501,6 +503,10 @@ class Ranges(Answer):
             whom=self.stands_for,
         )
         return charts.show(chart, path)
+
+    def summary(self, most: int) -> tuple[Sequence[Reading], int]:
+        """A few quantiles: they say in a few rows where the units are."""
+        return [below(self.quantile(probability)) for probability in _SUMMARY[:most]], 0
 
     def __repr__(self) -> str:
         tree = self.hierarchy
