@@ -1,6 +1,8 @@
 """Help, completion and errors of the command: nothing is cut off, and everything is said in options."""
 
 import ast
+import doctest
+import functools
 import inspect
 import os
 import re
@@ -230,3 +232,21 @@ def test_help_explains_every_argument_with_an_example(verb):
     assert sorted(names) == sorted(inspect.signature(function).parameters)
     assert ">>> " in words and f"th.{verb}(" in words
     assert "asking" not in names
+
+
+@pytest.mark.parametrize("name", ["Guarantee", "Plan", "Population.ask", "Release", "look", "plan"])
+def test_help_explains_every_argument(name):
+    named = functools.reduce(getattr, name.split("."), th)
+    words = inspect.getdoc(named)
+    explained = re.findall(r"^    ([a-z_]+(?:, [a-z_]+)*): ", words[words.index("Args:") :], re.MULTILINE)
+    taken = [each for each in inspect.signature(named).parameters if each != "self"]
+    assert [each for names in explained for each in names.split(", ")] == taken
+
+
+@pytest.mark.parametrize("name", ["Population", "look", "plan"])
+def test_examples_in_help_say_what_happens(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("visits.csv").write_text("country,age\nfr,30\nde,41\n", encoding="utf-8")
+    example = doctest.DocTestParser().get_doctest(inspect.getdoc(getattr(th, name)), {"th": th}, name, None, None)
+    assert example.examples
+    assert doctest.DocTestRunner().run(example).failed == 0

@@ -17,7 +17,7 @@ TARGET = ("--epsilon", "1", "--delta", "1e-6")
 NEEDED = {
     "histogram": (),
     "heavy_hitters": (),
-    "quantiles": ("--lower", "0", "--upper", "100", "--quantile", "0.5", "--steps", "3"),
+    "quantiles": ("--lower", "0", "--upper", "100", "--quantile", "0.5", "--levels", "3"),
     "ranges": ("--lower", "0", "--upper", "100", "--levels", "3"),
     "mean": ("--lower", "0", "--upper", "100"),
 }
@@ -104,6 +104,22 @@ def test_ranges_are_read_off_or_its_cells_are_shown(people, ranges):
     assert len(shown["ranges"]) == len(ranges) // 2
     assert {"level", "least", "most"} < set(shown["rows"][0])
     assert ("fraction" in asked("ranges", people, *ranges)) == bool(ranges)
+
+
+@pytest.mark.parametrize("by", [(), ("--by", "user", "--groups", "GROUPS")])
+def test_ranges_are_shown_with_the_ends_that_were_used(people, tmp_path, by):
+    groups = tmp_path / "groups"
+    groups.write_text("1\n2\n", encoding="utf-8")
+    asked_for = (*(each.replace("GROUPS", str(groups)) for each in by), "--whole", "yes", "--range", "9.5:49.5")
+    shown = json.loads(asked("ranges", people, *asked_for, "--range=-inf:10", "--json"))
+    assert {(row["from"], row["to"]) for row in shown["ranges"]} == {(10, 50), (0, 10)}
+
+
+@pytest.mark.parametrize("verb", ["mean", "quantiles", "ranges"])
+def test_verbs_with_bounds_say_that_values_outside_them_are_bias(verb, people):
+    assert "Values outside 0 to 100 count as at the nearest bound: that is bias" in " ".join(
+        asked(verb, people).split()
+    )
 
 
 @pytest.mark.parametrize("verb", [verb for verb in functions() if verb != "ranges"])

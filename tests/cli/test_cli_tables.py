@@ -101,7 +101,7 @@ def test_the_other_verbs(visits):
         in run("heavy-hitters", visits, "--column", "country", "--method", "trie", "--levels", "3", *TARGET).stdout
     )
     ages = ("--column", "age", "--lower", "0", "--upper", "128")
-    found = json.loads(run("quantiles", visits, *ages, "--quantile", "0.5", "--steps", "5", *TARGET, "--json").stdout)
+    found = json.loads(run("quantiles", visits, *ages, "--quantile", "0.5", "--levels", "5", *TARGET, "--json").stdout)
     assert 30 < found["rows"][0]["value"] < 70
     table = run("ranges", visits, *ages, "--range", "0:50", "--range", "50:128", "--levels", "3", *TARGET, "--json")
     counted = json.loads(table.stdout)["ranges"]
@@ -136,6 +136,7 @@ def test_ledger_create_show_and_exhaustion(visits, tmp_path):
         (("ranges", "{visits}", "--column", "age", "--lower", "0", "--upper", "9", "--range", "x"), b"range"),
         (("ranges", "{visits}", "--column", "age", "--lower", "0", "--upper", "9", "--range", "5:3"), b"range"),
         (("ranges", "{visits}", "--column", "age", "--lower", "0", "--upper", "9", "--range", "nan:3"), b"range"),
+        (("ranges", "missing.csv", "--column", "age", "--lower", "0", "--upper", "9", "--range", "9:12"), b"9 to 12"),
         (("histogram", "{visits}", "--column", "country", "--plot", "nowhere/x.png"), b"does not exist"),
         (("histogram", "{visits}", "--column", "country", "--output", "nowhere/x.json"), b"does not exist"),
         (("histogram", "{visits}", "--column", "country", "--output", "."), b"is a directory"),

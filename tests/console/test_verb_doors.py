@@ -18,7 +18,9 @@ from thresher.cli.app import app
 from thresher.console import ask_form
 from thresher.console.python_line import python_line
 from thresher.errors import InvalidSetting
+from thresher.protocol.analyst_messages import QueryRequest, RoundSettings
 from thresher.questions import Among, Between, Bins, Dates, Joint, Values, Where
+from thresher.roles.coordinator.admission import admit
 from thresher.verbs import (
     HeavyHittersQuery,
     HistogramQuery,
@@ -221,10 +223,7 @@ def on_the_form(verb, settings, tmp_path):
             fields[f"{verb}_group"] = described[name].group
         parts = "\n" if name in ("domain", "groups", "where") else ", "
         fields[f"{verb}_{name}"] = parts.join(map(str, value)) if isinstance(value, list) else str(value)
-    filled = ask_form.filled(fields)
-    if isinstance(settings.get("bins"), list):  # bounds are for equal bins
-        filled |= {"histogram_lower": "", "histogram_upper": ""}
-    return query_from_dict(ask_form.to_request(filled).query)
+    return query_from_dict(ask_form.to_request(ask_form.filled(fields)).query)
 
 
 def on_the_wire(verb, settings, tmp_path):
@@ -254,6 +253,42 @@ def test_every_door_names_the_wrong_setting(door, verb, settings, wrong, tmp_pat
     with pytest.raises(InvalidSetting) as raised:
         door(verb, settings, tmp_path)
     assert raised.value.setting == wrong
+
+
+UNUSED = [
+    ("heavy_hitters", {"column": "word", "step": 3}, "step"),
+    ("heavy_hitters", {"column": "word", "levels": 3}, "levels"),
+    ("quantiles", {"column": "x", "probabilities": [0.5], **BOUNDS, "method": "search", "branching": 3}, "branching"),
+    ("quantiles", {"column": "x", "probabilities": [0.5], **BOUNDS, "steps": 3}, "steps"),
+    ("histogram", {"column": "x", "bins": [0.0, 10.0], "upper": 50.0}, "upper"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("verb", "settings", "unused"), UNUSED, ids=str)
+def test_a_setting_that_would_do_nothing_is_refused_but_a_form_leaves_it_out(verb, settings, unused, tmp_path):
+    for door in (in_python, on_a_command_line):
+        with pytest.raises(InvalidSetting) as raised:
+            door(verb, settings, tmp_path)
+        assert raised.value.setting == unused
+    left = {name: value for name, value in settings.items() if name != unused}
+    assert on_the_form(verb, settings, tmp_path) == on_the_form(verb, left, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        HeavyHittersQuery("word", ONE, "one-shot", 3),
+        QuantilesQuery("x", (0.5,), TWO, **BOUNDS, method="search", branching=3),
+    ],
+    ids=str,
+)
+def test_a_server_takes_no_new_query_with_a_setting_that_would_do_nothing(query):
+    assert query_from_dict(query.to_dict()) == query  # as stored ones may have them
+    with pytest.raises(InvalidSetting, match="needs method"):
+        admit(QueryRequest(name="a", query=query.to_dict(), settings=RoundSettings()))
+    before = replace(query, branching=4) if isinstance(query, QuantilesQuery) else replace(query, step=1)
+    assert admit(QueryRequest(name="a", query=before.to_dict(), settings=RoundSettings())).query.verb == query.verb
 
 
 @pytest.mark.slow

@@ -282,7 +282,7 @@ def test_commands_for_people_and_machines(server, devices, tmp_path):
 def test_a_query_can_be_left_and_cancelled(server, tmp_path):
     key_file = tmp_path / "key"
     key_file.write_text(server.analyst + "\n")
-    asked = ["query", "quantiles", "age", "--quantile", "0.5", "--lower", "0", "--upper", "100", "--steps", "2"]
+    asked = ["query", "quantiles", "age", "--quantile", "0.5", "--lower", "0", "--upper", "100", "--levels", "2"]
     settings = ["--epsilon", "1", "--delta", "1e-6", "--no-wait", "--json", "--server", server.url]
     result = CliRunner().invoke(commands.app, [*asked, *settings, "--key-file", str(key_file)])
     document = json.loads(result.output)
@@ -314,16 +314,22 @@ def test_nothing_is_asked_for_an_answer_that_cannot_be_written(server, fleet, tm
     assert len(fleet.queries()) == before
 
 
+COST = ("--epsilon", "1", "--delta", "1e-6")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("query", "histogram", "word", "--plan", "--epsilon", "1", "--delta", "1e-6", "--bins", "few"),
+        ("query", "histogram", "word", "--plan", *COST, "--bins", "few"),
         ("show", "q1", "--range", "wide"),
+        ("query", "ranges", "age", "--lower", "0", "--upper", "9", *COST, "--range", "9:12"),
     ],
 )
 def test_wrong_settings_are_named(server, arguments):
+    before = len(invoke(server, "list").output)
     with pytest.raises(InvalidSetting):
         invoke(server, *arguments)
+    assert len(invoke(server, "list").output) == before
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,21 @@ COMMANDS: dict[str, tuple[str, str, list[str]]] = {
     "quantiles": (
         "search",
         "age",
-        ["quantiles", "--column", "age", "--lower", "0", "--upper", "64", "--quantile", "0.5", "--steps", "3"],
+        [
+            "quantiles",
+            "--column",
+            "age",
+            "--lower",
+            "0",
+            "--upper",
+            "64",
+            "--quantile",
+            "0.5",
+            "--method",
+            "search",
+            "--steps",
+            "3",
+        ],
     ),
     "ranges": (
         "ranges",

@@ -409,3 +409,13 @@ def test_rows_of_a_database_know_their_number(databases: Databases) -> None:
     with closing(psycopg2.connect(databases.postgresql)) as connection:
         answer = th.histogram(connection, "country", table="people", epsilon=1, delta=1e-4)
     assert isinstance(answer.to_arrow(), pa.Table) and answer.release.units == len(ROWS)
+
+
+@pytest.mark.parametrize(
+    "address", ["https://h/x.csv", "HTTP://h/x.csv?a=1", "s3://b/x.parquet", "gs://b/*.csv", "file:///x"]
+)
+@pytest.mark.parametrize("selected", [{}, {"table": "people"}], ids=str)
+def test_addresses_of_files_are_not_fetched(address: str, selected: dict[str, str]) -> None:
+    for asked in (Table, th.look):
+        with pytest.raises(InvalidSetting, match=r"data .* does not fetch files\. Download it first"):
+            asked(address, **selected)

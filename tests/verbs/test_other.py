@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import stats
 
@@ -59,13 +60,14 @@ def test_units_outside_a_filter_are_in_the_rest():
     assert "filtered out" in str(h)
 
 
-@pytest.mark.parametrize("unit", [None, "value"])
+@pytest.mark.parametrize("unit", [None, "user"])
 def test_under_add_remove_nothing_is_counted_and_nothing_is_said(unit, monkeypatch):
     monkeypatch.setattr(ArrowEngine, "size", lambda *_: pytest.fail("it was counted"))
     if unit is None:
         with pytest.raises(pytest.fail.Exception):  # the test can fail
             th.histogram(["a"] * 5_000, "value", epsilon=1, delta=1e-8)
-    h = th.histogram(["a"] * 5_000, "value", unit=unit, epsilon=1, delta=1e-8, adjacency="add-remove")
+    people = pa.table({"value": ["a"] * 5_000, "user": range(5_000)})
+    h = th.histogram(people, "value", unit=unit, epsilon=1, delta=1e-8, adjacency="add-remove")
     assert h.release.units is None and h.release.everyone is None
     assert json.loads(h.to_json())["other"] is None
     assert "units" not in json.loads(h.release.to_json())

@@ -93,17 +93,45 @@ def test_ranges_are_half_open() -> None:
     assert answer.cdf(26).estimate == pytest.approx(1 / 3, abs=0.05)
 
 
-def test_numbers_and_ranges_outside_the_bounds_are_clamped() -> None:
+@pytest.fixture(scope="module")
+def clipped() -> Ranges:
     people = CountsPopulation({-9.0: 5_000, 3.0: 5_000, 99.0: 10_000, math.inf: 2_000})
-    answer = ranges(people, "x", plan=THREE, lower=0, upper=8, branching=2)
-    assert answer.count(-100, 1).estimate == pytest.approx(5_000, rel=0.2)
-    assert answer.count(7, 1e9).estimate == pytest.approx(12_000, rel=0.2)
-    assert (answer.count(7, 1e9).lower, answer.count(7, 1e9).upper) == (7.0, 8.0)
-    assert answer.count(-math.inf, math.inf).estimate == pytest.approx(22_000, rel=0.1)
-    assert answer.count(20, 30).estimate == answer.count(4, 4).estimate == 0
-    assert answer.count(20, 30).interval == (0, 0)
-    assert answer.cdf(-math.inf).interval == (0.0, 0.0)
-    assert (answer.cdf(-3).estimate, answer.cdf(8).estimate, answer.cdf(50).estimate) == (0.0, 1.0, 1.0)
+    return ranges(people, "x", plan=THREE, lower=0, upper=8, branching=2)
+
+
+def test_numbers_outside_the_bounds_count_as_at_the_bounds(clipped: Ranges) -> None:
+    for lower in (0, -math.inf):
+        assert clipped.count(lower, 1).estimate == pytest.approx(5_000, rel=0.2)
+    for upper in (8, math.inf):
+        found = clipped.count(7, upper)
+        assert found.estimate == pytest.approx(12_000, rel=0.2)
+        assert (found.lower, found.upper) == clipped.range_ends(7, upper) == (7.0, 8.0)
+    assert clipped.count(-math.inf, math.inf).estimate == pytest.approx(22_000, rel=0.1)
+    assert clipped.count(4, 4).interval == clipped.count(8, 8).interval == (0, 0)
+    assert clipped.cdf(-math.inf).interval == clipped.cdf(0).interval == (0.0, 0.0)
+    assert clipped.cdf(8).estimate == clipped.cdf(math.inf).estimate == 1.0
+    assert clipped.query.clipping.startswith("Values outside 0 to 8 count as at the nearest bound: that is bias")
+
+
+@pytest.mark.parametrize("ends", [(20, 30), (7, 9), (-1, 3), (-100, -1), (-1, math.inf), (8, math.inf), (-math.inf, 0)])
+def test_a_range_of_which_nothing_is_known_alone_is_refused(clipped: Ranges, ends: tuple[float, float]) -> None:
+    for read in (clipped.count, clipped.fraction, clipped.buckets, clipped.range_ends, clipped.query.check_range):
+        with pytest.raises(InvalidSetting, match=rf"range from {ends[0]} to {ends[1]} .* 0 (and|or) 8"):
+            read(*ends)
+    with pytest.raises(InvalidSetting, match="range"):
+        clipped.readings(ranges=[ends])
+
+
+@pytest.mark.parametrize("value", [-1, 8.5, math.nan])
+def test_the_distribution_is_not_read_outside_the_bounds(clipped: Ranges, value: float) -> None:
+    with pytest.raises(InvalidSetting, match=f"value {value} .* 0 and 8"):
+        clipped.cdf(value)
+
+
+def test_an_end_that_is_not_moved_is_told_as_it_was_asked_for() -> None:
+    answer = ranges(CountsPopulation({500.0: 5_000}), "x", plan=SIX, lower=0, upper=60_000)
+    for end in (0.1, 0.3, 499.99, 500, 1_000, 33_333.3):
+        assert answer.count(0, end).upper == answer.cdf(end).upper == end
 
 
 def test_a_boundary_inside_a_cell_is_interpolated_and_says_so() -> None:
@@ -124,7 +152,7 @@ def tree() -> Ranges:
 
 
 @settings(deadline=None, max_examples=150)
-@given(st.floats(-20, 120), st.floats(-20, 120))
+@given(st.floats(0, 100, exclude_min=True), st.floats(0, 100, exclude_min=True))
 @pytest.mark.slow
 def test_answers_keep_their_order(tree: Ranges, one: float, other: float) -> None:
     lower, upper = min(one, other), max(one, other)

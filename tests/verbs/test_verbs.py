@@ -4,6 +4,7 @@ import datetime as dt
 import inspect
 import multiprocessing
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,12 @@ import thresher as th
 from thresher.errors import BudgetExceeded, InvalidSetting, VerificationFailed
 from thresher.privacy import ROW
 from thresher.questions import Bins, Dates, Joint, Values
+from thresher.tables import Table
 from thresher.verbs.asking import Asking, Target, functions, make
 from thresher.verbs.reference import reference
 from thresher.verbs.settings import settings_of
 
-ONE = th.plan(epsilon=1.0, delta=1e-8)
+ONE, THREE = (th.plan(epsilon=1.0, delta=1e-8, rounds=rounds) for rounds in (1, 3))
 TARGET = {"epsilon": 1.0, "delta": 1e-8}
 FALSE_ALARM = 1e-9  # an interval at this error misses that rarely
 
@@ -235,7 +237,7 @@ def test_decimals_are_named_by_their_places():
 @pytest.mark.slow
 def test_numpy_scalars_are_numbers(frame):
     assert len(th.histogram(frame, "age", bins=np.int64(4), lower=0, upper=100, **TARGET)) == 4
-    assert len(th.quantiles(frame, "age", np.float32(0.5), lower=0, upper=100, steps=3, **TARGET).to_arrow()) == 1
+    assert len(th.quantiles(frame, "age", np.float32(0.5), lower=0, upper=100, levels=3, **TARGET).to_arrow()) == 1
     assert th.histogram(np.ones(500, ">i4"), "value", **TARGET).release.buckets == [1]  # and of any order of bytes
 
 
@@ -253,6 +255,40 @@ def test_a_table_that_cannot_be_read_costs_nothing(tmp_path, ledger):
         th.histogram(path, "word", ledger=ledger, **TARGET)
     assert "canary" not in str(caught.value)
     assert ledger.history() == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "settings"),
+    [
+        ("histogram", {"column": "user"}),
+        ("histogram", {"column": ["country", "user"]}),
+        ("heavy_hitters", {"column": "user", "where": {"country": "fr"}}),
+        ("mean", {"column": "user", "lower": 0, "upper": 9}),
+        ("ranges", {"column": "age", "lower": 0, "upper": 9, "by": ["country", "user"]}),
+    ],
+    ids=str,
+)
+def test_a_unit_is_not_what_is_counted(frame, ledger, verb, settings):
+    with Table(frame, "user") as table:
+        for data, unit in ((frame, "user"), (table, None)):
+            with pytest.raises(InvalidSetting, match="unit must be another column"):
+                functions()[verb](data, unit=unit, ledger=ledger, **settings, **TARGET)
+    assert ledger.history() == []
+    assert len(th.histogram(frame, "country", unit="user", where={"user": (0, None)}, ledger=ledger, **TARGET))
+
+
+@pytest.mark.parametrize("name", ["", " ", "\t\n"])
+def test_an_empty_name_is_not_the_current_directory(frame, ledger, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep").mkdir()
+    frame.to_parquet(tmp_path / "deep" / "people.parquet")
+    for asked in (partial(th.histogram, column="country", ledger=ledger, **TARGET), th.look):
+        with pytest.raises(InvalidSetting, match="data is an empty name"):
+            asked(name)
+    assert ledger.history() == []
+    for directory in (".", tmp_path / "deep" / "..", "./", tmp_path):
+        assert len(th.histogram(directory, "country", ledger=ledger, epsilon=0.1, delta=1e-9))
+    assert [entry.data for entry in ledger.history()] == [tmp_path.name] * 4
 
 
 def crash_after_the_charge(path: str) -> None:
@@ -309,10 +345,38 @@ def test_a_signature_shows_all_that_a_verb_takes():
 
 
 @pytest.mark.slow
-def test_what_does_not_matter_is_not_checked(frame):
-    assert th.heavy_hitters(frame, "country", levels=0, step=0, **TARGET)
-    bounds = {"lower": 0, "upper": 100}
-    assert th.quantiles(frame, "age", 0.5, method="search", steps=2, levels=0, branching=0, **bounds, **TARGET)
+def test_what_does_not_matter_may_have_its_default_of_now_or_of_an_earlier_version(frame):
+    for step in (6, 1):
+        assert th.heavy_hitters(frame, "country", levels=None, step=step, **TARGET)
+    asked = {"method": "search", "steps": 2, "levels": 6, "by": [], "lower": 0, "upper": 100}
+    for branching in (None, 4):
+        assert th.quantiles(frame, "age", 0.5, branching=branching, **asked, **TARGET).query.branching is None
+
+
+BETWEEN = {"lower": 0, "upper": 100}
+UNUSED = [
+    ("heavy_hitters", {"levels": 3}, "levels"),
+    ("heavy_hitters", {"step": 3, "levels": 9}, "levels"),
+    ("heavy_hitters", {"step": 3}, "step"),
+    ("quantiles", {**BETWEEN, "probabilities": 0.5, "steps": 5}, "steps"),
+    ("quantiles", {**BETWEEN, "probabilities": 0.5, "method": "search", "levels": 5}, "levels"),
+    ("quantiles", {**BETWEEN, "probabilities": 0.5, "method": "search", "branching": 3}, "branching"),
+    ("quantiles", {**BETWEEN, "probabilities": 0.5, "method": "search", "by": "country"}, "by"),
+    ("quantiles", {**BETWEEN, "probabilities": 0.5, "levels": 2, "plan": THREE}, "levels"),
+    ("quantiles", {**BETWEEN, "probabilities": 0.5, "method": "search", "steps": 2, "plan": THREE}, "steps"),
+    ("histogram", {"bins": [0, 10, 20], "lower": 0}, "lower"),
+    ("histogram", {"bins": [0, 10, 20], "upper": 10}, "upper"),
+    ("histogram", {"bins": {"age": [0, 10]}, "bin_width": 5, **BETWEEN}, "bin_width"),
+    ("histogram", {"plan": ONE, "adjacency": "add-remove"}, "adjacency"),
+]
+
+
+@pytest.mark.parametrize(("verb", "settings", "named"), UNUSED, ids=str)
+def test_a_setting_that_would_do_nothing_is_refused_before_the_charge(verb, settings, named):
+    target = {} if "plan" in settings else TARGET
+    with pytest.raises(InvalidSetting) as raised:
+        functions()[verb]("missing.csv", "age", **settings, **target)
+    assert raised.value.setting == named
 
 
 @pytest.mark.slow

@@ -83,11 +83,22 @@ def test_ranges_of_whole_numbers() -> None:
     assert answer.count(5, 6).estimate == answer.count(4.5, 5.5).estimate == pytest.approx(10_000, rel=0.1)
     assert answer.count(6, 10).estimate == pytest.approx(30_000, rel=0.1)
     assert answer.count(10, 11).estimate == pytest.approx(40_000, rel=0.1)  # those beyond the bound are at it
-    assert answer.count(7, math.inf).upper == 10
+    assert answer.count(7, math.inf).upper == answer.count(7, 11).upper == 11
+    assert answer.range_ends(4.5, 5.5) == (5, 6)  # the ends that are really used
+    for ends in ((7, 12), (-1, 3), (11, math.inf)):
+        with pytest.raises(InvalidSetting, match="range"):
+            answer.count(*ends)
     assert answer.cdf(5.5).estimate == answer.cdf(6).estimate
     assert answer.quantile(0.99).value == 10 and answer.quantile(0.99).interval == (10, 10)
     values, ranks, _, _ = answer.band()
     assert values[-1] == 11 and ranks[-1] == 1
+
+
+def test_the_cells_that_a_series_follows_hold_the_last_number_and_all_beyond_it() -> None:
+    people = CountsPopulation({0: 10_000, 50: 20_000, 100: 30_000, 999: 5_000})
+    rows = th.ranges(people, "x", lower=0, upper=100, plan=SIX, whole=True).readings().rows
+    assert [row.key for row in rows] == [(0, 81), (81, 101)]
+    assert [row.estimate for row in rows] == pytest.approx([30_000, 35_000], rel=0.1)
 
 
 def test_more_whole_numbers_than_cells() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import unicodedata
 
@@ -54,6 +55,28 @@ def shortened(text: str, longest: int) -> str:
     """A label in at most this many characters; one that was cut ends in an ellipsis."""
     shown = printable(text)
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def fitted(text: str, width: int) -> str:
+    """A label that takes exactly this many columns of a terminal; one that is too long is cut in its middle."""
+    shown = printable(text)
+    if _columns(shown) > width:
+        end = _first_columns(shown[::-1], width // 2)[::-1]
+        shown = f"{_first_columns(shown, width - 1 - _columns(end))}…{end}"
+    return shown + " " * (width - _columns(shown))
+
+
+def _first_columns(text: str, width: int) -> str:
+    """As much of a text as takes at most so many columns."""
+    ends = itertools.takewhile(lambda taken: taken <= width, itertools.accumulate(map(_columns, text)))
+    return text[: sum(1 for _ in ends)]
+
+
+def _columns(text: str) -> int:
+    """How many columns of a terminal a text takes: two for a character of East Asian scripts, none for marks."""
+    marks = sum(unicodedata.category(character) in ("Mn", "Me", "Cf") for character in text)
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) - marks + wide
 
 
 def _shows(character: str) -> bool:

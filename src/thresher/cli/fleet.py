@@ -29,6 +29,7 @@ from thresher.cli.verb_commands import (
     Output,
     Plot,
     Range,
+    check_ranges,
     column_argument,
     option,
     parsed_ranges,
@@ -93,6 +94,7 @@ def _query_command(verb: str) -> Callable[..., None]:
         check_files(plot, output)
         made = None if plan_file is None else read_plan(plan_file, setting="plan-file")
         query = make(verb, Target(epsilon, delta, made), typed(verb, settings))
+        check_ranges(query, ranges)
         fleet = connection.with_rounds(
             seconds=seconds,
             completions=completions,

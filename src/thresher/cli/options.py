@@ -30,8 +30,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress on standa
 Data = Annotated[
     str,
     typer.Argument(
-        help="A CSV, TSV, JSON lines or Parquet file, a glob, - for standard input, a database's address without its "
-        "password, or env:NAME for an address in an environment variable.",
+        help="A CSV, TSV, JSON lines or Parquet file, a glob, a directory (all Parquet files in it and in its "
+        "subdirectories), - for standard input, a database's address without its password, or env:NAME for an address "
+        "in an environment variable.",
         show_default=False,
         autocompletion=files,
     ),

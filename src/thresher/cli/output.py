@@ -81,11 +81,11 @@ def check_files(plot: Path | None, output: Path | None = None) -> None:
 
 
 def range_row(answer: Any, low: float, high: float) -> dict[str, Any]:
-    """What is shown of one range; where nothing was released, its fraction is not known."""
+    """What is shown of one range, from the ends that were used; without a release its fraction is not known."""
     count, fraction = answer.count(low, high), answer.fraction(low, high)
     return {
-        "from": low,
-        "to": high,
+        "from": count.lower,
+        "to": count.upper,
         "estimate": count.estimate,
         "lower": count.interval[0],
         "upper": count.interval[1],
@@ -103,8 +103,9 @@ def range_rows(answer: Any, ranges: Sequence[tuple[float, float]]) -> list[dict[
     shown: list[tuple[Any, dict[str, Any]]] = []
     for group, found in answer.items():
         shown += [(group, range_row(found, *ends)) for ends in ranges]
+    used = [answer.range_ends(*ends) for ends in ranges]
     for group in answer.missing:
-        shown += [(group, dict.fromkeys(_RANGE) | {"from": low, "to": high}) for low, high in ranges]
+        shown += [(group, dict.fromkeys(_RANGE) | {"from": low, "to": high}) for low, high in used]
     listed, names = answer.query.groups is not None, [name for name, _ in answer.key_columns([*_RANGE, STATUS])]
     return [
         dict(zip(names, group if len(names) > 1 else (group,), strict=True))

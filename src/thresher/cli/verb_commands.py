@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -24,8 +24,9 @@ from thresher.ledger import Ledger
 from thresher.privacy.units import Unit
 from thresher.tables import DataErrors
 from thresher.verbs.answer import Answer, Listing
-from thresher.verbs.asking import answer_of, function_of
+from thresher.verbs.asking import Target, answer_of, function_of, make
 from thresher.verbs.places import SCREEN
+from thresher.verbs.query import Query
 from thresher.verbs.settings import Choice, Column, Columns, Listed, Setting, settings_of
 
 OTHER = "everything below the threshold is left out; how much that is, is not known"
@@ -151,6 +152,8 @@ def table_command(verb: str) -> Callable[..., None]:
         ranges = parsed_ranges(range_)
         check_files(plot, output)
         made = None if plan is None else read_plan(plan)
+        if ranges:
+            check_ranges(make(verb, Target(epsilon, delta, made, cast(Any, adjacency)), typed(verb, settings)), ranges)
         book = None if ledger is None else Ledger(ledger)
         with opened(data, format) as source, progress_bar(json or quiet) as progress, said_if_charged(book):
             answer = function_of(verb)(
@@ -242,13 +245,15 @@ def show_answer(answer: Answer, ranges: list[dict[str, Any]], top: int, after: C
 
 
 def show_left_out(answer: Answer) -> None:
-    """What an empty answer would have shown; what one whose rows are buckets leaves out, and how much, if known."""
+    """What an answer leaves out: all, if it is empty; what is in none of its rows, and how much, if known; its bias."""
     if nothing := answer.nothing_in_words():
         console.print(nothing, soft_wrap=True, markup=False)
     if (rest := answer.left_out) is not None:
         console.print(f"other: {rest.in_words()}", style="dim", soft_wrap=True)
     elif answer.counted and not answer.empty:
         console.print(OTHER, style="dim")
+    if answer.query.clipping:
+        console.print(answer.query.clipping, style="dim", soft_wrap=True)
 
 
 def column_argument(verb: str) -> inspect.Parameter:
@@ -262,6 +267,15 @@ def column_argument(verb: str) -> inspect.Parameter:
 def parsed_ranges(texts: Iterable[str] | None) -> list[tuple[float, float]]:
     """Ranges as they were typed: read before anything is spent, so that a slip costs nothing."""
     return [_range(text) for text in texts or ()]
+
+
+def check_ranges(query: Query, ranges: Iterable[tuple[float, float]]) -> None:
+    """Refuse, before anything is spent, ranges that cannot be read off the query's answer.
+
+    Edge cases: whether a table's numbers are whole is not known yet, so no range may end after the upper bound.
+    """
+    for ends in ranges:
+        query.check_range(*ends)
 
 
 def _range(text: str) -> tuple[float, float]:

@@ -186,14 +186,13 @@ def to_query(fields: Mapping[str, str], planner: Callable[..., Plan] | None = No
     chosen = fields.get(form.field("group"), "")
     if form.alternatives and chosen not in form.alternatives:
         raise InvalidSetting("counted as", f"must be one of {', '.join(form.alternatives)}")
-    typed = {setting.name: fields[form.field(setting.name)] for setting in form.settings()}
     for setting in form.groups.get("", []) + (form.groups[chosen] if chosen else []):
-        text = typed[setting.name]
+        text = fields[form.field(setting.name)]
         if setting.needed and isinstance(settings["column"], list):
             raise InvalidSetting("column", f"must be one for {chosen}", hint="Several are counted as whole values.")
         if setting.needed and not text:
             raise InvalidSetting(setting.name, "is missing", hint=setting.help)
-        if text and setting.matters(typed):
+        if text and setting.matters(settings):
             settings[setting.name] = setting.read(text)
     epsilon, delta = _number(fields, "epsilon", "epsilon"), _number(fields, "delta", "delta")
     query = make(form.name, Target(epsilon, delta, planner=planner or functools.partial(_plan, here)), settings)

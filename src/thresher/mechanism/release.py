@@ -53,14 +53,20 @@ class ReleasedBucket:
 class Release(Tabular):
     """Released buckets with sampled counts, estimates and intervals, and what was guaranteed. Made by `Release.of`.
 
-    `table` has the bucket's columns, then `count` (in the sample), `estimate` (count ÷ `rate`) and `lower`, `upper`
-    (a confidence interval for the true count at level `confidence`, valid for released rows). Rows are sorted by
-    count, largest first, then by bucket. Nothing about dropped buckets is kept, not even how many there were. Where
-    `table` is given with the count alone, the other numbers are computed when somebody looks at them.
+    Nothing about dropped buckets is kept, not even how many there were.
 
-    `response` is how many devices of a fleet took part; None for a table, where everybody does. `unit` is whom the
-    guarantee protects; None where nobody said it, as in files of Thresher 0.1.0. `units` is how many units a table has,
-    whatever they hold; None where nobody counted them, for a fleet, and under add-remove, which hides the number.
+    Args:
+        table: the bucket's columns, then `count` (in the sample), `estimate` (count ÷ `rate`) and `lower`, `upper` (a
+            confidence interval for the true count at level `confidence`, valid for released rows). Rows are sorted by
+            count, largest first, then by bucket. Where it is given with the count alone, the other numbers are computed
+            when somebody looks at them.
+        plan: the plan that the round was drawn with.
+        private: whether a secure source drew it.
+        confidence: the level of the intervals.
+        response: how many devices of a fleet took part; None for a table, where everybody does.
+        unit: whom the guarantee protects; None where nobody said it, as in files of Thresher 0.1.0.
+        units: how many units a table has, whatever they hold; None where nobody counted them, for a fleet, and under
+            add-remove, which hides the number.
 
     Guarantee: see `guarantee`; it covers the plan's rounds together. `private` is False where a seeded source drew it,
     and then nothing is guaranteed. No bucket is there twice.

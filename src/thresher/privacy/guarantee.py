@@ -24,7 +24,12 @@ from thresher.privacy.units import ROW, Unit
 class Guarantee:
     """An (epsilon, delta) differential-privacy guarantee, against which change it protects, and whom.
 
-    `unit` is None where nobody has said yet what one unit is, as in a plan.
+    Args:
+        epsilon, delta: the bounds of the guarantee.
+        adjacency: "replace" hides what one unit holds, "add-remove" also that it takes part.
+        rounds: over how many rounds together.
+        unit: whom it protects; None where nobody has said yet what one unit is, as in a plan.
+        contributions: how many values of one unit count in a round.
 
     Edge cases: a delta of 1 guarantees nothing, and both texts say so.
     """
@@ -35,7 +40,6 @@ class Guarantee:
     rounds: int = 1
     unit: Unit | None = None
     contributions: int = 1
-    """How many values of one unit count in a round."""
 
     def __str__(self) -> str:
         if not self.delta < 1:

@@ -70,6 +70,27 @@ def make_plan(
     relative error of a bucket of `count` units; "sample", the largest rate at which a bucket of `count` units is still
     seen with `probability`. A count may be given as `frequency` of a `population`.
 
+    Args:
+        epsilon, delta: the target, over all rounds together.
+        sampling_rate: the part of all units that is sampled, where it is given, as by a budget of contacts.
+        threshold: the smallest sampled count that is released, where it is given.
+        rounds: how many rounds the plan is for; a histogram has one, a hierarchy one for each level.
+        contributions: how many distinct values of a unit count in a round.
+        adjacency: "replace" (the default) hides what one unit holds; "add-remove" also hides that it takes part.
+        objective: what the best plan is best at: "visible", "error" or "sample".
+        count: of how many units the bucket is that "error" and "sample" look at.
+        frequency, population: the same as a part of all units, and how many there are.
+        probability: with which probability a bucket is to be seen.
+
+    Returns a `Plan`, which verbs take as `plan=`. Raises `InvalidSetting` for a setting that is missing or out of
+    range, `Unreachable` where nothing meets the target.
+
+        >>> plan = th.plan(epsilon=1, delta=1e-8)
+        >>> plan.threshold, plan.smallest_visible()
+        (25, 106)
+        >>> th.plan(epsilon=1, delta=1e-8, sampling_rate=0.05).threshold
+        8
+
     Guarantee: the returned plan meets the target, for the exact dyadic rate that it names.
     Edge cases: `Unreachable` where no rate of at least 2^-64, or no threshold up to ten million, meets the target.
     """

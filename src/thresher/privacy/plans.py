@@ -60,6 +60,14 @@ class Plan:
     Guarantee: `rounds` rounds, each a fresh sample at `sampling_rate` (a whole number of 2^-64) of which counts below
     `threshold` are dropped, are together (epsilon, delta)-differentially private under `adjacency`; `verify` recomputes
     it. A unit counts in up to `contributions` distinct buckets of a round, each kept by a coin of its own.
+
+    Args:
+        sampling_rate: the probability that a coin keeps a unit in a round's sample.
+        threshold: the smallest sampled count that is released.
+        epsilon, delta: what all rounds together guarantee.
+        adjacency: "replace" or "add-remove".
+        rounds: how many rounds there are.
+        contributions: how many distinct values of a unit count in a round.
     """
 
     sampling_rate: float

@@ -29,6 +29,12 @@ class Population(ABC):
     at most so many distinct buckets of the round, and in each of them it is kept by a coin of its own. A unit that has
     more is in some that were chosen before any coin was tossed.
 
+        >>> class People(th.Population):
+        ...     def ask(self, question, plan):
+        ...         return th.mechanism.sample_and_threshold({"a": 10_000}, plan, columns=question.columns)
+        >>> "a" in th.histogram(People(), "letter", epsilon=1, delta=1e-8)
+        True
+
     A population may say what one unit is in an attribute `unit`, a `thresher.privacy.Unit`. Without it, each member is
     a unit.
     """
@@ -37,7 +43,14 @@ class Population(ABC):
 
     @abstractmethod
     def ask(self, question: Question, plan: Plan) -> Release:
-        """One round: a fresh sample's answer to the question."""
+        """One round: a fresh sample's answer to the question.
+
+        Args:
+            question: what each unit is asked; `question.bucket(value)` is the bucket of a value.
+            plan: the sampling rate and the threshold of the round.
+
+        Returns the round's release, as `thresher.mechanism.sample_and_threshold` draws it from counts.
+        """
         ...
 
 

@@ -79,6 +79,9 @@ def look(
 
     Returns: what they suggest; `look(…).declared` is what `types=` takes.
 
+        >>> th.look("visits.csv").declared
+        {'age': 'whole numbers'}
+
     Guarantee: none. What comes back depends on single rows.
     """
     from thresher.tables.files import file_engine, matching

@@ -27,7 +27,7 @@ FORMATS = tuple(suffix.removeprefix(".") for engine in FILE_ENGINES for suffix i
 
 
 def open_files(location: str | Path, progress: Progress | None = None, format: str | None = None) -> Engine:
-    """The rows of one file, of all files that match a glob, or of the Parquet files below a directory.
+    """The rows of one file, of all files that match a glob, or of all Parquet files below a directory, however deep.
 
     A CSV file has a header line; its delimiter is the first of comma, semicolon, tab and bar that the header holds.
     `progress` is called while they are read. `format` says what they are, whatever their names are.
@@ -43,8 +43,13 @@ def open_files(location: str | Path, progress: Progress | None = None, format: s
 
 
 def matching(location: str | Path) -> list[str]:
-    """The files that a path, a glob or a directory of Parquet files stands for."""
+    """The files that a path, a glob or a directory of Parquet files, with its subdirectories, stands for.
+
+    Edge cases: an empty name is refused; to Python it would be the current directory.
+    """
     text = str(location)
+    if not text.strip():
+        raise InvalidSetting("data", "is an empty name", hint="Give the path of a file. `.` is the current directory.")
     path = Path(text)
     if path.is_dir():
         found = sorted(str(file) for file in path.rglob("*.parquet"))
@@ -56,7 +61,9 @@ def matching(location: str | Path) -> list[str]:
         found = sorted(glob.glob(text, recursive=True)) if pattern else []  # noqa: PTH207 - patterns may be absolute
         problem = f"{text!r} matches no file" if pattern else f"{text!r} does not exist"
     if not found:
-        raise InvalidSetting("data", problem, hint="Give the path of a file, a glob, or a directory of Parquet files.")
+        raise InvalidSetting(
+            "data", problem, hint="Give the path of a file, a glob, or a directory with Parquet files below it."
+        )
     return found
 
 

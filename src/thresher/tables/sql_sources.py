@@ -29,6 +29,11 @@ from thresher.tables.sql_text import Selection
 _SECONDS = 30
 """How long to wait for a server that does not answer."""
 
+_FILES = frozenset(
+    "http https ftp ftps sftp file s3 s3a s3n gs gcs r2 az abfs abfss adl wasb wasbs hdfs webhdfs dbfs hf".split()
+)
+"""Schemes of addresses of files."""
+
 Opener = Callable[..., Engine]
 
 
@@ -42,6 +47,13 @@ def open_database(data: Any, selection: Selection | None) -> Engine:
 
     Raises: `InvalidSetting` in our own words, without the address's user, password and parameters.
     """
+    url = database_url(data) if isinstance(data, str) else None
+    if url is not None and url.scheme in _FILES:
+        raise InvalidSetting(
+            "data",
+            f"is an address of the scheme {url.scheme}, and Thresher does not fetch files",
+            hint="Download it first, or read it into a data frame.",
+        )
     if selection is None:
         raise InvalidSetting(
             "data",
@@ -49,9 +61,7 @@ def open_database(data: Any, selection: Selection | None) -> Engine:
             hint="Give `table='visits'` or `sql='select …'`.",
         )
     with ExitStack() as stack:
-        if isinstance(data, str):
-            url = database_url(data)
-            assert url is not None
+        if url is not None:
             engine = _ADDRESSES.get(url.scheme, _ibis)(url, selection, stack)
         else:
             engine = _open_connection(data, selection, stack)

@@ -57,7 +57,8 @@ class Table(Population):
     values, which the table keeps; a query of a verb chooses its own.
 
     `data` is a pandas, Polars (eager or lazy), PyArrow, DuckDB, Ibis, Dask, Spark or Spark Connect frame; the path of a
-    CSV, TSV, JSON lines or Parquet file, a glob, or a directory of Parquet files; or a NumPy array or list, whose
+    CSV, TSV, JSON lines or Parquet file, a glob, or a directory, of which all Parquet files are read, also those in its
+    subdirectories; or a NumPy array or list, whose
     column is called "value". It must not change while the table is in use. An Arrow stream, whose rows come only once,
     is kept.
 

@@ -13,6 +13,7 @@ import functools
 import math
 from dataclasses import dataclass
 
+from thresher.charts.numbers import amount
 from thresher.errors import InvalidSetting
 from thresher.privacy.intervals import ends
 from thresher.privacy.plans import Plan
@@ -180,3 +181,9 @@ def check_bounds(lower: float, upper: float) -> tuple[float, float]:
             hint="For example `lower=0`, `upper=60_000`.",
         )
     return low, high
+
+
+def clipped_in_words(lower: float, upper: float) -> str:
+    """What a verb with public bounds does with values outside of them, as a sentence."""
+    within = f"{amount(lower)} to {amount(upper)}"
+    return f"Values outside {within} count as at the nearest bound: that is bias, which no interval shows."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import html
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
-from thresher.charts.numbers import printable
 from thresher.errors import InvalidFormat, InvalidSetting, ThresherError, VerificationFailed
 from thresher.files import write_whole
 from thresher.mechanism.release import Release, guarantee_of, promise_of
@@ -26,9 +24,9 @@ from thresher.questions import Where
 from thresher.questions.where_text import in_words, to_lines
 from thresher.verbs.accuracy import CONFIDENCE
 from thresher.verbs.drivers import questions_of, replay
-from thresher.verbs.public_lists import BELOW
+from thresher.verbs.printed import PRINTED, reading_line, readings_html
 from thresher.verbs.query import query_from_dict
-from thresher.verbs.readings import Readings, of_table
+from thresher.verbs.readings import Reading, Readings, of_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -236,6 +234,19 @@ class Answer(Tabular):
         more = " show_data_errors=True says what could not be read, if anything." if table else ""
         return f"{self.footing()}. {self.nothing_in_words()}{more}"
 
+    def __str__(self) -> str:
+        rows, hidden = self.summary(PRINTED)
+        if not rows:
+            return repr(self)
+        more = [f"… {hidden:,} more rows"] if hidden else []
+        clipping = [self.query.clipping] if self.query.clipping else []
+        return "\n".join([self.query.describe(), *map(reading_line, rows), *more, *clipping, self.closing()])
+
+    def _repr_html_(self) -> str:
+        rows, hidden = self.summary(PRINTED)
+        said = f"{self.query.clipping} {self.closing()}".lstrip()
+        return readings_html(self.query.describe(), rows, hidden, said=said, whom=self.stands_for)
+
     def document(self) -> dict[str, Any]:
         """The answer as plain values for JSON: the same keys for every verb, with and without groups.
 
@@ -315,6 +326,11 @@ class Answer(Tabular):
         table = self.to_arrow()
         return Listing(table.slice(0, most), max(len(table) - most, 0))
 
+    def range_ends(self, lower: float, upper: float) -> tuple[float, float]:
+        """The ends that a range is read with, where `reads_ranges` says that ranges can be read off."""
+        self.query.check_range(lower, upper)
+        return lower, upper
+
     def readings(self, confidence: float = CONFIDENCE, ranges: Sequence[tuple[float, float]] = ()) -> Readings:
         """The numbers to follow in a series of such answers, with intervals at this confidence.
 
@@ -324,6 +340,14 @@ class Answer(Tabular):
         number has changed, with an interval (`OverTime.changes`).
         """
         return of_table(self.to_arrow(), confidence, counts=self.counted, verb=self.query.verb)
+
+    def summary(self, most: int) -> tuple[Sequence[Reading], int]:
+        """At most so many numbers that `print` and a notebook show, and how many more there are."""
+        try:
+            rows = self.readings().rows
+        except InvalidSetting:  # a verb that has no such numbers
+            return (), 0
+        return rows[:most], max(len(rows) - most, 0)
 
     @property
     def headline(self) -> tuple[str, str] | None:
@@ -440,30 +464,3 @@ COUNTS = (
     Field("count", "In the sample"),
 )
 """The columns of rows that have a count, an estimate and an interval."""
-
-
-def counted_line(label: str, row: Any) -> str:
-    """A row that has an estimate and an interval as a line of text; without a row, that it is below the threshold."""
-    shown = printable(label)
-    if row is None:
-        return f"{shown:<32} {BELOW:>15}"
-    return f"{shown:<32} {row.estimate:>15,.0f}   {row.interval[0]:,} to {row.interval[1]:,}"
-
-
-def counted_html(title: str, rows: Sequence[tuple[str, Any]], hidden: int, *, said: str, whom: str | None) -> str:
-    """Labels with rows as `counted_line` takes them, as a table for a notebook, with a sentence below it."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in (title, "estimate", "lower", "upper", "count"))
-    body = []
-    for label, row in rows:
-        cells = [label, BELOW] if row is None else [label, *(f"{cell:,.0f}" for cell in counts_of(row))]
-        body.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
-    more = f"<p>… {hidden:,} more rows</p>" if hidden else ""
-    note = f"{said}." if whom is None else f"{said}. Numbers stand for {whom}."
-    return (
-        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{more}<p>{html.escape(note)}</p>"
-    )
-
-
-def counts_of(row: Any) -> tuple[Any, ...]:
-    """The cells of those columns."""
-    return (row.estimate, *row.interval, row.count)

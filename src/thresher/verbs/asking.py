@@ -17,7 +17,8 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import PurePath
+from dataclasses import fields
+from pathlib import Path, PurePath
 from types import UnionType
 from typing import Annotated, Any, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -48,7 +49,8 @@ class Asking(TypedDict, total=False):
         adjacency: "replace" (the default) hides what one unit holds; "add-remove" also hides that it takes part.
         unit: the column that names the person; without it each row is a unit. A unit counts for one of its values,
             chosen at random (for several with `contributions=`, where a verb has it): an estimate is how many units
-            are *counted* under a value, which is less than how many hold it where units hold more. Tables only.
+            are *counted* under a value, which is less than how many hold it where units hold more. It is none of the
+            columns that are asked about or grouped by. Tables only.
         where: only units that satisfy these conditions are counted: `{"country": "fr", "version": ["1.2", "1.3"],
             "age": (18, 65)}` are equality, membership and a half-open range of numbers or dates, of which an end may be
             None; or a list of texts, as `["country = fr", "age >= 18"]`. Estimates stand for those units. The filter is
@@ -129,14 +131,19 @@ class Target:
                 f"must be a plan, not {type(plan).__name__}",
                 hint=Hint("Make one first.", python="Make one with thresher.plan."),
             )
-
-    def rounds(self, given: int | None, usual: int, setting: str) -> int:
-        """A number of rounds that a setting gives; without it, that of the plan, or the usual one."""
-        if self._plan is None:
-            return check_rounds(usual if given is None else given, setting=setting)
-        if given is not None and given != self._plan.rounds:
+        if plan is not None and self._adjacency not in (_DEFAULTS["adjacency"], plan.adjacency):
             raise InvalidSetting(
-                setting, f"is {given}, and the plan has {self._plan.rounds} rounds", hint="Leave it out."
+                "adjacency", f"is {self._adjacency}, and the plan's is {plan.adjacency}", hint="Leave it out."
+            )
+
+    def rounds(self, given: int | None, usual: int, setting: str, times: int = 1) -> int:
+        """A number of rounds that a setting gives, `times` over; without it, that of the plan, or the usual one."""
+        if self._plan is None:
+            return check_rounds(usual if given is None else given, setting=setting) * times
+        if given is not None and given != self._plan.rounds // times:
+            each = "" if times == 1 else f" for {times}"
+            raise InvalidSetting(
+                setting, f"is {given}, and the plan has {self._plan.rounds} rounds{each}", hint="Leave it out."
             )
         return self._plan.rounds
 
@@ -236,10 +243,19 @@ def make(name: str, target: Target, settings: Mapping[str, Any]) -> Query:
         if setting.required and setting.name not in settings:
             raise InvalidSetting(setting.name, "is missing", hint=setting.help)
         value = settings.get(setting.name, setting.default)
-        given[setting.name] = setting.check(value) if setting.matters(given) else value
+        setting.check_needed(value, given)
+        given[setting.name] = setting.check(value) if setting.matters(given) else setting.default
     where = given.pop("where", None)
     query = queries()[name].make(target, **given)
     return query if where is None else query.with_where(where)
+
+
+def check_needed(query: Query) -> None:
+    """Refuse a query that somebody else made with a setting that would do nothing; stored ones may have such."""
+    given = {each.name: getattr(query, each.name) for each in fields(query)}
+    for name, setting in settings_of(function_of(query.verb)).items():
+        if name in given:
+            setting.check_needed(given[name], given)
 
 
 def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
@@ -260,6 +276,12 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
         raise InvalidSetting("wait", "is for fleets; a table answers at once", hint="Leave it out.")
     warn_if_weak(query.plan.epsilon, query.plan.delta)  # a fleet says it in its preview, with all else against a query
     whose = unit_of(data) if isinstance(data, Population) else Unit.of_table(unit)
+    if whose.column is not None and whose.column in query.first_question.columns:
+        raise InvalidSetting(
+            "unit",
+            "must be another column than those that are counted or grouped by",
+            hint="Otherwise each of their values is one unit, and nothing can be released.",
+        )
     with _charging(ledger, query, whose, _name_of(data, given.get("table"))) as charge:
         if not isinstance(data, Population):
             with Table(data, unit, **opening, before_draw=charge, progress=progress) as table:  # type: ignore[arg-type]
@@ -312,12 +334,15 @@ def _charging(ledger: Any, query: Query, whose: Unit, data: str | None) -> Itera
 def _name_of(data: Any, table: str | None) -> str | None:
     """What a ledger calls the data: a file's or glob's name, or a database and its table; of paths without the folder.
 
-    Edge cases: None for anything else, and of an address nothing that may be secret.
+    Edge cases: None for anything else, and of an address nothing that may be secret. A directory without a name of its
+    own, as ".", has that of the directory that it stands for.
     """
     text = str(os.fspath(data)) if isinstance(data, str | os.PathLike) else ""
     url = database_url(text)
     if url is None:
-        return PurePath(text).name or table
+        path = Path(text)
+        name = path.resolve().name or str(path) if text and path.name in ("", "..") else path.name
+        return name or table
     name = PurePath(url.place).name if url.place.startswith("/") else str(url)
     return name if table is None else f"{table} in {name}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -149,6 +150,10 @@ class Grouped(Answer, Generic[A]):
         """Whether the groups' answers have ranges to read off."""
         return self._nothing.reads_ranges
 
+    def range_ends(self, lower: float, upper: float) -> tuple[float, float]:
+        """As the groups' answers have them."""
+        return self._nothing.range_ends(lower, upper)
+
     @property
     def pairs(self) -> Mapping[str, tuple[str, str]]:  # type: ignore[override]
         """As the groups' answers have them."""
@@ -236,6 +241,20 @@ class Grouped(Answer, Generic[A]):
         return Readings(
             (*keys, *nothing.key_columns), rows, column=nothing.column, counts=nothing.counts, ordered=nothing.ordered
         )
+
+    def summary(self, most: int) -> tuple[Sequence[Reading], int]:
+        """The summaries of the first groups, then the missing ones."""
+        each = max(len(self._nothing.summary(most)[0]), 1)
+        first = self.groups[: max(most // each, 1)]
+        rows = [
+            Reading((*self._values(group), *row.key), f"{self.label(group)} · {row.label}", *row[2:])
+            for group in first
+            for row in self[group].summary(most)[0]
+        ]
+        missing = [Reading(self._values(group), self.label(group), math.nan, None, None) for group in self.missing]
+        fitting = max(most - len(rows), 0)
+        hidden = (len(self) - len(first)) * each + max(len(missing) - fitting, 0)
+        return [*rows, *missing[:fitting]], hidden
 
     def numbers(self) -> tuple[list[str], list[GroupRow]]:
         """The names of the measured numbers, and each group, missing ones too, with its numbers; for a picture."""

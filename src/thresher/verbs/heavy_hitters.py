@@ -22,12 +22,10 @@ from thresher.verbs.answer import (
     Line,
     Shown,
     Truth,
-    counted_html,
-    counted_line,
     counted_table,
-    counts_of,
 )
 from thresher.verbs.asking import Asking, Target, ask, verb
+from thresher.verbs.printed import PRINTED, counted_html, counted_line, counts_of
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.recounts import CountedText, FoundTexts
@@ -40,8 +38,8 @@ if TYPE_CHECKING:
 
 Method = Literal["one-shot", "trie"]
 _TRIE = ("method", "trie")
-_BARS, _NODES, _PRINTED = 40, 60, 20
-"""How many items and nodes pictures have, and how many items `print` shows."""
+_BARS, _NODES = 40, 60
+"""How many items and nodes pictures have."""
 LEVELS, STEP = 4, 6
 """Chosen by what they find (docs/lab.md); a text of up to 23 characters can be finished."""
 
@@ -65,7 +63,9 @@ def heavy_hitters(
     levels: Annotated[
         int | None, Whole("Levels of the trie, one round each.", usual=LEVELS, only=_TRIE, is_rounds=True)
     ] = None,
-    step: Annotated[int, Whole("Characters a level.", label="Characters a level", usual=STEP, only=_TRIE)] = STEP,
+    step: Annotated[
+        int, Whole("Characters a level.", label="Characters a level", usual=STEP, earlier=1, only=_TRIE)
+    ] = STEP,
     contributions: Annotated[
         int | None,
         Whole("How many distinct values of a unit count.", label="Values of a unit", usual=1, most=MAX_CONTRIBUTIONS),
@@ -430,14 +430,14 @@ class HeavyHitters(Answer):
         return charts.show(chart, path)
 
     def __str__(self) -> str:
-        lines = [counted_line(item.label, item) for item in self.items[:_PRINTED]]
-        if len(self) > _PRINTED:
-            lines.append(f"… {len(self) - _PRINTED:,} more items")
+        lines = [counted_line(item.label, item) for item in self.items[:PRINTED]]
+        if len(self) > PRINTED:
+            lines.append(f"… {len(self) - PRINTED:,} more items")
         return "\n".join([*lines, self.closing()])
 
     def _repr_html_(self) -> str:
-        rows = [(item.label, item) for item in self.items[:_PRINTED]]
-        hidden = max(len(self) - _PRINTED, 0)
+        rows = [(item.label, item) for item in self.items[:PRINTED]]
+        hidden = max(len(self) - PRINTED, 0)
         return counted_html(self.column, rows, hidden, said=repr(self)[1:-1], whom=self.stands_for)
 
     def __repr__(self) -> str:

@@ -152,9 +152,9 @@ class Hierarchy:
         return float(nearest) if abs(position - nearest) <= 1e-9 + 1e-14 * self.cells else position
 
     def value(self, position: float) -> float:
-        """The value at a position."""
+        """The value at a position; of whole numbers, at most the one after the last."""
         found = self.upper if position >= self.cells else self.lower + (self.upper - self.lower) * position / self.cells
-        return found if self.last is None else min(found, float(self.last))
+        return found if self.last is None else min(found, float(self.last + 1))
 
     @cached_property
     def _sums(self) -> list[tuple[list[int], list[int]]]:

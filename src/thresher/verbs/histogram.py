@@ -27,17 +27,15 @@ from thresher.verbs.answer import (
     Listing,
     Shown,
     Truth,
-    counted_html,
-    counted_line,
-    counts_of,
 )
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.other import Other, other_of
 from thresher.verbs.places import LONGEST_AXIS, SCREEN, Places, places_of
+from thresher.verbs.printed import PRINTED, counted_html, counted_line, counts_of
 from thresher.verbs.public_lists import BELOW, RELEASED, STATUS, checked_domain, common_type, restricted, written_bucket
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.readings import Reading, Readings
-from thresher.verbs.settings import Choice, Columns, Edges, Listed, Number, Whole
+from thresher.verbs.settings import Cases, Choice, Columns, Edges, Listed, Number, Whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,8 +43,8 @@ if TYPE_CHECKING:
 OTHER = "everything below the threshold"
 OTHER_THAN_LISTED = "everything that is not listed, below the threshold"
 _BINS, _DATES, _VALUES = "bins", "dates", "values"
-_PRINTED = 20
-"""How many buckets without an axis `print` shows."""
+_EQUAL = Cases("a number of bins, or their width", lambda bins: not isinstance(bins, Iterable))
+_NO_BINS = Cases("no other bins", lambda bins: bins is None)
 _BELOW_CELLS = (BELOW, None, None, None)
 _NO_NUMBERS = f"–: {BELOW}, which does not mean zero"
 
@@ -67,13 +65,16 @@ def histogram(
         ),
     ] = None,
     bin_width: Annotated[
-        float | None, Number("Width of equal bins, in place of their number.", group=_BINS, on_form=False)
+        float | None,
+        Number("Width of equal bins, in place of their number.", group=_BINS, on_form=False, only=("bins", _NO_BINS)),
     ] = None,
     lower: Annotated[
-        float | None, Number("Public lower bound of equal bins.", label="From", group=_BINS, usual=0)
+        float | None,
+        Number("Public lower bound of equal bins.", label="From", group=_BINS, usual=0, only=("bins", _EQUAL)),
     ] = None,
     upper: Annotated[
-        float | None, Number("Public upper bound of equal bins.", label="To", group=_BINS, usual=100)
+        float | None,
+        Number("Public upper bound of equal bins.", label="To", group=_BINS, usual=100, only=("bins", _EQUAL)),
     ] = None,
     dates: Annotated[
         Every | Mapping[str, Every] | None,
@@ -384,7 +385,7 @@ class Histogram(Answer):
         return [Line(str(row.bucket), row.estimate, *row.interval, counts.get(str(row.bucket), 0)) for row in self]
 
     def __str__(self) -> str:
-        label, places = self.query.question.label, self.places(_PRINTED)
+        label, places = self.query.question.label, self.places(PRINTED)
         lines = [counted_line(label(bucket), row) for bucket, row in places.rows]
         if places.hidden:
             lines.append(f"… {places.hidden:,} more buckets")
@@ -396,7 +397,7 @@ class Histogram(Answer):
         return f"<Histogram of {len(self.release):,} buckets, {self.closing()}>"
 
     def _repr_html_(self) -> str:
-        label, places = self.query.question.label, self.places(_PRINTED)
+        label, places = self.query.question.label, self.places(PRINTED)
         rows = [(label(bucket), row) for bucket, row in places.rows]
         said = "" if self.asked_of is None else f"<p>{html.escape(self.asked_of)}</p>"
         table = counted_html(", ".join(self.columns), rows, places.hidden, said=repr(self)[1:-1], whom=self.stands_for)
@@ -444,8 +445,6 @@ def _edges(bins: Any, width: Any, lower: float | None, upper: float | None) -> S
         if lower is not None or upper is not None:
             raise InvalidSetting("lower", "and `upper` need `bins` or `bin_width`", hint="For example `bins=20`.")
         return None
-    if bins is not None and width is not None:
-        raise InvalidSetting("bin_width", "and `bins` cannot both be given")
     if isinstance(bins, Iterable):
         return bins  # type: ignore[return-value]
     if lower is None or upper is None:

@@ -16,7 +16,7 @@ from thresher.privacy.plans import Plan
 from thresher.privacy.settings import check_count
 from thresher.questions import MOST_POINTS, Points
 from thresher.questions.points import equal_points
-from thresher.verbs.accuracy import CONFIDENCE, check_bounds
+from thresher.verbs.accuracy import CONFIDENCE, check_bounds, clipped_in_words
 from thresher.verbs.answer import Answer, Bar, Field, Line, Shown, Truth
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.averages import Average, MeanError, average
@@ -166,6 +166,11 @@ class MeanQuery(GroupableQuery):
         (release,) = yield (self.question,)
         return Mean(self, (release,), averaged(self, release))
 
+    @property
+    def clipping(self) -> str:
+        """What happens to values outside the bounds."""
+        return clipped_in_words(self.points[0], self.points[-1])
+
     def describe(self) -> str:
         """For example "mean of latency"."""
         return f"mean of {self.column}{self.by_words}"
@@ -310,13 +315,8 @@ class Mean(Answer):
         return (
             f"Each value was rounded at random to one of {len(self.query.points)} points, whose counts are above. Each "
             "interval contains the true number with a probability of at least 95 %, also if points below the threshold "
-            f"hide as much as they can. {self._clipping}"
+            "hide as much as they can."
         )
-
-    @property
-    def _clipping(self) -> str:
-        low, high = amount(self.query.points[0]), amount(self.query.points[-1])
-        return f"Values outside {low} to {high} count as at the nearest bound: that is bias, which no interval shows."
 
     def bars(self, most: int) -> list[Bar]:
         """The released points, in their order: those with the most units, where there are too many."""
@@ -370,7 +370,7 @@ class Mean(Answer):
                 f"mean of {self._of}: {_between(self.mean, self.interval)}",
                 f"sum of {self._of}: {_between(self.sum, self.sum_interval)}",
                 f"standard errors: {errors}; points below the threshold: at most {amount(self.error.threshold)}",
-                self._clipping,
+                self.query.clipping,
             ]
         )
 

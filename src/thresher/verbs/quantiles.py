@@ -14,9 +14,16 @@ import numpy as np
 from thresher.errors import InvalidSetting, NotReleased
 from thresher.mechanism.common_rates import common_rates
 from thresher.privacy.plans import Plan
-from thresher.privacy.settings import check_rounds
 from thresher.questions import Below
-from thresher.verbs.accuracy import CONFIDENCE, Error, Quantile, check_bounds, check_quantile, rank_standard_error
+from thresher.verbs.accuracy import (
+    CONFIDENCE,
+    Error,
+    Quantile,
+    check_bounds,
+    check_quantile,
+    clipped_in_words,
+    rank_standard_error,
+)
 from thresher.verbs.answer import Answer, Field, Line, Shown, Truth
 from thresher.verbs.asking import Asking, Target, ask, verb
 from thresher.verbs.grouping import BY, GROUPS, GroupableQuery
@@ -24,7 +31,7 @@ from thresher.verbs.groups import Grouped
 from thresher.verbs.quantile_search import Splits, interpolate, search, steps_of
 from thresher.verbs.query import Query, Rounds
 from thresher.verbs.ranges import FINER, LEVELS, WHOLE, Ranges, RangesQuery, chosen
-from thresher.verbs.readings import Reading, Readings
+from thresher.verbs.readings import Reading, Readings, below
 from thresher.verbs.settings import Choice, Column, Number, Numbers, Whole
 from thresher.verbs.windows import TAIL, Window, window_of
 
@@ -105,7 +112,8 @@ def quantiles(
         column: the column of numbers. Text of a file or of Python objects is read value by value; what is not a number
             is no value.
         probabilities: one number between 0 and 1, or several.
-        lower, upper: public bounds, chosen without looking at the data. Numbers outside them count as at the nearest.
+        lower, upper: public bounds, chosen without looking at the data. Numbers outside them count as at the nearest,
+            which is bias.
         method: "hierarchy" takes `levels` rounds of cells (see `ranges`) for any number of quantiles; "search" takes
             `steps` rounds of binary search for each of them and shares every released split among all. A fleet is asked
             all levels, or one split for each quantile, at the same time.
@@ -199,9 +207,9 @@ class QuantilesQuery(GroupableQuery):
         steps, levels, wanted = settings.pop("steps"), settings.pop("levels"), settings.pop("probabilities")
         wanted = tuple(wanted) if isinstance(wanted, Iterable) else (wanted,)
         if settings["method"] == "search":
-            rounds = check_rounds(STEPS if steps is None else steps, setting="steps") * max(1, len(wanted))
+            rounds = target.rounds(steps, STEPS, "steps", max(1, len(wanted)))
         else:
-            rounds = check_rounds(LEVELS if levels is None else levels, setting="levels")
+            rounds = target.rounds(levels, LEVELS, "levels")
         return cls(probabilities=wanted, plan=target.plan(rounds), **settings)
 
     def settings(self) -> dict[str, Any]:
@@ -245,6 +253,11 @@ class QuantilesQuery(GroupableQuery):
         rate = min(common_rates(releases), default=self.plan.sampling_rate)
         found = tuple(_from_splits(splits, probability, rate, bool(self.whole)) for probability in self.probabilities)
         return Quantiles(self, releases, found, splits)
+
+    @property
+    def clipping(self) -> str:
+        """What happens to values outside the bounds."""
+        return clipped_in_words(self.lower, self.upper)
 
     def describe(self) -> str:
         """For example "quantiles of latency, search"."""
@@ -408,6 +421,10 @@ class Quantiles(Answer):
             whom=self.stands_for,
         )
         return charts.show(chart, path)
+
+    def summary(self, most: int) -> tuple[Sequence[Reading], int]:
+        """The quantiles, in the order asked."""
+        return [below(found) for found in self.quantiles[:most]], max(len(self) - most, 0)
 
     def __repr__(self) -> str:
         found = ", ".join(f"{each.probability:g}: {each.value:.6g}" for each in self.quantiles)

@@ -104,6 +104,15 @@ class Query(ABC):
         """A question of the verb as it is asked: with the filter, if there is one."""
         return question if self.where is None else Filtered(question, self.where)
 
+    @property
+    def clipping(self) -> str:
+        """What it does with values outside of public bounds, as a sentence; empty where it counts none of them."""
+        return ""
+
+    def check_range(self, lower: float, upper: float) -> None:
+        """Refuse a range that cannot be read off the answer; see `Answer.reads_ranges`. It costs nothing."""
+        raise InvalidSetting("range", f"cannot be read off an answer of {self.verb}", hint="Ask for ranges.")
+
     def bucket_of(self, units: str) -> str:
         """What is released or dropped, with how many units, as "106 rows"."""
         return self.bucket.format(units)

@@ -6,20 +6,21 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Unpack, overload
 
 import numpy as np
 
 from thresher.errors import InvalidSetting
 from thresher.mechanism.common_rates import rows_at
 from thresher.privacy.plans import Plan
-from thresher.questions.question import half_open
+from thresher.questions.question import half_open, number_text
 from thresher.verbs.accuracy import (
     CONFIDENCE,
     Error,
     Quantile,
     check_bounds,
     check_quantile,
+    clipped_in_words,
     count_standard_error,
     rank_standard_error,
 )
@@ -30,7 +31,7 @@ from thresher.verbs.grouping import BY, GROUPS, GroupableQuery
 from thresher.verbs.groups import Grouped
 from thresher.verbs.hierarchy import Hierarchy, ask_levels, decompose
 from thresher.verbs.query import Rounds
-from thresher.verbs.readings import Reading, Readings
+from thresher.verbs.readings import Reading, Readings, below
 from thresher.verbs.settings import Column, Number, Whole, YesNo
 from thresher.verbs.windows import TAIL, Window, window_of
 
@@ -41,6 +42,7 @@ LEVELS = 6
 FINER = Whole(
     "How many times finer each level is; 4, or as whole numbers need it.",
     label="Cells split into",
+    earlier=4,
     least=2,
     most=LARGEST_BRANCHING,
 )
@@ -51,6 +53,8 @@ WHOLE = YesNo(
 """Settings of every verb that asks a hierarchy."""
 _POINTS = 200
 """At so many steps a picture of the distribution is computed."""
+_SUMMARY = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""The quantiles that `print` shows."""
 MOST_FOLLOWED = 16
 """How many cells a series shows over time."""
 
@@ -89,8 +93,8 @@ def ranges(
         data: a data frame, a path or glob, an array, a list, a `Population` or a `Fleet`.
         column: the column of numbers. Text of a file or of Python objects is read value by value; what is not a number
             is no value.
-        lower, upper: public bounds, chosen without looking at the data. A number outside them counts as the nearest
-            cell's: a range that reaches a bound includes all beyond it.
+        lower, upper: public bounds, chosen without looking at the data. Numbers outside them count as at the nearest,
+            which is bias: a range that reaches a bound includes all beyond it.
         branching: how many times finer each level is than the one before: 4 by default, or for whole numbers the
             smallest with which the finest cells are single numbers, if one up to 8 is enough.
         levels: how many levels there are, one round each; 6, or as many as the plan has rounds.
@@ -112,6 +116,16 @@ def ranges(
         "ranges", data, asking, column=column, lower=lower, upper=upper, branching=branching, levels=levels,
         whole=whole, by=by, groups=groups,
     )  # fmt: skip
+
+
+_BEYOND = (
+    "Values beyond a bound count as at the bound, so nothing is known of them alone. An end that is inf or -inf "
+    "includes them all."
+)
+
+
+def _written(number: float) -> str:
+    return number_text(float(number))
 
 
 def chosen(**settings: Any) -> dict[str, Any]:
@@ -184,6 +198,49 @@ class RangesQuery(GroupableQuery):
         releases, hierarchy = yield from ask_levels(self.column, self.grid, self.plan)
         return Ranges(self, releases, hierarchy)
 
+    @property
+    def clipping(self) -> str:
+        """What happens to values outside the bounds."""
+        return clipped_in_words(self.lower, self.upper)
+
+    def check_range(self, lower: float, upper: float) -> None:
+        """Refuse a range that cannot be read off the answer: one with an end outside the bounds.
+
+        An infinite end stands for everything below or above, with the values that count as at the bound.
+        """
+        if not lower <= upper:
+            raise InvalidSetting("range", "must have its lower end at or below its upper end, both numbers")
+        asked = f"from {_written(lower)} to {_written(upper)}"
+        if not (self.reaches(lower) and self.reaches(upper)):
+            raise InvalidSetting("range", f"{asked} {self._not_between}", hint=_BEYOND)
+        if lower < upper and (upper <= self.lower or lower >= self._end):
+            raise InvalidSetting(
+                "range",
+                f"{asked} has only values beyond a bound in it, {_written(self.lower)} or {_written(self.upper)}",
+                hint="They count as at the bound: let the range begin or end between the bounds.",
+            )
+
+    def check_value(self, value: float) -> None:
+        """Refuse a value that the distribution cannot be read at."""
+        if not self.reaches(value):
+            raise InvalidSetting("value", f"{_written(value)} {self._not_between}", hint=_BEYOND)
+
+    def reaches(self, end: float) -> bool:
+        """Whether a range may end there: between the bounds, or at an infinity.
+
+        Edge cases: of whole numbers, the last is in a range that ends at the next one, also above the upper bound.
+        """
+        return self.lower <= end <= self._end or math.isinf(end)
+
+    @property
+    def _end(self) -> float:
+        last = self.grid.last
+        return self.upper if last is None else max(self.upper, last + 1)
+
+    @property
+    def _not_between(self) -> str:
+        return f"does not lie between the bounds, {_written(self.lower)} and {_written(self.upper)}"
+
     def describe(self) -> str:
         """For example "ranges of age by city"."""
         return f"ranges of {self.column}{self.by_words}"
@@ -204,6 +261,15 @@ class RangeAnswer:
     error: Error
 
 
+class _Span(NamedTuple):
+    """A range by the positions of its ends among the finest cells, and by the ends themselves."""
+
+    start: float
+    stop: float
+    lower: float
+    upper: float
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Ranges(Answer):
     """The released hierarchy and what can be read off it.
@@ -211,6 +277,9 @@ class Ranges(Answer):
     Estimates use all levels together (see `consistency`), and so do intervals (see `plausible`), which are never wider
     than what is proved from the fewest cells that make up a range, with all that dropped cells may hide. A boundary
     inside a finest cell is interpolated, and the interval includes the whole cell.
+
+    A range has its ends between the bounds of the query, or is infinite at an end: then it has everything below or
+    above in it, also the values beyond the bound, which count as at the bound. Any other raises `InvalidSetting`.
     """
 
     query: RangesQuery
@@ -225,12 +294,13 @@ class Ranges(Answer):
 
     def buckets(self, lower: float, upper: float) -> list[tuple[int, int]]:
         """The cells (level, index) that a range is put together from: the fewest that cover it."""
-        start, stop = self._positions(lower, upper)
+        start, stop, *_ = self._span(lower, upper)
         return decompose(math.floor(start), math.ceil(stop), self.hierarchy.branching, self.hierarchy.levels)
 
     def count(self, lower: float, upper: float, confidence: float = CONFIDENCE) -> RangeAnswer:
         """How many units hold a number from `lower` up to, but not including, `upper`."""
-        start, stop = self._positions(lower, upper)
+        span = self._span(lower, upper)
+        (start, stop), ends = span[:2], span[2:]
         tree, rate = self.hierarchy, self.hierarchy.lowest_rate
         bottom, top = tree.count_bounds(start, stop, (1 - confidence) / 2)
         estimate = min(max(tree.curve.at(stop) - tree.curve.at(start), float(bottom)), float(top))
@@ -242,17 +312,20 @@ class Ranges(Answer):
             bound=max(estimate - bottom, top - estimate),
             confidence=confidence,
         )
-        return RangeAnswer(tree.value(start), tree.value(stop), estimate, (bottom, top), error)
+        return RangeAnswer(*ends, estimate, (bottom, top), error)
 
     def fraction(self, lower: float, upper: float) -> RangeAnswer:
         """Which part of all units holds a number from `lower` up to, but not including, `upper`.
 
         Edge cases: the estimate is NaN, between 0 and 1, where nothing was released at all.
         """
-        start, stop = self._positions(lower, upper)
+        return self._fraction(self._span(lower, upper))
+
+    def _fraction(self, span: _Span) -> RangeAnswer:
+        (start, stop), ends = span[:2], span[2:]
         tree = self.hierarchy
         bottom, top = tree.fraction_bounds(start, stop, (1 - CONFIDENCE) / 2)
-        ends, total = (tree.value(start), tree.value(stop)), tree.curve.total
+        total = tree.curve.total
         if bottom == top:
             return RangeAnswer(*ends, bottom, (bottom, top), Error(0.0, 0.0, 0.0, 0.0))
         if not total:
@@ -269,7 +342,8 @@ class Ranges(Answer):
 
     def cdf(self, value: float) -> RangeAnswer:
         """Which part of all units holds a number below a value; 0 at the lower bound, 1 at the upper."""
-        return self.fraction(-math.inf, value)
+        self.query.check_value(value)
+        return self._fraction(self._below(value))
 
     def quantile(self, probability: float) -> Quantile:
         """The number that this part of all units is below.
@@ -408,7 +482,7 @@ class Ranges(Answer):
         """The distribution at evenly spaced values: values, ranks, and pointwise 95 % bounds of the ranks."""
         low, high, _ = within or self.window()
         values = np.linspace(low, high, _POINTS + 1).tolist()
-        answers = [self.cdf(value) for value in values]
+        answers = [self._fraction(self._below(value)) for value in values]
         known = self.hierarchy.curve.total > 0
         return (
             values,
@@ -430,12 +504,30 @@ class Ranges(Answer):
         )
         return charts.show(chart, path)
 
+    def summary(self, most: int) -> tuple[Sequence[Reading], int]:
+        """A few quantiles: they say in a few rows where the units are."""
+        return [below(self.quantile(probability)) for probability in _SUMMARY[:most]], 0
+
     def __repr__(self) -> str:
         tree = self.hierarchy
         return f"<Ranges of {self.column}: {tree.levels} levels, {tree.cells:,} cells, {self.closing()}>"
 
-    def _positions(self, lower: float, upper: float) -> tuple[float, float]:
-        """A range cut to the public bounds, as positions."""
-        if not lower <= upper:
-            raise InvalidSetting("range", "must have its lower end at or below its upper end, both numbers")
-        return self.hierarchy.position(float(lower)), self.hierarchy.position(float(upper))
+    def range_ends(self, lower: float, upper: float) -> tuple[float, float]:
+        """The ends that a range is read with: whole numbers where the numbers are, a bound for an infinity."""
+        span = self._span(lower, upper)
+        return span.lower, span.upper
+
+    def _span(self, lower: float, upper: float) -> _Span:
+        self.query.check_range(lower, upper)
+        start, stop = (self.hierarchy.position(float(end)) for end in (lower, upper))
+        return _Span(start, stop, self._used(lower, start), self._used(upper, stop))
+
+    def _below(self, value: float) -> _Span:
+        stop = self.hierarchy.position(float(value))
+        return _Span(0.0, stop, self.hierarchy.lower, self._used(value, stop))
+
+    def _used(self, end: float, position: float) -> float:
+        """The end that a position stands for: the one that was asked for, unless it was moved."""
+        found = self.hierarchy.value(position)
+        same = math.isclose(found, end, rel_tol=1e-12, abs_tol=1e-9 * self.hierarchy.width)
+        return float(end) if same else found

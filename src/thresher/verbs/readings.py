@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from thresher.errors import InvalidSetting
-from thresher.verbs.accuracy import CONFIDENCE
+from thresher.verbs.accuracy import CONFIDENCE, Quantile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +47,12 @@ class Reading(NamedTuple):
         if bucket in (self.label, self.key, " · ".join(map(str, self.key))):
             return True
         return bool(bucket == self.bucket) and isinstance(bucket, bool) == isinstance(self.bucket, bool)
+
+
+def below(found: Quantile) -> Reading:
+    """A quantile as a number that is read in a sentence."""
+    label = f"{100 * found.probability:.6g} % are below"
+    return Reading((found.probability,), label, found.value, *found.interval)
 
 
 @dataclass(frozen=True, slots=True)

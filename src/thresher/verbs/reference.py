@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator
 
 from thresher.verbs.asking import Asking, function_of, functions
-from thresher.verbs.settings import Setting, settings_of
+from thresher.verbs.settings import Cases, Setting, settings_of
 
 _HEAD = """# The verbs
 
@@ -34,14 +34,14 @@ def reference_of(verb: str) -> str:
 
 def _row(setting: Setting) -> str:
     option = f"--{(setting.option or setting.name).replace('_', '-')}"
-    default = "required" if setting.required else "" if setting.default is None else f"`{setting.default}`"
-    if setting.default is None and setting.usual is not None and not setting.group:
-        default = f"`{setting.usual}`"
+    stands_for = setting.stands_for
+    default = "required" if setting.required else "" if stands_for is None else f"`{stands_for}`"
     words = setting.help
     if setting.choices:
         words += f" One of {', '.join(f'`{word}`' for word in setting.choices)}."
     if setting.only is not None:
-        words += f" Only with `{setting.only[0]}` = `{setting.only[1]}`."
+        name, wanted = setting.only
+        words += f" Only with {wanted.words if isinstance(wanted, Cases) else f'`{name}` = `{wanted}`'}."
     return f"| `{setting.name}` | `{option}` | {default} | {words} |"
 
 

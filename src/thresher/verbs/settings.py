@@ -12,7 +12,7 @@ import functools
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
@@ -29,19 +29,30 @@ _LARGEST = 1e300
 
 
 @dataclass(frozen=True)
+class Cases:
+    """Several values of a setting with which another one matters, in words and by a test."""
+
+    words: str
+    has: Callable[[Any], bool]
+
+
+@dataclass(frozen=True)
 class Setting:
     """One setting. `help` says in one sentence what it is.
 
-    `label` is its name on a form. `usual` is what a form is filled with. `only` names another setting and the value of
-    it with which this one matters. `group` names one of several alternatives that a form lets choose from.
-    `option` is its name on the command line. `is_rounds` says that it is a number of rounds.
-    `on_form` says whether the console's form has it; `needed` that its group makes no sense without it.
+    `label` is its name on a form. `usual` is what a form is filled with. `only` names another setting, which stands
+    before it, and the value of it (or `Cases`) with which this one matters. `earlier` is the default of earlier
+    versions, where it was another: queries of then have it, also where it does not matter. `group` names one of several
+    alternatives that a form lets choose from. `option` is its name on the command line. `is_rounds` says that it is a
+    number of rounds. `on_form` says whether the console's form has it; `needed` that its group makes no sense without
+    it.
     """
 
     help: str
     label: str = ""
     usual: Any = None
-    only: tuple[str, str] | None = None
+    only: tuple[str, str | Cases] | None = None
+    earlier: Any = None
     group: str = ""
     option: str = ""
     is_rounds: bool = False
@@ -73,7 +84,29 @@ class Setting:
 
     def matters(self, given: Mapping[str, Any]) -> bool:
         """Whether it does with these values of the other settings; see `only`."""
-        return self.only is None or given.get(self.only[0]) == self.only[1]
+        if self.only is None:
+            return True
+        other, wanted = given.get(self.only[0]), self.only[1]
+        return wanted.has(other) if isinstance(wanted, Cases) else other == wanted
+
+    @property
+    def stands_for(self) -> Any:
+        """What leaving it out means: its default, or the usual value; None where that depends on others."""
+        return self.usual if self.default is None and not self.group else self.default
+
+    def left_out(self, value: Any) -> bool:
+        """Whether a value says no more than leaving it out."""
+        if isinstance(value, Iterable) and not isinstance(value, str):
+            return isinstance(value, Sized) and not len(value)
+        return value in (None, self.default, self.stands_for, self.earlier)
+
+    def check_needed(self, value: Any, given: Mapping[str, Any]) -> None:
+        """Refuse a value that would do nothing, or contradict, with these values of the other settings."""
+        if self.only is None or self.matters(given) or self.left_out(value):
+            return
+        name, wanted = self.only
+        words = wanted.words if isinstance(wanted, Cases) else f"{name}={wanted!r}"
+        raise InvalidSetting(self.name, f"needs {words}", hint="Leave it out.")
 
     def check(self, value: Any) -> Any:
         """The value as the verb takes it; `InvalidSetting` names the setting."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,6 +143,7 @@ def _shape(request: PageRequest, found: Answered) -> dict[str, Any]:
         "window": _window(answer),
         "headline": answer.headline,
         "explained": answer.explained,
+        "clipping": answer.query.clipping,
         "tree": None,
         "chart": None,
         "calculator": answer.reads_ranges and not answer.grouped,
@@ -179,7 +181,7 @@ def _calculation(request: PageRequest, found: Answered) -> dict[str, Any]:
     answer: Any = found.answer
     if not answer.reads_ranges or answer.grouped:
         raise InvalidSetting("query", "is not about ranges of all devices")
-    low, high = answer.hierarchy.lower, answer.hierarchy.upper
+    low, high = answer.range_ends(-math.inf, math.inf)
     given = request.parameters.get("from", ""), request.parameters.get("to", "")
     content: dict[str, Any] = {"low": low, "high": high, "from_": given[0], "to": given[1], "part": None, "wrong": None}
     chosen = None

@@ -22,6 +22,7 @@ from thresher.protocol.pieces import check_report_size
 from thresher.protocol.rates import SAMPLED_BY, SampledBy, share
 from thresher.protocol.readable import LARGEST_BUCKET
 from thresher.questions import Question
+from thresher.verbs.asking import check_needed
 from thresher.verbs.query import Query, query_from_dict
 
 DEFAULTS = RoundSettings(contact_rate=1.0, sampled_by=SAMPLED_BY, bucket_size=64, seconds=3600.0, until_all=False)
@@ -77,6 +78,7 @@ def admit(request: QueryRequest | bytes, defaults: RoundSettings = DEFAULTS) -> 
     if isinstance(request, bytes):
         request = decode(QueryRequest, request)
     query = query_from_dict(request.query)
+    check_needed(query)
     plan = query.plan
     if plan.adjacency != "replace":
         raise InvalidSetting(
