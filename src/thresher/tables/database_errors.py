@@ -7,9 +7,9 @@ an error is sorted by its code, its type or a fixed phrase, and each sort has it
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.tables.error_guard import withheld
@@ -131,6 +131,15 @@ def state_of(error: BaseException) -> str | None:
     return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
 
 
+NO_SAVEPOINT = 1305
+"""The number with which MySQL and MariaDB say that there is no such savepoint, as where no transaction is open."""
+
+
+def number_of(error: BaseException) -> Any:
+    """The number of an error of MySQL or MariaDB, if it has one."""
+    return getattr(error, "errno", None) or (error.args[0] if error.args else None)
+
+
 def trouble(error: BaseException) -> Trouble:
     """The sort of an error of a driver or a database."""
     if state := state_of(error):
@@ -138,7 +147,7 @@ def trouble(error: BaseException) -> Trouble:
     text = str(error)
     if "data-modifying" in text:  # DuckDB's word; its type of error is that of a missing column
         return CHANGES
-    number = error.args[0] if error.args else None
+    number = number_of(error)
     if isinstance(number, int) and number in _NUMBERS:
         return _NUMBERS[number]
     for kind in type(error).__mro__:
@@ -173,7 +182,15 @@ def _sorted(action: Callable[[], T], error_of: Callable[[Trouble], ThresherError
         try:
             return action()
         except Exception as error:
-            found = trouble(error)
+            # To close a cursor after an error may be another error.
+            found = next((sort for each in _chain(error) if (sort := trouble(each)) is not FAILED), FAILED)
             raise
 
     return withheld(run, lambda _: error_of(found))
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and those during which it was raised."""
+    while error is not None:
+        yield error
+        error = error.__context__
