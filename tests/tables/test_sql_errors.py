@@ -168,6 +168,7 @@ def test_errors_while_rows_are_read_are_alike() -> None:
     [
         ("postgresql://u:hunter2@h:5432/d?sslmode=require", "postgresql://h:5432/d", True),
         ("postgres+psycopg://u@h/d", "postgresql://h/d", False),
+        ("mysql+pymysql://u@h/d", "mysql://h/d", False),
         ("mysql://h/d?password=hunter2", "mysql://h/d", True),
         ("snowflake://u@a/d?private_key=hunter2", "snowflake://a/d", True),
         ("bigquery://p/d?access_token=hunter2", "bigquery://p/d", True),
@@ -177,5 +178,6 @@ def test_errors_while_rows_are_read_are_alike() -> None:
 def test_what_is_shown_of_an_address(text: str, shown: str, secret: bool) -> None:
     url = database_url(text)
     assert url is not None and str(url) == shown and url.has_password == secret
+    assert url.without_driver.startswith(shown.partition("://")[0] + "://")
     assert SECRET not in repr(url) + f"{url}"
     assert database_url("people.csv") is None and database_url("C:\\people.csv") is None

@@ -273,7 +273,8 @@ def test_a_database_of_another_encoding_counts_text_here(postgresql_server: str)
     """PostgreSQL normalises text only where its databases are UTF-8."""
     with psycopg.connect(postgresql_server, autocommit=True) as connection:
         connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
-    with psycopg.connect(postgresql_server.replace("/postgres?", "/latin?"), autocommit=True) as connection:
+    address = postgresql_server.replace("/postgres?", "/latin?client_encoding=utf8&")
+    with psycopg.connect(address, autocommit=True) as connection:
         frame = on_postgresql(connection, "text")(pa.table({"word": ["\u00e9"] * 3 + ["E", "e"], "who": list("aabcd")}))
         with Table(frame) as population:
             assert counted(population, WORDS) == {"\u00e9": 3, "E": 1, "e": 1}

@@ -13,9 +13,11 @@ from typing import Any
 import ibis
 import ibis.expr.datatypes as dt
 
+from thresher.errors import InvalidSetting
 from thresher.questions.normal_form import LEAST_BYTES, NORMALISED_TO_ASCII, TOO_MANY_MARKS
 from thresher.tables import ibis_functions as functions
 from thresher.tables.ibis_functions import called
+from thresher.tables.text_encodings import CHARACTER_SETS, check_mysql, check_postgresql
 
 
 class Database:
@@ -355,16 +357,23 @@ def database_of(backend: Any) -> Database:
     """What is known of the database that a backend is connected to.
 
     Guarantee: asks for its version and settings, and for nothing of its tables.
+    Raises: `InvalidSetting` where one person's text could stop a query, or come here as another text.
     """
     if backend.name == "postgres":
-        version, encoding = _settings(backend, "SELECT version(), current_setting('server_encoding')")
+        (version,) = _settings(backend, "SELECT version()")
         if "Redshift" in version:
             return Redshift()
+        setting = backend.con.info.parameter_status
+        encoding = setting("server_encoding")
+        check_postgresql(encoding, setting("client_encoding"))
+        if setting("standard_conforming_strings") != "on":
+            raise InvalidSetting(
+                "data", "is a connection on which standard_conforming_strings is off", hint="Set it to on."
+            )
         known = version.startswith("PostgreSQL ") and int(version.split()[1].split(".")[0]) >= 13
         return DATABASES["postgres"] if known and encoding == "UTF8" else Database()
     if backend.name == "mysql":
-        character_set, *_ = _settings(backend, "SELECT @@character_set_connection")
-        return DATABASES["mysql"] if character_set == "utf8mb4" else Database()
+        check_mysql(_settings(backend, CHARACTER_SETS))
     return DATABASES.get(backend.name, Database())
 
 

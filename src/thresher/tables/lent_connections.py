@@ -18,14 +18,24 @@ from thresher.errors import InvalidSetting, require
 from thresher.questions.spelling import as_text
 from thresher.tables.column_kinds import DECLARABLE, Kind, check_distinct, kind_of_narwhals
 from thresher.tables.cursor_rows import ArrowCursorRows, CursorRows, no_rows, subquery
-from thresher.tables.database_errors import ABORTED, CHANGES, DENIED, state_of, told, trouble
+from thresher.tables.database_errors import ABORTED, CHANGES, DENIED, NO_SAVEPOINT, number_of, told, trouble
 from thresher.tables.duckdb_engine import RelationEngine
 from thresher.tables.engine import Engine
 from thresher.tables.loaded_engine import LoadedEngine
 from thresher.tables.objects import decoded
 from thresher.tables.sql_text import Selection, check_reads, not_one_select, quoted
+from thresher.tables.text_encodings import CHARACTER_SETS, check_mysql, check_postgresql
 
 _DIALECTS = {"postgresql": "postgres", "sqlite": "sqlite", "duckdb": "duckdb", "snowflake": "snowflake"}
+_ON_POSTGRESQL = {
+    "transaction_read_only": "on",
+    "client_encoding": "'UTF8'",
+    "standard_conforming_strings": "on",  # Ibis writes backslashes as they are
+    "quote_all_identifiers": "off",  # which names of types would have
+}
+"""Settings under which PostgreSQL is asked."""
+_MYSQL = ("pymysql", "MySQLdb", "mysql", "mariadb")
+"""Libraries that connect to MySQL and MariaDB."""
 _BACKTICKS = ("mysql", "mariadb", "bigquery", "databricks")
 
 
@@ -40,9 +50,12 @@ def postgresql(connection: Any, selection: Selection, stack: ExitStack, where: o
         raise ABORTED.error("data", where)
     _set(connection, stack, row_factory=psycopg.rows.tuple_row, cursor_factory=psycopg.Cursor)
 
+    check_postgresql(connection.info.parameter_status("server_encoding"), "UTF8")
+
     def run() -> Engine:
         stack.enter_context(connection.transaction(force_rollback=True))
-        connection.execute("SET LOCAL transaction_read_only = on")
+        for setting, value in _ON_POSTGRESQL.items():
+            connection.execute(f"SET LOCAL {setting} = {value}")
         backend = ibis.postgres.from_connection(connection)  # sets the session's time zone, until the rollback
         types = _types_on_postgresql(connection, query)
         schema = {name: backend.compiler.type_mapper.from_string(each) for name, each in types.items()}
@@ -54,7 +67,7 @@ def postgresql(connection: Any, selection: Selection, stack: ExitStack, where: o
 def _types_on_postgresql(connection: Any, query: str) -> dict[str, str]:
     """The columns' types, as PostgreSQL names them, without reading a row or making a view, as Ibis would."""
     with connection.cursor() as cursor:
-        cursor.execute(no_rows(query))
+        cursor.execute(no_rows(query), binary=True)  # in the protocol that takes one statement alone
         names = [column.name for column in cursor.description]
         codes = [column.type_code for column in cursor.description]
         modifiers = [cursor.pgresult.fmod(place) for place in range(len(names))]
@@ -241,6 +254,13 @@ def adbc(connection: Any, selection: Selection, stack: ExitStack) -> Engine:
         if vendor.lower() == "sqlite":
             return _read_from_sqlite(connection.cursor, query, vendor, _types_on_sqlite(connection.cursor, query))
         clone = stack.enter_context(closing(connection.adbc_clone()))
+        if dialect == "postgres":
+            with closing(clone.cursor()) as cursor:
+                cursor.execute("SET client_encoding = 'UTF8'")
+                cursor.execute("SET default_transaction_read_only = on")
+                cursor.execute("SET transaction_read_only = on")
+                cursor.execute("SELECT current_setting('server_encoding'), current_setting('client_encoding')")
+                check_postgresql(*cursor.fetchone())
         rows = ArrowCursorRows(clone, query, vendor, quote)
         return LoadedEngine(rows, untyped=[field.name for field in rows.schema if _is_opaque(field.type)])
 
@@ -258,32 +278,53 @@ def dbapi(connection: Any, selection: Selection, stack: ExitStack) -> Engine:
     if inspect.iscoroutinefunction(connection.commit):
         raise InvalidSetting("data", "is an asynchronous connection", hint="Give one that is not.")
     library = type(connection).__module__.partition(".")[0]
-    postgresql = library == "psycopg2"
-    query = selection.query("postgres") if postgresql else selection.query("", quote=None)
+    if library == "psycopg2":
+        return _psycopg2(connection, selection, stack)
+    on_mysql = library in _MYSQL
+    query = selection.query("mysql", quote="`") if on_mysql else selection.query("", quote=None)
+    if on_mysql:
+        check_reads(query, "mysql", selection.setting)
 
     def run() -> Engine:
-        if postgresql:
-            if connection.get_transaction_status() == 0:
-                stack.callback(connection.rollback)  # the driver begins a transaction with the first statement
-            _undo(connection, stack)
-        with closing(connection.cursor()) as cursor:
-            cursor.execute(no_rows(query))
-            names = [column[0] for column in cursor.description]
-        check_distinct(names)
-        if not postgresql:
-            return LoadedEngine(CursorRows(connection.cursor, query, library, names), untyped=names)
+        if on_mysql:
+            _only_read_on_mysql(connection, stack)
+        names = _names(connection, query)
+        return LoadedEngine(CursorRows(connection.cursor, query, library, names), untyped=names)
+
+    return told(run, selection.setting, library)
+
+
+def _psycopg2(connection: Any, selection: Selection, stack: ExitStack) -> Engine:
+    """A psycopg2 connection: its rows are read here, as PostgreSQL writes them as text."""
+    query = selection.query("postgres")
+    check_reads(query, "postgres", selection.setting)
+
+    def run() -> Engine:
+        for client in (connection.get_parameter_status("client_encoding"), connection.encoding):
+            check_postgresql(connection.get_parameter_status("server_encoding"), client)
+        _only_read_on_psycopg2(connection, stack)
+        names = _names(connection, query)
         # With a name the cursor is on the server, and the driver does not fetch all rows at once. As text, no time that
         # Python's calendar lacks stops it.
         rows = CursorRows(
             lambda: connection.cursor("thresher_rows", withhold=connection.autocommit),
             query,
-            library,
+            "psycopg2",
             names,
             lambda name: f"CAST({quoted(name)} AS TEXT)",
         )
         return LoadedEngine(rows, untyped=names)
 
-    return told(run, selection.setting, library)
+    return told(run, selection.setting, "psycopg2")
+
+
+def _names(connection: Any, query: str) -> list[str]:
+    """The names of a query's columns."""
+    with closing(connection.cursor()) as cursor:
+        cursor.execute(no_rows(query))
+        names = [column[0] for column in cursor.description]
+    check_distinct(names)
+    return names
 
 
 def ibis_backend(backend: Any, selection: Selection, stack: ExitStack, where: object = None) -> Engine:
@@ -301,20 +342,48 @@ def ibis_backend(backend: Any, selection: Selection, stack: ExitStack, where: ob
     return told(run, selection.setting, where or backend.name)
 
 
-def _undo(connection: Any, stack: ExitStack) -> None:
-    """On PostgreSQL, only read, and leave an open transaction as it is, also where something fails in it."""
+def _only_read_on_psycopg2(connection: Any, stack: ExitStack) -> None:
+    """Only read, and leave an open transaction as it is, also where something fails in it."""
+    execute = _executing(connection)
+    if connection.get_transaction_status() == 0:
+        if connection.autocommit:
+            execute("BEGIN")
+            stack.callback(execute, "ROLLBACK")
+        else:
+            stack.callback(connection.rollback)  # the driver begins a transaction with the first statement
+    stack.enter_context(_rolled_back(execute))
+    execute("SET LOCAL transaction_read_only = on")
+
+
+def _only_read_on_mysql(connection: Any, stack: ExitStack) -> None:
+    """Only read, where each statement is committed; in a transaction, undo what a function of the SELECT writes.
+
+    An open transaction cannot be made to read only, and to begin another one would commit it.
+    """
+    execute = _executing(connection)
+    execute("SAVEPOINT thresher_reading")
+    try:
+        execute("ROLLBACK TO SAVEPOINT thresher_reading")
+    except Exception as error:
+        if number_of(error) != NO_SAVEPOINT:
+            raise
+        execute("START TRANSACTION READ ONLY")
+        stack.callback(execute, "ROLLBACK")
+    else:
+        stack.enter_context(_rolled_back(execute))
+    with closing(connection.cursor()) as cursor:
+        cursor.execute(CHARACTER_SETS)
+        check_mysql(list(cursor.fetchone()))
+
+
+def _executing(connection: Any) -> Callable[[str], None]:
+    """What executes statements that give no rows."""
 
     def execute(statement: str) -> None:
         with closing(connection.cursor()) as cursor:
             cursor.execute(statement)
 
-    try:
-        stack.enter_context(_rolled_back(execute))
-    except Exception as error:
-        if state_of(error) != "25P01":
-            raise
-        return  # the connection commits each statement: there is no transaction
-    execute("SET LOCAL transaction_read_only = on")
+    return execute
 
 
 def _counted_by_ibis(backend: Any, query: str, schema: dict[str, Any]) -> Engine:

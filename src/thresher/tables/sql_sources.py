@@ -78,8 +78,7 @@ def _open_connection(connection: Any, selection: Selection, stack: ExitStack) ->
 
 def _postgresql(url: DatabaseUrl, selection: Selection, stack: ExitStack) -> Engine:
     psycopg = require("psycopg", "postgres")
-    address = f"postgresql://{url.url.partition('://')[2]}"
-    connection = told(lambda: psycopg.connect(address, connect_timeout=_SECONDS), "data", url)
+    connection = told(lambda: psycopg.connect(url.without_driver, connect_timeout=_SECONDS), "data", url)
     stack.callback(connection.close)
     connection.read_only = True
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ  # all rounds see one state of the data
@@ -125,15 +124,18 @@ def _ibis(url: DatabaseUrl, selection: Selection, stack: ExitStack) -> Engine:
 
     def connect() -> Any:
         try:
-            return ibis.connect(url.url)
+            backend = ibis.connect(url.without_driver)
         except ImportError:
             raise MissingExtra(
                 f"The driver for {url.scheme} is not installed.",
                 hint=f"Install it with: pip install 'ibis-framework[{url.scheme}]'",
             ) from None
+        stack.callback(backend.disconnect)
+        if backend.name == "mysql":
+            backend.raw_sql("SET SESSION TRANSACTION READ ONLY").close()
+        return backend
 
     backend = told(connect, "data", url)
-    stack.callback(backend.disconnect)
     return lent.ibis_backend(backend, selection, stack, url)
 
 
