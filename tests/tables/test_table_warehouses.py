@@ -305,6 +305,8 @@ def assert_bytes_decide(make: Maker, words: list[str]) -> None:
         "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
         "TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci",
         "VARCHAR(20) CHARACTER SET utf16",
+        "LONGTEXT CHARACTER SET utf8mb4",
+        "LONGTEXT CHARACTER SET utf16",
     ],
 )
 def test_collations_of_mariadb(mariadb_connection: Any, text: str) -> None:
