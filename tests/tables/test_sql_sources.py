@@ -21,6 +21,7 @@ import pyarrow as pa
 import pymysql
 import pytest
 import sqlalchemy as sa
+from pymysql.constants import CLIENT
 from sql_cases import DOORS, PEOPLE, ROWS, SELECT, TYPES, Databases
 from table_cases import counted, expected
 
@@ -427,7 +428,7 @@ HOSTILE_ON_MARIADB = {
 
 @pytest.mark.parametrize("mode", ["", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES"])
 def test_mariadb_executes_one_statement(mariadb_connection: Any, mariadb_socket: str, mode: str) -> None:
-    with _to_mariadb(mariadb_socket, client_flag=pymysql.constants.CLIENT.MULTI_STATEMENTS) as connection:
+    with _to_mariadb(mariadb_socket, client_flag=CLIENT.MULTI_STATEMENTS) as connection:
         with closing(connection.cursor()) as cursor:
             cursor.execute("create or replace table victim as select 1 as age")
             cursor.execute("set sql_mode = %s", [mode])

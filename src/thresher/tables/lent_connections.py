@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -58,7 +58,7 @@ def postgresql(connection: Any, selection: Selection, stack: ExitStack, where: o
             connection.execute(f"SET LOCAL {setting} = {value}")
         backend = ibis.postgres.from_connection(connection)  # sets the session's time zone, until the rollback
         types = _types_on_postgresql(connection, query)
-        schema = {name: backend.compiler.type_mapper.from_string(each) for name, each in types.items()}
+        schema = {name: _type_for_ibis(backend, each) for name, each in types.items()}
         return _counted_by_ibis(backend, _enumerations_as_text(query, types), schema)
 
     return told(run, selection.setting, where)
@@ -77,6 +77,17 @@ def _types_on_postgresql(connection: Any, query: str) -> dict[str, str]:
             FROM unnest(%s::oid[], %s::int[]) WITH ORDINALITY AS given (code, modifier, place)
             JOIN pg_catalog.pg_type AS type ON type.oid = given.code ORDER BY given.place"""
         return dict(zip(names, (name for (name,) in cursor.execute(named, [codes, modifiers])), strict=True))
+
+
+def _type_for_ibis(backend: Any, name: str) -> Any:
+    """The type of this name on PostgreSQL; one that is not known where Ibis takes it for something else."""
+    import ibis.expr.datatypes as dt
+
+    with suppress(Exception):
+        dtype = backend.compiler.type_mapper.from_string(name)
+        if name != "money" and not dtype.is_geospatial():
+            return dtype
+    return dt.unknown
 
 
 def _enumerations_as_text(query: str, types: dict[str, str]) -> str:
