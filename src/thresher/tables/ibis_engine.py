@@ -350,8 +350,10 @@ class IbisEngine(LazyFrameEngine):
     def _unit_key(self, value: Any) -> Any:
         """What tells units apart: for text, and what may be text, bytes that no collation applies to."""
         if not _is_text(value):
-            return value
-        return (self._database.unit_key if self._database.normalises else self._database.unit_form)(_as_text(value))
+            return self._database.unit_digest(value) if value.type().is_binary() else value
+        if self._database.normalises:
+            return self._database.unit_key(_as_text(value))
+        return self._database.unit_digest(self._database.unit_form(_as_text(value)))
 
     def _on_clock(self, value: Any) -> Any:
         """A column; instants are times on the wall clock of the zone, unless they are read here."""
