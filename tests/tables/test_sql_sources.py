@@ -606,6 +606,19 @@ def test_a_driver_that_nobody_knows(databases: Databases) -> None:
             Table(Connection(connection), table='"people"')
 
 
+@pytest.mark.parametrize("name", ON_POSTGRESQL[:3])
+def test_values_alone_are_a_select(databases: Databases, name: str) -> None:
+    with ExitStack() as stack:
+        table = stack.enter_context(Table(DOORS[name](databases, stack), sql="values (7), (7)"))
+        assert [*counted(table, Values(("column1",))).values()] == [2]
+
+
+def test_settings_of_postgresql_that_write_names_otherwise(databases: Databases) -> None:
+    address = f"{databases.postgresql}&options=-c%20quote_all_identifiers%3Don"
+    with Table(address, table="people") as table:
+        assert counted(table, Values(("age",))) == expected(PEOPLE, Values(("age",)))
+
+
 def test_rows_of_a_database_know_their_number(databases: Databases) -> None:
     with closing(psycopg2.connect(databases.postgresql)) as connection:
         answer = th.histogram(connection, "country", table="people", epsilon=1, delta=1e-4)

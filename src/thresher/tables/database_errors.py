@@ -52,6 +52,11 @@ STOPPED = Trouble(
 CHANGES = Trouble(None, "must only read: the database refuses to change anything here", "Give one SELECT.")
 ABORTED = Trouble("data", "is a connection whose transaction has failed", "Roll it back: connection.rollback().")
 BUSY = Trouble("data", "is locked by somebody else", "Try again later.")
+THREAD = Trouble(
+    "data",
+    "is a connection that another thread made, and SQLite takes it in that thread alone",
+    "Give the database's address, or a connection of this thread.",
+)
 FAILED = Trouble(
     "data",
     "could not be read by the database",
@@ -63,6 +68,8 @@ _STATES = {
     "28": LOGIN,
     "3D": NO_DATABASE,
     "08": UNREACHABLE,
+    "57P01": UNREACHABLE,
+    "57P02": UNREACHABLE,
     "57P03": UNREACHABLE,
     "57014": STOPPED,
     "25P02": ABORTED,
@@ -87,6 +94,10 @@ _NUMBERS = {
     2003: UNREACHABLE,
     2005: UNREACHABLE,
     2006: UNREACHABLE,
+    2013: UNREACHABLE,
+    1053: UNREACHABLE,
+    1927: UNREACHABLE,
+    0: UNREACHABLE,  # PyMySQL's number for a connection that is closed
     1146: NO_TABLE,
     1054: NO_COLUMN,
     1305: NO_COLUMN,
@@ -118,10 +129,11 @@ _PHRASES = {
     r"no such (column|function)": NO_COLUMN,
     r"syntax error|incomplete input|unrecognized token": SYNTAX,
     r"readonly database|read-only": CHANGES,
+    r"created in a thread": THREAD,
     r"not authorized|prohibited|permission denied": DENIED,
     r"interrupted|timed? ?out|canceling statement": STOPPED,
     r"database.* is locked": BUSY,
-    r"failed to connect|connection (to|refused|failed)|resolve|translate host|unreachable|closed": UNREACHABLE,
+    r"failed to connect|connection (to|refused|failed)|resolve|translate host|unreachable|closed|lost": UNREACHABLE,
 }
 """By what the messages of SQLite, ADBC and libpq hold; the first that is found counts."""
 

@@ -50,16 +50,15 @@ def postgresql(connection: Any, selection: Selection, stack: ExitStack, where: o
         raise ABORTED.error("data", where)
     _set(connection, stack, row_factory=psycopg.rows.tuple_row, cursor_factory=psycopg.Cursor)
 
-    check_postgresql(connection.info.parameter_status("server_encoding"), "UTF8")
-
     def run() -> Engine:
+        check_postgresql(connection.info.parameter_status("server_encoding"), "UTF8")
         stack.enter_context(connection.transaction(force_rollback=True))
         for setting, value in _ON_POSTGRESQL.items():
             connection.execute(f"SET LOCAL {setting} = {value}")
         backend = ibis.postgres.from_connection(connection)  # sets the session's time zone, until the rollback
         types = _types_on_postgresql(connection, query)
         schema = {name: _type_for_ibis(backend, each) for name, each in types.items()}
-        return _counted_by_ibis(backend, _enumerations_as_text(query, types), schema)
+        return _counted_by_ibis(backend, _as_ibis_reads(query, types), schema)
 
     return told(run, selection.setting, where)
 
@@ -90,9 +89,9 @@ def _type_for_ibis(backend: Any, name: str) -> Any:
     return dt.unknown
 
 
-def _enumerations_as_text(query: str, types: dict[str, str]) -> str:
-    """The query with its enumerations as text, since Ibis takes them for text and PostgreSQL's functions do not."""
-    if "enum" not in types.values():
+def _as_ibis_reads(query: str, types: dict[str, str]) -> str:
+    """The query as Ibis reads it: a SELECT, with enumerations as text, for which PostgreSQL's functions take none."""
+    if "enum" not in types.values() and not query.upper().startswith("VALUES"):
         return query
     columns = [
         f"CAST({quoted(name)} AS TEXT) AS {quoted(name)}" if kind == "enum" else quoted(name)

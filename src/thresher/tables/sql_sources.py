@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,19 @@ def open_database(data: Any, selection: Selection | None) -> Engine:
             "is a database, and what to count there is missing",
             hint="Give `table='visits'` or `sql='select …'`.",
         )
-    with ExitStack() as stack:
+    stack = ExitStack()
+    try:
         if isinstance(data, str):
             url = database_url(data)
             assert url is not None
             engine = _ADDRESSES.get(url.scheme, _ibis)(url, selection, stack)
         else:
             engine = _open_connection(data, selection, stack)
-        engine.held = stack.pop_all()
+    except BaseException:
+        with suppress(Exception):  # on a connection that is lost nothing can be undone
+            stack.close()
+        raise
+    engine.held = stack
     return engine
 
 
