@@ -258,6 +258,21 @@ def test_one_text_that_a_client_encoding_lacks_stops_no_query(postgresql_url: st
         assert lent.info.parameter_status("client_encoding") == encoding
 
 
+@pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
+def test_sqlite_in_another_encoding_is_refused(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "some.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"pragma encoding = '{encoding}'")
+        connection.execute("create table people (country text)")
+        with closing(adbc_driver_sqlite.dbapi.connect(str(path))) as other:
+            for data in (connection, f"sqlite:///{path}", other):
+                with pytest.raises(InvalidSetting, match=f"encoding is {encoding}"):
+                    Table(data, table="people")
+        backend = ibis.sqlite.from_connection(connection)
+        with pytest.raises(InvalidSetting, match=f"encoding is {encoding}"):
+            Table(backend.table("people"))
+
+
 # Types: what a database declares, never what rows say.
 
 

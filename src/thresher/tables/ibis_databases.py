@@ -17,7 +17,7 @@ from thresher.errors import InvalidSetting
 from thresher.questions.normal_form import LEAST_BYTES, NORMALISED_TO_ASCII, TOO_MANY_MARKS
 from thresher.tables import ibis_functions as functions
 from thresher.tables.ibis_functions import called
-from thresher.tables.text_encodings import CHARACTER_SETS, check_mysql, check_postgresql
+from thresher.tables.text_encodings import CHARACTER_SETS, check_mysql, check_postgresql, check_sqlite
 
 
 class Database:
@@ -391,6 +391,8 @@ def database_of(backend: Any) -> Database:
             )
         known = version.startswith("PostgreSQL ") and int(version.split()[1].split(".")[0]) >= 13
         return DATABASES["postgres"] if known and encoding == "UTF8" else Database()
+    if backend.name == "sqlite":
+        check_sqlite(*backend.con.execute("PRAGMA encoding").fetchone())
     if backend.name == "mysql":
         check_mysql(_settings(backend, CHARACTER_SETS))
     return DATABASES.get(backend.name, Database())

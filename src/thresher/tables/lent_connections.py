@@ -24,7 +24,7 @@ from thresher.tables.engine import Engine
 from thresher.tables.loaded_engine import LoadedEngine
 from thresher.tables.objects import decoded
 from thresher.tables.sql_text import Selection, check_reads, not_one_select, quoted
-from thresher.tables.text_encodings import CHARACTER_SETS, check_mysql, check_postgresql
+from thresher.tables.text_encodings import CHARACTER_SETS, check_mysql, check_postgresql, check_sqlite
 
 _DIALECTS = {"postgresql": "postgres", "sqlite": "sqlite", "duckdb": "duckdb", "snowflake": "snowflake"}
 _ON_POSTGRESQL = {
@@ -167,6 +167,8 @@ def _types_on_sqlite(cursor: Callable[[], Any], query: str) -> dict[str, Any]:
             each.execute(statement)
             return list(each.fetchall()) if each.description else []
 
+    ((encoding,),) = rows("PRAGMA encoding")
+    check_sqlite(encoding)
     try:
         with _rolled_back(rows):
             rows(f"CREATE TEMP VIEW thresher_types AS {query}")

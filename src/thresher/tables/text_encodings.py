@@ -32,6 +32,16 @@ def check_postgresql(server: str | None, client: str | None) -> None:
         )
 
 
+def check_sqlite(encoding: str) -> None:
+    """Require that the bytes of SQLite's texts are UTF-8, as they are read here."""
+    if encoding != "UTF-8":
+        raise InvalidSetting(
+            "data",
+            f"is a database whose encoding is {encoding}, in which Thresher reads no text",
+            hint="Copy it into a database in UTF-8: sqlite3 visits.db .dump | sqlite3 copy.db",
+        )
+
+
 def check_mysql(character_sets: list[str]) -> None:
     """Require that MySQL or MariaDB sends each text as it is. It would send ? for letters that others lack."""
     other = [each for each in character_sets if each != "utf8mb4"]
