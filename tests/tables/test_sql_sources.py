@@ -22,6 +22,7 @@ import pymysql
 import pytest
 import sqlalchemy as sa
 from pymysql.constants import CLIENT
+from pymysql.cursors import DictCursor
 from sql_cases import DOORS, PEOPLE, ROWS, SELECT, TYPES, Databases
 from table_cases import counted, expected
 
@@ -237,6 +238,7 @@ def opened(name: str, address: str, stack: ExitStack) -> Table:
     return stack.enter_context(Table(data, table="people"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["LATIN1", "WIN1252", "SQL_ASCII"])
 def test_one_text_that_a_client_encoding_lacks_stops_no_query(postgresql_url: str, encoding: str) -> None:
     with psycopg.connect(postgresql_url) as connection:
@@ -441,6 +443,7 @@ HOSTILE_ON_MARIADB = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES"])
 def test_mariadb_executes_one_statement(mariadb_connection: Any, mariadb_socket: str, mode: str) -> None:
     with _to_mariadb(mariadb_socket, client_flag=CLIENT.MULTI_STATEMENTS) as connection:
@@ -457,6 +460,7 @@ def test_mariadb_executes_one_statement(mariadb_connection: Any, mariadb_socket:
 _NO_TIME_ZONES = pytest.mark.filterwarnings("ignore:Unable to set session timezone")  # of Ibis
 
 
+@pytest.mark.slow
 @_NO_TIME_ZONES
 def test_an_address_of_mysql_only_reads(mariadb_connection: Any, mariadb_socket: str) -> None:
     for scheme in ("mysql", "mysql+pymysql"):
@@ -471,6 +475,7 @@ def test_an_address_of_mysql_only_reads(mariadb_connection: Any, mariadb_socket:
             counted(table, Values(("age",)))
 
 
+@pytest.mark.slow
 @_NO_TIME_ZONES
 @pytest.mark.parametrize("character_set", ["latin1", "utf8mb3"])
 def test_character_sets_that_lack_letters_are_refused(
@@ -478,7 +483,7 @@ def test_character_sets_that_lack_letters_are_refused(
 ) -> None:
     """MySQL and MariaDB would send ? for such letters."""
     address = f"mysql://root@localhost/warehouse?unix_socket={mariadb_socket}&charset={character_set}"
-    with _to_mariadb(mariadb_socket, charset=character_set) as connection:
+    with _to_mariadb(mariadb_socket, charset=character_set, cursorclass=DictCursor) as connection:
         for data in (connection, address):
             with pytest.raises(InvalidSetting, match=rf"character set is {character_set}.*utf8mb4"):
                 Table(data, table="people")
@@ -488,6 +493,7 @@ def _to_mariadb(mariadb_socket: str, **settings: Any) -> Any:
     return pymysql.connect(unix_socket=mariadb_socket, user="root", database="warehouse", **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a cursor that Ibis leaves open
 @pytest.mark.parametrize("name", ["psycopg", "psycopg2", "sqlalchemy psycopg2"])
 @pytest.mark.parametrize("autocommit", [False, True])
@@ -516,6 +522,7 @@ def test_no_function_writes_on_postgresql(postgresql_url: str, name: str, autoco
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("autocommit", [False, True])
 def test_no_function_writes_on_mariadb(

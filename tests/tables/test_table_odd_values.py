@@ -237,6 +237,7 @@ SPELLINGS: dict[tuple[str, str], tuple[list[str], dict[Any, int]]] = {
 """Types of databases, each with values that it spells, keeps or compares in several ways, and how they count."""
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis itself
 @pytest.mark.parametrize(("database", "declared"), SPELLINGS)
 def test_no_bucket_comes_twice(database: str, declared: str, request: pytest.FixtureRequest) -> None:
@@ -283,6 +284,7 @@ def on_database(name: str, request: pytest.FixtureRequest) -> tuple[Callable[[st
     return backend.con.execute, backend.table
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis itself
 @pytest.mark.parametrize(
     ("database", "declared", "value"),

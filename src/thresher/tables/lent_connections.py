@@ -17,7 +17,7 @@ import pyarrow as pa
 from thresher.errors import InvalidSetting, require
 from thresher.questions.spelling import as_text
 from thresher.tables.column_kinds import DECLARABLE, Kind, check_distinct, kind_of_narwhals
-from thresher.tables.cursor_rows import ArrowCursorRows, CursorRows, no_rows, subquery
+from thresher.tables.cursor_rows import ArrowCursorRows, CursorRows, no_rows, subquery, values_of
 from thresher.tables.database_errors import ABORTED, CHANGES, DENIED, NO_SAVEPOINT, number_of, told, trouble
 from thresher.tables.duckdb_engine import RelationEngine
 from thresher.tables.engine import Engine
@@ -300,6 +300,9 @@ def dbapi(connection: Any, selection: Selection, stack: ExitStack) -> Engine:
     def run() -> Engine:
         if on_mysql:
             _only_read_on_mysql(connection, stack)
+            with closing(connection.cursor()) as cursor:
+                cursor.execute(CHARACTER_SETS)
+                check_mysql(list(values_of(cursor.fetchone())))
         names = _names(connection, query)
         return LoadedEngine(CursorRows(connection.cursor, query, library, names), untyped=names)
 
@@ -383,9 +386,6 @@ def _only_read_on_mysql(connection: Any, stack: ExitStack) -> None:
         stack.callback(execute, "ROLLBACK")
     else:
         stack.enter_context(_rolled_back(execute))
-    with closing(connection.cursor()) as cursor:
-        cursor.execute(CHARACTER_SETS)
-        check_mysql(list(cursor.fetchone()))
 
 
 def _executing(connection: Any) -> Callable[[str], None]:
