@@ -23,6 +23,7 @@ from thresher.errors import InvalidSetting, MissingExtra, require
 from thresher.tables import lent_connections as lent
 from thresher.tables.database_errors import told
 from thresher.tables.database_url import DatabaseUrl, database_url
+from thresher.tables.driver_connections import dbapi
 from thresher.tables.engine import Engine
 from thresher.tables.sql_text import Selection
 
@@ -69,7 +70,7 @@ def _connected(data: Any) -> Opener | None:
     classes = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(data).__mro__}
     found = next((opener for name, opener in _CONNECTIONS.items() if name in classes), None)
     methods = (getattr(data, name, None) for name in ("cursor", "commit", "rollback", "close"))
-    return found or (lent.dbapi if all(map(callable, methods)) else None)
+    return found or (dbapi if all(map(callable, methods)) else None)
 
 
 def _open_connection(connection: Any, selection: Selection, stack: ExitStack) -> Engine:
