@@ -7,6 +7,7 @@ import logging
 import sqlite3
 import traceback
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,13 @@ from typing import Any
 import adbc_driver_postgresql.dbapi
 import duckdb
 import psycopg
+import psycopg2
 import pytest
+from table_cases import counted
 
 import thresher as th
 from thresher.errors import InvalidSetting
+from thresher.questions import Values
 from thresher.tables import Table
 from thresher.tables.database_errors import told, told_of_rows
 from thresher.tables.database_url import database_url
@@ -131,6 +135,46 @@ def test_other_databases(tmp_path: Path) -> None:
         assert connection.execute("select count(*) from people").fetchone() == (2,)
 
 
+@pytest.mark.parametrize("driver", [psycopg, psycopg2])
+def test_a_session_that_was_ended(postgresql_url: str, driver: Any) -> None:
+    with psycopg.connect(postgresql_url, autocommit=True) as watching:
+        connection = driver.connect(postgresql_url)
+        watching.execute("select pg_terminate_backend(%s)", [connection.info.backend_pid])
+        with pytest.raises(InvalidSetting, match=r"^data cannot be reached") as caught:
+            Table(connection, sql="select 1 as age")
+        connection.close()
+        with pytest.raises(InvalidSetting, match=r"^data cannot be reached"):
+            Table(connection, sql="select 1 as age")
+    assert caught.value.__context__ is None
+
+
+def test_a_connection_of_another_thread() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection, ThreadPoolExecutor(1) as pool:
+        connection.execute("create table people (age integer)")
+        with pytest.raises(InvalidSetting, match="another thread"):
+            pool.submit(Table, connection, table="people").result()
+
+
+@pytest.mark.parametrize("name", ["money", "point", "regclass", "tsvector"])
+def test_types_that_cannot_be_counted_are_named(postgresql_url: str, name: str) -> None:
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute(f"create table people (odd {name}, age integer)")
+        connection.execute("insert into people (age) values (1)")
+    with Table(postgresql_url, table="people") as table:
+        assert counted(table, Values(("age",))) == {1: 1}
+        with pytest.raises(InvalidSetting, match="'odd' is of a type that cannot be counted"):
+            table.check(Values(("odd",)))
+    with Table(postgresql_url, "odd", table="people") as table:
+        assert counted(table, Values(("age",))) == {}
+
+
+def test_json_is_no_unit_on_duckdb() -> None:
+    with closing(duckdb.connect()) as connection:
+        connection.execute("""create table people as select 1 as age, '{"a": 1}'::json as odd""")
+        with pytest.raises(InvalidSetting, match=r"^unit 'odd'"):
+            Table(connection, "odd", table="people")
+
+
 @pytest.mark.parametrize(
     ("error", "setting", "words"),
     [
@@ -168,6 +212,7 @@ def test_errors_while_rows_are_read_are_alike() -> None:
     [
         ("postgresql://u:hunter2@h:5432/d?sslmode=require", "postgresql://h:5432/d", True),
         ("postgres+psycopg://u@h/d", "postgresql://h/d", False),
+        ("mysql+pymysql://u@h/d", "mysql://h/d", False),
         ("mysql://h/d?password=hunter2", "mysql://h/d", True),
         ("snowflake://u@a/d?private_key=hunter2", "snowflake://a/d", True),
         ("bigquery://p/d?access_token=hunter2", "bigquery://p/d", True),
@@ -177,5 +222,6 @@ def test_errors_while_rows_are_read_are_alike() -> None:
 def test_what_is_shown_of_an_address(text: str, shown: str, secret: bool) -> None:
     url = database_url(text)
     assert url is not None and str(url) == shown and url.has_password == secret
+    assert url.without_driver.startswith(shown.partition("://")[0] + "://")
     assert SECRET not in repr(url) + f"{url}"
     assert database_url("people.csv") is None and database_url("C:\\people.csv") is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import unicodedata
+import warnings
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -17,10 +18,11 @@ import polars as pl
 import psycopg
 import pyarrow as pa
 import pytest
-from table_cases import NOON, Maker, tallied, written
+from table_cases import NOON, Maker, counted, tallied, written
 
 from thresher.errors import InvalidSetting
 from thresher.questions import Bins, Cells, Dates, Prefixes, Question, Values
+from thresher.tables import Table
 from thresher.tables.error_guard import guarded
 from thresher.tables.objects import spelled
 
@@ -201,6 +203,112 @@ def test_what_sqlite_stores_in_columns_of_other_types(declared: str, held: str, 
             found = tallied(made(odd), question, unit)
             assert found == tallied(made([]), question, unit)
             assert [number for _, number in found[1:]] == [5]
+
+
+DAY, TIME = dt.date(2024, 1, 31), dt.datetime(2024, 1, 31)
+UUID = "00000000-0000-0000-0000-00000000000a"
+SPELLINGS: dict[tuple[str, str], tuple[list[str], dict[Any, int]]] = {
+    ("sqlite", "BOOLEAN"): (["0", "1", "1.0", "'1'", "5", "-1", "'x'"], {True: 3, False: 1}),
+    ("sqlite", "REAL"): (["0.0", "-0.0", "'-0'", "1", "1.0"], {0.0: 3, 1.0: 2}),
+    ("sqlite", "DECIMAL(9, 2)"): (["1", "1.0", "'1.00'", "1.5", "'1.50'", "-0.0"], {"1": 3, "1.5": 2, "0": 1}),
+    ("sqlite", "DATE"): (["'2024-01-31'", "'2024-01-31T00:00'", "' 2024-01-31'"], {DAY: 3}),
+    ("sqlite", "TIMESTAMP"): (["'2024-01-31'", "'2024-01-31 00:00'", "'2024-01-31T01:00+01'"], {TIME: 3}),
+    ("postgresql", "float8"): (["'-0'", "0", "'NaN'", "1"], {0.0: 2, 1.0: 1}),
+    ("postgresql", "numeric(9, 2)"): (["1", "1.0", "1.00", "-0.0"], {"1.00": 3, "0.00": 1}),
+    ("postgresql", "uuid"): ([f"'{UUID}'", f"'{UUID.upper()}'"], {UUID: 2}),
+    ("postgresql", "boolean"): (["true", "'yes'", "false"], {True: 2, False: 1}),
+    ("postgresql", "timestamptz"): (["'2024-01-31Z'", "'2024-01-31 01:00+01'", "'infinity'"], {TIME: 2}),
+    ("postgresql", "char(5)"): (["'ab'", "'ab '", "'AB'"], {"ab": 2, "AB": 1}),
+    ("mariadb", "BOOLEAN"): (["0", "1", "5"], {0: 1, 1: 1, 5: 1}),
+    ("mariadb", "DOUBLE"): (["-0e0", "0", "1"], {0.0: 2, 1.0: 1}),
+    ("mariadb", "DECIMAL(9, 2)"): (["1", "1.00", "-0.0"], {"1.00": 2, "0.00": 1}),
+    ("mariadb", "UUID"): ([f"'{UUID}'", f"'{UUID.upper()}'"], {UUID: 2}),
+    ("mariadb", "DATE"): (["'2024-01-31'", "'2024-00-00'", "'2024-01-00'", "'0000-00-00'", "'2024-02-31'"], {DAY: 1}),
+    ("mariadb", "DATETIME(6)"): (["'2024-01-31'", "'2024-00-00'", "'2024-01-00 10:00'", "'2024-02-31'"], {TIME: 1}),
+    ("mariadb", "LONGTEXT CHARACTER SET latin1"): (["'a'", "'A'", "'a '", "'a'"], {"a": 2, "A": 1, "a ": 1}),
+    ("mariadb", "JSON"): (["'{}'", "'[]'", "'{}'"], {"{}": 2, "[]": 1}),
+    ("duckdb", "DOUBLE"): (["'-0'", "0", "'NaN'", "1"], {0.0: 2, 1.0: 1}),
+    ("duckdb", "DECIMAL(9, 2)"): (["1", "1.00", "-0.0"], {"1.00": 2, "0.00": 1}),
+    ("duckdb", "BOOLEAN"): (["true", "1", "0"], {True: 2, False: 1}),
+    ("duckdb", "TIMESTAMPTZ"): (["'2024-01-31 00:00Z'", "'2024-01-31 01:00+01'", "'infinity'"], {TIME: 2}),
+    ("duckdb", "TIMESTAMP_NS"): (["'2024-01-31'", "'2024-01-31 00:00:00.000000001'"], {TIME: 2}),
+    ("duckdb", "UUID"): ([f"'{UUID}'", f"'{UUID.upper()}'"], {UUID: 2}),
+}
+"""Types of databases, each with values that it spells, keeps or compares in several ways, and how they count."""
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis itself
+@pytest.mark.parametrize(("database", "declared"), SPELLINGS)
+def test_no_bucket_comes_twice(database: str, declared: str, request: pytest.FixtureRequest) -> None:
+    """After the charge, an answer that has a bucket twice would be refused."""
+    values, expected = SPELLINGS[database, declared]
+    execute, opened = on_database(database, request)
+    execute(f"CREATE TABLE spellings (value {declared}, person INTEGER, flag INTEGER)")
+    for number, value in enumerate(values):
+        execute(f"INSERT INTO spellings VALUES ({value}, {number}, 7)")
+    try:
+        for unit, contributions in ((None, 1), ("person", 1), ("person", 3)):
+            with Table(opened("spellings"), unit) as table:
+                for question in (Values(("value",)), Values(("value", "flag"))):
+                    buckets, counts = table._tally(question, contributions=contributions)
+                    found = list(zip(buckets["value"].to_pylist(), counts.tolist(), strict=True))
+                    assert dict(found) == expected and len(found) == len(expected)
+                if isinstance(next(iter(expected)), dt.date):
+                    weeks, _ = table._tally(Dates("value", "week"), contributions=contributions)
+                    assert weeks["value"].to_pylist() == [dt.date(2024, 1, 29)]
+        with Table(opened("spellings"), "value") as table:
+            assert counted(table, Values(("flag",)))[7] >= len(expected)
+    finally:
+        execute("DROP TABLE spellings")
+
+
+def on_database(name: str, request: pytest.FixtureRequest) -> tuple[Callable[[str], Any], Callable[[str], Any]]:
+    """What executes a statement on a database, and what opens one of its tables."""
+    if name == "postgresql":
+        connection = request.getfixturevalue("postgresql_connection")
+        return connection.execute, ibis.postgres.from_connection(connection).table
+    if name == "mariadb":
+        connection = request.getfixturevalue("mariadb_connection")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the server has no list of time zones
+            backend = ibis.mysql.from_connection(connection)
+
+        def execute(statement: str) -> None:
+            with connection.cursor() as cursor:
+                cursor.execute("SET sql_mode = 'ALLOW_INVALID_DATES'")
+                cursor.execute(statement)
+
+        return execute, backend.table
+    backend = getattr(ibis, name).connect()
+    return backend.con.execute, backend.table
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis itself
+@pytest.mark.parametrize(
+    ("database", "declared", "value"),
+    [
+        ("postgresql", "numeric(50, 20)", "1.5"),
+        ("mariadb", "DECIMAL(65, 20)", "1.5"),
+    ],
+)
+def test_one_column_that_cannot_be_counted_leaves_its_table(
+    database: str, declared: str, value: str, request: pytest.FixtureRequest
+) -> None:
+    execute, opened = on_database(database, request)
+    execute(f"CREATE TABLE odd (value {declared}, person INTEGER)")
+    try:
+        for person in range(3):
+            execute(f"INSERT INTO odd VALUES ({value} + {person} % 2, {person})")
+        with Table(opened("odd")) as table:
+            assert counted(table, Values(("person",))) == {0: 1, 1: 1, 2: 1}
+            with pytest.raises(InvalidSetting, match="'value' is of a type that cannot be counted"):
+                table.check(Values(("value",)))
+        with Table(opened("odd"), "value") as table:
+            assert counted(table, Bins("person", (0, 10))) == {0.0: 2}
+    finally:
+        execute("DROP TABLE odd")
 
 
 @pytest.mark.parametrize("length", ["s", "ms", "us", "ns"])

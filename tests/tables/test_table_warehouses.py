@@ -237,6 +237,16 @@ def test_a_long_text(database: Maker) -> None:
         assert counted(population, WORDS) == {long + "\u00e9": 2, long: 1, "x": 1}
 
 
+def test_long_names_of_units(database: Maker) -> None:
+    """MariaDB sorts by the first bytes of a text alone, and units by turns look like one."""
+    who = [f"{'x' * 3000}{row % 10}" for row in range(40)]
+    table = pa.table({"who": who, "number": [row % 20 for row in range(40)]})
+    with Table(database(table), unit="who") as population:
+        assert sum(counted(population, Values(("number",))).values()) == 10
+        _, counts = population._tally(Values(("number",)), contributions=3)
+        assert sum(counts.tolist()) == 20
+
+
 def test_columns_called_like_keywords(database: Maker) -> None:
     names = ['or"der', "select", "v0", "u", "w", "a", "c0", "k0", "f0"]
     table = pa.table({name: [f"{name}{row % 3}" for row in range(12)] for name in names})
@@ -273,7 +283,8 @@ def test_a_database_of_another_encoding_counts_text_here(postgresql_server: str)
     """PostgreSQL normalises text only where its databases are UTF-8."""
     with psycopg.connect(postgresql_server, autocommit=True) as connection:
         connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
-    with psycopg.connect(postgresql_server.replace("/postgres?", "/latin?"), autocommit=True) as connection:
+    address = postgresql_server.replace("/postgres?", "/latin?client_encoding=utf8&")
+    with psycopg.connect(address, autocommit=True) as connection:
         frame = on_postgresql(connection, "text")(pa.table({"word": ["\u00e9"] * 3 + ["E", "e"], "who": list("aabcd")}))
         with Table(frame) as population:
             assert counted(population, WORDS) == {"\u00e9": 3, "E": 1, "e": 1}
@@ -304,6 +315,8 @@ def assert_bytes_decide(make: Maker, words: list[str]) -> None:
         "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
         "TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci",
         "VARCHAR(20) CHARACTER SET utf16",
+        "LONGTEXT CHARACTER SET utf8mb4",
+        "LONGTEXT CHARACTER SET utf16",
     ],
 )
 def test_collations_of_mariadb(mariadb_connection: Any, text: str) -> None:

@@ -167,8 +167,8 @@ def check_readable(column: str, kind: Kind | None, readable: tuple[Kind, ...], *
         raise InvalidSetting(
             setting,
             f"{column!r} is of a type that cannot be counted",
-            hint="Use text, whole numbers of at most 64 bits, floats, decimals, booleans, dates or times; cast "
-            "anything else first.",
+            hint="Use text, whole numbers of at most 64 bits, floats, decimals of at most 38 digits, booleans, dates "
+            "or times; cast anything else first.",
         )
     if kind not in (*readable, "nothing"):
         asks = "this question" if setting == "column" else "this condition"

@@ -78,10 +78,10 @@ class CursorRows(RowSource):
         with closing(self._cursor()) as cursor:
             told_of_rows(lambda: cursor.execute(query), self._where)
             while rows := told_of_rows(lambda: cursor.fetchmany(_ROWS), self._where):
-                columns = list(zip(*map(_values, rows), strict=True))
+                columns = list(zip(*map(values_of, rows), strict=True))
                 yield pa.table([spelled(columns[place], self._spell) for place in chosen], names)
 
 
-def _values(row: Any) -> Any:
+def values_of(row: Any) -> Any:
     """The values of a row, which some drivers give as a mapping."""
     return row.values() if isinstance(row, Mapping) else row

@@ -7,9 +7,9 @@ an error is sorted by its code, its type or a fixed phrase, and each sort has it
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from thresher.errors import InvalidSetting, ThresherError
 from thresher.tables.error_guard import withheld
@@ -52,6 +52,11 @@ STOPPED = Trouble(
 CHANGES = Trouble(None, "must only read: the database refuses to change anything here", "Give one SELECT.")
 ABORTED = Trouble("data", "is a connection whose transaction has failed", "Roll it back: connection.rollback().")
 BUSY = Trouble("data", "is locked by somebody else", "Try again later.")
+THREAD = Trouble(
+    "data",
+    "is a connection that another thread made, and SQLite takes it in that thread alone",
+    "Give the database's address, or a connection of this thread.",
+)
 FAILED = Trouble(
     "data",
     "could not be read by the database",
@@ -63,6 +68,8 @@ _STATES = {
     "28": LOGIN,
     "3D": NO_DATABASE,
     "08": UNREACHABLE,
+    "57P01": UNREACHABLE,
+    "57P02": UNREACHABLE,
     "57P03": UNREACHABLE,
     "57014": STOPPED,
     "25P02": ABORTED,
@@ -87,6 +94,10 @@ _NUMBERS = {
     2003: UNREACHABLE,
     2005: UNREACHABLE,
     2006: UNREACHABLE,
+    2013: UNREACHABLE,
+    1053: UNREACHABLE,
+    1927: UNREACHABLE,
+    0: UNREACHABLE,  # PyMySQL's number for a connection that is closed
     1146: NO_TABLE,
     1054: NO_COLUMN,
     1305: NO_COLUMN,
@@ -118,10 +129,11 @@ _PHRASES = {
     r"no such (column|function)": NO_COLUMN,
     r"syntax error|incomplete input|unrecognized token": SYNTAX,
     r"readonly database|read-only": CHANGES,
+    r"created in a thread": THREAD,
     r"not authorized|prohibited|permission denied": DENIED,
     r"interrupted|timed? ?out|canceling statement": STOPPED,
     r"database.* is locked": BUSY,
-    r"failed to connect|connection (to|refused|failed)|resolve|translate host|unreachable|closed": UNREACHABLE,
+    r"failed to connect|connection (to|refused|failed)|resolve|translate host|unreachable|closed|lost": UNREACHABLE,
 }
 """By what the messages of SQLite, ADBC and libpq hold; the first that is found counts."""
 
@@ -131,6 +143,15 @@ def state_of(error: BaseException) -> str | None:
     return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
 
 
+NO_SAVEPOINT = 1305
+"""The number with which MySQL and MariaDB say that there is no such savepoint, as where no transaction is open."""
+
+
+def number_of(error: BaseException) -> Any:
+    """The number of an error of MySQL or MariaDB, if it has one."""
+    return getattr(error, "errno", None) or (error.args[0] if error.args else None)
+
+
 def trouble(error: BaseException) -> Trouble:
     """The sort of an error of a driver or a database."""
     if state := state_of(error):
@@ -138,7 +159,7 @@ def trouble(error: BaseException) -> Trouble:
     text = str(error)
     if "data-modifying" in text:  # DuckDB's word; its type of error is that of a missing column
         return CHANGES
-    number = error.args[0] if error.args else None
+    number = number_of(error)
     if isinstance(number, int) and number in _NUMBERS:
         return _NUMBERS[number]
     for kind in type(error).__mro__:
@@ -173,7 +194,15 @@ def _sorted(action: Callable[[], T], error_of: Callable[[Trouble], ThresherError
         try:
             return action()
         except Exception as error:
-            found = trouble(error)
+            # To close a cursor after an error may be another error.
+            found = next((sort for each in _chain(error) if (sort := trouble(each)) is not FAILED), FAILED)
             raise
 
     return withheld(run, lambda _: error_of(found))
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and those during which it was raised."""
+    while error is not None:
+        yield error
+        error = error.__context__

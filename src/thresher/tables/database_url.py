@@ -24,6 +24,11 @@ class DatabaseUrl(NamedTuple):
     """What stands between the user and the parameters: host, port and the path."""
     has_password: bool
 
+    @property
+    def without_driver(self) -> str:
+        """The whole address without a driver, which libpq and Ibis do not know."""
+        return f"{self.scheme}://{self.url.partition('://')[2]}"
+
     def __str__(self) -> str:
         return f"{self.scheme}://{self.place}"
 

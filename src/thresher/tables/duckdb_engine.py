@@ -51,7 +51,7 @@ class RelationEngine(Engine):
 
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
-        return self._type(column).id in _NESTED
+        return self._type(column).id in _NESTED or str(self._type(column)) == "JSON"
 
     def _type(self, column: str) -> Any:
         return self._relation.types[self._relation.columns.index(column)]

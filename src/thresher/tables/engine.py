@@ -158,9 +158,10 @@ class LazyFrameEngine(Engine):
     described: ClassVar[str]
     """What the frame is called in messages, with its article."""
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: Any, shape: Any = None) -> None:
+        """`shape` is another frame with the same columns, whose types narwhals reads, where it cannot read `frame`."""
         self._frame = frame
-        self._schema = nw.from_native(frame).collect_schema()
+        self._schema = nw.from_native(frame if shape is None else shape).collect_schema()
 
     def names(self) -> list[str] | None:
         """The columns' names."""

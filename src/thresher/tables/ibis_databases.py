@@ -13,9 +13,11 @@ from typing import Any
 import ibis
 import ibis.expr.datatypes as dt
 
+from thresher.errors import InvalidSetting
 from thresher.questions.normal_form import LEAST_BYTES, NORMALISED_TO_ASCII, TOO_MANY_MARKS
 from thresher.tables import ibis_functions as functions
 from thresher.tables.ibis_functions import called
+from thresher.tables.text_encodings import CHARACTER_SETS, check_mysql, check_postgresql, check_sqlite
 
 
 class Database:
@@ -39,6 +41,10 @@ class Database:
         """The form of a text that names a unit, where the database does not normalise; NUL stays."""
         raise NotImplementedError
 
+    def unit_digest(self, form: Any) -> Any:
+        """What tells units apart by their forms; shorter than these where a database sorts by their first bytes."""
+        return form
+
     def is_ascii(self, text: Any) -> Any:
         """Whether a stored text is ASCII in its form; then no other form is the same text."""
         raise NotImplementedError
@@ -57,6 +63,10 @@ class Database:
 
     def decimal_tests(self, number: Any) -> list[Any]:
         """The tests that a double can hold a decimal, where a database would stop at another."""
+        return []
+
+    def day_tests(self, value: Any) -> list[Any]:
+        """The tests that a date or time is a day of the calendar, where a database keeps others."""
         return []
 
     def on_clock(self, instant: Any, time_zone: str) -> Any | None:
@@ -98,6 +108,7 @@ class Sqlite(Database):
     """SQLite, which calls Python's normaliser: it runs in this process."""
 
     normalises = True
+    has_nan = False
     draws_again = True
     read_here = frozenset({"dates", "times"})  # Ibis has weeks for the newest versions alone
 
@@ -260,11 +271,21 @@ class MySql(_Grouping):
     # Ibis writes weeks and times there in ways that lose their type.
     read_here = frozenset({"dates", "times"})
 
+    def unit_digest(self, form: Any) -> Any:
+        """They sort by the first 1,024 bytes (max_sort_length), also to number the rows of a unit."""
+        return called("sha2", "string", form, ibis.literal(256))
+
+    def day_tests(self, value: Any) -> list[Any]:
+        """They have days such as 2024-00-00, 2024-01-00 and, under ALLOW_INVALID_DATES, 2024-02-31."""
+        last = called("last_day", "date", value)
+        return [(value.month() >= 1) & value.day().between(1, last.day())]
+
     def _characters(self, text: Any) -> Any:
         return text.cast(_TEXT).length()
 
     def _by_bytes(self, text: Any) -> Any:
-        return self._octets(called("hex", "string", text.cast(_TEXT)))
+        # With bytes beside it, text is bytes. Through hexadecimal digits, MariaDB makes nothing of a LONGTEXT.
+        return called("concat", "string", text.cast(_TEXT), self._octets(""))
 
     def _octets(self, digits: Any) -> Any:
         return called("unhex", "string", digits)
@@ -358,16 +379,25 @@ def database_of(backend: Any) -> Database:
     """What is known of the database that a backend is connected to.
 
     Guarantee: asks for its version and settings, and for nothing of its tables.
+    Raises: `InvalidSetting` where one person's text could stop a query, or come here as another text.
     """
     if backend.name == "postgres":
-        version, encoding = _settings(backend, "SELECT version(), current_setting('server_encoding')")
+        (version,) = _settings(backend, "SELECT version()")
         if "Redshift" in version:
             return Redshift()
+        setting = backend.con.info.parameter_status
+        encoding = setting("server_encoding")
+        check_postgresql(encoding, setting("client_encoding"))
+        if setting("standard_conforming_strings") != "on":
+            raise InvalidSetting(
+                "data", "is a connection on which standard_conforming_strings is off", hint="Set it to on."
+            )
         known = version.startswith("PostgreSQL ") and int(version.split()[1].split(".")[0]) >= 13
         return DATABASES["postgres"] if known and encoding == "UTF8" else Database()
+    if backend.name == "sqlite":
+        check_sqlite(*backend.con.execute("PRAGMA encoding").fetchone())
     if backend.name == "mysql":
-        character_set, *_ = _settings(backend, "SELECT @@character_set_connection")
-        return DATABASES["mysql"] if character_set == "utf8mb4" else Database()
+        check_mysql(_settings(backend, CHARACTER_SETS))
     return DATABASES.get(backend.name, Database())
 
 

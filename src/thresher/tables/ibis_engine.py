@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import ibis
+import ibis.expr.datatypes as dt
 import narwhals as nw
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ from thresher.questions.normal_form import spellings
 from thresher.tables import column_keys
 from thresher.tables import ibis_functions as functions
 from thresher.tables.column_keys import DRAW, UNIT, WEIGHT, key_names, value_names
-from thresher.tables.column_kinds import Kind
+from thresher.tables.column_kinds import MOST_DIGITS, Kind
 from thresher.tables.database_errors import told_of_rows
 from thresher.tables.duckdb_columns import counted_once, weighted_rows
 from thresher.tables.duckdb_engine import RelationEngine
@@ -47,7 +48,8 @@ class IbisEngine(LazyFrameEngine):
     described = "an Ibis table"
 
     def __init__(self, frame: Any, database: Database | None = None) -> None:
-        super().__init__(frame)
+        types = {name: dt.unknown if _is_long(each) else each for name, each in frame.schema().items()}
+        super().__init__(frame, ibis.table(types, name="types"))
         self._database = Database() if database is None else database
         self._copies: list[CopiedEngine] = []
 
@@ -167,7 +169,7 @@ class IbisEngine(LazyFrameEngine):
 
     def _splits(self, unit: str) -> bool:
         """Whether several forms in the database may be one unit."""
-        return not self._database.normalises and _is_text(self._frame[unit])
+        return not self._database.normalises and _is_text(_unit(self._frame[unit]))
 
     def _reads_rows_here(self, wanted: Sequence[str], unit: str | None = None) -> bool:
         """Whether all rows come here: the database may not compare the texts in them, or cannot apply the filter."""
@@ -251,7 +253,7 @@ class IbisEngine(LazyFrameEngine):
         both = {**named, **rows.named}
         table = self._frame.select(
             **{
-                name: self._frame[column] if name == UNIT else self._on_clock(self._frame[column])
+                name: _unit(self._frame[column]) if name == UNIT else self._on_clock(self._frame[column])
                 for name, column in both.items()
             }
         )
@@ -347,7 +349,7 @@ class IbisEngine(LazyFrameEngine):
             tests.append(~value.isnan())
         elif kind in ("dates", "times") and not _is_instant(value):
             # A time that no calendar has must not stop the count.
-            tests.append(value.year().between(1, 9999))
+            tests.extend([value.year().between(1, 9999), *self._database.day_tests(value)])
         elif kind == "decimals":
             tests.extend(self._database.decimal_tests(value))
         return tests
@@ -355,8 +357,10 @@ class IbisEngine(LazyFrameEngine):
     def _unit_key(self, value: Any) -> Any:
         """What tells units apart: for text, and what may be text, bytes that no collation applies to."""
         if not _is_text(value):
-            return value
-        return (self._database.unit_key if self._database.normalises else self._database.unit_form)(_as_text(value))
+            return self._database.unit_digest(value) if value.type().is_binary() else value
+        if self._database.normalises:
+            return self._database.unit_key(_as_text(value))
+        return self._database.unit_digest(self._database.unit_form(_as_text(value)))
 
     def _on_clock(self, value: Any) -> Any:
         """A column; instants are times on the wall clock of the zone, unless they are read here."""
@@ -397,6 +401,8 @@ class SqliteEngine(IbisEngine):
             if kind != "text":
                 # Ibis sends values through JSON here, which has no infinity.
                 tests.append(value.cast("float64").between(-sys.float_info.max, sys.float_info.max))
+            if kind == "booleans":
+                tests.append(value.cast("int64").isin((0, 1)))  # any other number would be a second True
         return tests
 
     def _unit_key(self, value: Any) -> Any:
@@ -443,6 +449,16 @@ def _as_text(value: Any) -> Any:
 def _is_text(value: Any) -> bool:
     """Whether a column holds text, or may do so."""
     return bool(value.type().is_string() or value.type().is_unknown())
+
+
+def _is_long(dtype: Any) -> bool:
+    """Whether a type has decimals of more digits than narwhals and Arrow take: it cannot be counted, nor its table."""
+    return bool(dtype.is_decimal() and (dtype.precision or 0) > MOST_DIGITS)
+
+
+def _unit(value: Any) -> Any:
+    """A unit's column as it is, or as text where nothing else can hold it."""
+    return value.cast("string") if _is_long(value.type()) else value
 
 
 def _is_instant(value: Any) -> bool:

@@ -6,26 +6,33 @@ Settings that Ibis makes are undone then. Meanwhile the connection is not for ot
 
 from __future__ import annotations
 
-import inspect
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
 
-from thresher.errors import InvalidSetting, require
+from thresher.errors import require
 from thresher.questions.spelling import as_text
 from thresher.tables.column_kinds import DECLARABLE, Kind, check_distinct, kind_of_narwhals
 from thresher.tables.cursor_rows import ArrowCursorRows, CursorRows, no_rows, subquery
-from thresher.tables.database_errors import ABORTED, CHANGES, DENIED, state_of, told, trouble
+from thresher.tables.database_errors import ABORTED, CHANGES, DENIED, told, trouble
 from thresher.tables.duckdb_engine import RelationEngine
 from thresher.tables.engine import Engine
 from thresher.tables.loaded_engine import LoadedEngine
 from thresher.tables.objects import decoded
 from thresher.tables.sql_text import Selection, check_reads, not_one_select, quoted
+from thresher.tables.text_encodings import check_postgresql, check_sqlite
 
 _DIALECTS = {"postgresql": "postgres", "sqlite": "sqlite", "duckdb": "duckdb", "snowflake": "snowflake"}
+_ON_POSTGRESQL = {
+    "transaction_read_only": "on",
+    "client_encoding": "'UTF8'",
+    "standard_conforming_strings": "on",  # Ibis writes backslashes as they are
+    "quote_all_identifiers": "off",  # which names of types would have
+}
+"""Settings under which PostgreSQL is asked."""
 _BACKTICKS = ("mysql", "mariadb", "bigquery", "databricks")
 
 
@@ -41,12 +48,14 @@ def postgresql(connection: Any, selection: Selection, stack: ExitStack, where: o
     _set(connection, stack, row_factory=psycopg.rows.tuple_row, cursor_factory=psycopg.Cursor)
 
     def run() -> Engine:
+        check_postgresql(connection.info.parameter_status("server_encoding"), "UTF8")
         stack.enter_context(connection.transaction(force_rollback=True))
-        connection.execute("SET LOCAL transaction_read_only = on")
+        for setting, value in _ON_POSTGRESQL.items():
+            connection.execute(f"SET LOCAL {setting} = {value}")
         backend = ibis.postgres.from_connection(connection)  # sets the session's time zone, until the rollback
         types = _types_on_postgresql(connection, query)
-        schema = {name: backend.compiler.type_mapper.from_string(each) for name, each in types.items()}
-        return _counted_by_ibis(backend, _enumerations_as_text(query, types), schema)
+        schema = {name: _type_for_ibis(backend, each) for name, each in types.items()}
+        return _counted_by_ibis(backend, _as_ibis_reads(query, types), schema)
 
     return told(run, selection.setting, where)
 
@@ -54,7 +63,7 @@ def postgresql(connection: Any, selection: Selection, stack: ExitStack, where: o
 def _types_on_postgresql(connection: Any, query: str) -> dict[str, str]:
     """The columns' types, as PostgreSQL names them, without reading a row or making a view, as Ibis would."""
     with connection.cursor() as cursor:
-        cursor.execute(no_rows(query))
+        cursor.execute(no_rows(query), binary=True)  # in the protocol that takes one statement alone
         names = [column.name for column in cursor.description]
         codes = [column.type_code for column in cursor.description]
         modifiers = [cursor.pgresult.fmod(place) for place in range(len(names))]
@@ -66,9 +75,20 @@ def _types_on_postgresql(connection: Any, query: str) -> dict[str, str]:
         return dict(zip(names, (name for (name,) in cursor.execute(named, [codes, modifiers])), strict=True))
 
 
-def _enumerations_as_text(query: str, types: dict[str, str]) -> str:
-    """The query with its enumerations as text, since Ibis takes them for text and PostgreSQL's functions do not."""
-    if "enum" not in types.values():
+def _type_for_ibis(backend: Any, name: str) -> Any:
+    """The type of this name on PostgreSQL; one that is not known where Ibis takes it for something else."""
+    import ibis.expr.datatypes as dt
+
+    with suppress(Exception):
+        dtype = backend.compiler.type_mapper.from_string(name)
+        if name != "money" and not dtype.is_geospatial():
+            return dtype
+    return dt.unknown
+
+
+def _as_ibis_reads(query: str, types: dict[str, str]) -> str:
+    """The query as Ibis reads it: a SELECT, with enumerations as text, for which PostgreSQL's functions take none."""
+    if "enum" not in types.values() and not query.upper().startswith("VALUES"):
         return query
     columns = [
         f"CAST({quoted(name)} AS TEXT) AS {quoted(name)}" if kind == "enum" else quoted(name)
@@ -144,8 +164,10 @@ def _types_on_sqlite(cursor: Callable[[], Any], query: str) -> dict[str, Any]:
             each.execute(statement)
             return list(each.fetchall()) if each.description else []
 
+    ((encoding,),) = rows("PRAGMA encoding")
+    check_sqlite(encoding)
     try:
-        with _rolled_back(rows):
+        with rolled_back(rows):
             rows(f"CREATE TEMP VIEW thresher_types AS {query}")
             found = {row[1]: row[2] for row in rows("PRAGMA temp.table_info(thresher_types)")}
     except Exception as error:
@@ -160,7 +182,7 @@ def _types_on_sqlite(cursor: Callable[[], Any], query: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _rolled_back(execute: Callable[[str], object]) -> Iterator[None]:
+def rolled_back(execute: Callable[[str], object]) -> Iterator[None]:
     """What is done in the block is undone at its end, also where it failed."""
     execute("SAVEPOINT thresher_reading")
     try:
@@ -241,6 +263,13 @@ def adbc(connection: Any, selection: Selection, stack: ExitStack) -> Engine:
         if vendor.lower() == "sqlite":
             return _read_from_sqlite(connection.cursor, query, vendor, _types_on_sqlite(connection.cursor, query))
         clone = stack.enter_context(closing(connection.adbc_clone()))
+        if dialect == "postgres":
+            with closing(clone.cursor()) as cursor:
+                cursor.execute("SET client_encoding = 'UTF8'")
+                cursor.execute("SET default_transaction_read_only = on")
+                cursor.execute("SET transaction_read_only = on")
+                cursor.execute("SELECT current_setting('server_encoding'), current_setting('client_encoding')")
+                check_postgresql(*cursor.fetchone())
         rows = ArrowCursorRows(clone, query, vendor, quote)
         return LoadedEngine(rows, untyped=[field.name for field in rows.schema if _is_opaque(field.type)])
 
@@ -251,39 +280,6 @@ def _is_opaque(dtype: pa.DataType) -> bool:
     """Whether a driver writes a type that Arrow lacks as text."""
     extension = isinstance(dtype, pa.BaseExtensionType)
     return extension and dtype.extension_name == "arrow.opaque" and bool(pa.types.is_string(dtype.storage_type))
-
-
-def dbapi(connection: Any, selection: Selection, stack: ExitStack) -> Engine:
-    """A connection of any other driver: its rows are read here, and their values are text."""
-    if inspect.iscoroutinefunction(connection.commit):
-        raise InvalidSetting("data", "is an asynchronous connection", hint="Give one that is not.")
-    library = type(connection).__module__.partition(".")[0]
-    postgresql = library == "psycopg2"
-    query = selection.query("postgres") if postgresql else selection.query("", quote=None)
-
-    def run() -> Engine:
-        if postgresql:
-            if connection.get_transaction_status() == 0:
-                stack.callback(connection.rollback)  # the driver begins a transaction with the first statement
-            _undo(connection, stack)
-        with closing(connection.cursor()) as cursor:
-            cursor.execute(no_rows(query))
-            names = [column[0] for column in cursor.description]
-        check_distinct(names)
-        if not postgresql:
-            return LoadedEngine(CursorRows(connection.cursor, query, library, names), untyped=names)
-        # With a name the cursor is on the server, and the driver does not fetch all rows at once. As text, no time that
-        # Python's calendar lacks stops it.
-        rows = CursorRows(
-            lambda: connection.cursor("thresher_rows", withhold=connection.autocommit),
-            query,
-            library,
-            names,
-            lambda name: f"CAST({quoted(name)} AS TEXT)",
-        )
-        return LoadedEngine(rows, untyped=names)
-
-    return told(run, selection.setting, library)
 
 
 def ibis_backend(backend: Any, selection: Selection, stack: ExitStack, where: object = None) -> Engine:
@@ -299,22 +295,6 @@ def ibis_backend(backend: Any, selection: Selection, stack: ExitStack, where: ob
         return IbisEngine.open(backend.sql(query))
 
     return told(run, selection.setting, where or backend.name)
-
-
-def _undo(connection: Any, stack: ExitStack) -> None:
-    """On PostgreSQL, only read, and leave an open transaction as it is, also where something fails in it."""
-
-    def execute(statement: str) -> None:
-        with closing(connection.cursor()) as cursor:
-            cursor.execute(statement)
-
-    try:
-        stack.enter_context(_rolled_back(execute))
-    except Exception as error:
-        if state_of(error) != "25P01":
-            raise
-        return  # the connection commits each statement: there is no transaction
-    execute("SET LOCAL transaction_read_only = on")
 
 
 def _counted_by_ibis(backend: Any, query: str, schema: dict[str, Any]) -> Engine:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from thresher.errors import InvalidSetting, MissingExtra, require
 from thresher.tables import lent_connections as lent
 from thresher.tables.database_errors import told
 from thresher.tables.database_url import DatabaseUrl, database_url
+from thresher.tables.driver_connections import dbapi
 from thresher.tables.engine import Engine
 from thresher.tables.sql_text import Selection
 
@@ -60,12 +61,17 @@ def open_database(data: Any, selection: Selection | None) -> Engine:
             "is a database, and what to count there is missing",
             hint="Give `table='visits'` or `sql='select …'`.",
         )
-    with ExitStack() as stack:
+    stack = ExitStack()
+    try:
         if url is not None:
             engine = _ADDRESSES.get(url.scheme, _ibis)(url, selection, stack)
         else:
             engine = _open_connection(data, selection, stack)
-        engine.held = stack.pop_all()
+    except BaseException:
+        with suppress(Exception):  # on a connection that is lost nothing can be undone
+            stack.close()
+        raise
+    engine.held = stack
     return engine
 
 
@@ -74,7 +80,7 @@ def _connected(data: Any) -> Opener | None:
     classes = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(data).__mro__}
     found = next((opener for name, opener in _CONNECTIONS.items() if name in classes), None)
     methods = (getattr(data, name, None) for name in ("cursor", "commit", "rollback", "close"))
-    return found or (lent.dbapi if all(map(callable, methods)) else None)
+    return found or (dbapi if all(map(callable, methods)) else None)
 
 
 def _open_connection(connection: Any, selection: Selection, stack: ExitStack) -> Engine:
@@ -88,8 +94,7 @@ def _open_connection(connection: Any, selection: Selection, stack: ExitStack) ->
 
 def _postgresql(url: DatabaseUrl, selection: Selection, stack: ExitStack) -> Engine:
     psycopg = require("psycopg", "postgres")
-    address = f"postgresql://{url.url.partition('://')[2]}"
-    connection = told(lambda: psycopg.connect(address, connect_timeout=_SECONDS), "data", url)
+    connection = told(lambda: psycopg.connect(url.without_driver, connect_timeout=_SECONDS), "data", url)
     stack.callback(connection.close)
     connection.read_only = True
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ  # all rounds see one state of the data
@@ -135,15 +140,18 @@ def _ibis(url: DatabaseUrl, selection: Selection, stack: ExitStack) -> Engine:
 
     def connect() -> Any:
         try:
-            return ibis.connect(url.url)
+            backend = ibis.connect(url.without_driver)
         except ImportError:
             raise MissingExtra(
                 f"The driver for {url.scheme} is not installed.",
                 hint=f"Install it with: pip install 'ibis-framework[{url.scheme}]'",
             ) from None
+        stack.callback(backend.disconnect)
+        if backend.name == "mysql":
+            backend.raw_sql("SET SESSION TRANSACTION READ ONLY").close()
+        return backend
 
     backend = told(connect, "data", url)
-    stack.callback(backend.disconnect)
     return lent.ibis_backend(backend, selection, stack, url)
 
 

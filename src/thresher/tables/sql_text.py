@@ -14,6 +14,24 @@ _PLAIN_NAME = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*")
 _BEGINNINGS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "L_PAREN")
 _ONE_SELECT = "Give one SELECT, as `sql='select country from visits'`. Thresher only reads."
 
+_TEXT = r"'(?:[^'\\]|\\[^'])*+'"
+_NAME_IN_QUOTES = r'"(?:[^"\\]|\\[^"])*+"'
+_LINE = r"[^\r\n]*+(?:\r?\n|\Z)"
+_COMMENT = r"/\*(?:[^*/]|\*(?!/)|/(?!\*))*+\*/"
+_OTHER = r"-(?!-)|/(?!\*)"
+_PLAIN = {
+    dialect: re.compile(f"(?:{'|'.join([_TEXT, _NAME_IN_QUOTES, _OTHER, *parts])})*+")
+    for dialect, parts in {
+        "postgres": [_COMMENT, f"--{_LINE}", r"\$(?![^\s$]*\$)", r"[^'\"$;/-]"],
+        "mysql": [rf"(?!/\*M?!){_COMMENT}", rf"(?:--(?=\s)|\#){_LINE}", "`[^`]*+`", r"[^'\"`;/#-]"],
+    }.items()
+}
+"""SQL in which all parsers, and a server under all of its settings, find the ends of texts and comments at one place.
+
+So no text has a backslash before a quote, which ends some texts and not others; no comment is inside another, and none
+is executed; PostgreSQL gets no text in dollars. Semicolons are in texts and comments alone.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -92,7 +110,16 @@ def one_select(sql: str, dialect: Any) -> str:
             break
     if depth != 0:
         raise not_one_select("has parentheses that do not match")
-    return sql[tokens[0].start : tokens[-1].end + 1]
+    query = sql[tokens[0].start : tokens[-1].end + 1]
+    plain = _PLAIN.get(dialect if isinstance(dialect, str) else dialect.__name__.lower())
+    if plain is not None and not plain.fullmatch(query):
+        raise InvalidSetting(
+            "sql",
+            "has quotes or comments that parsers of SQL read in different ways",
+            hint="Write a quote in a text twice, as 'it''s'. Leave out backslashes before quotes, texts in dollars, "
+            "comments in comments and comments that are executed (/*!).",
+        )
+    return query
 
 
 def check_reads(query: str, dialect: Any, setting: str) -> None:

@@ -303,7 +303,8 @@ class Table(Population):
             try:
                 part.close()
             except Exception as error:
-                _log.warning("%s could not be closed: %s", self._engine.name, type(error).__name__)
+                what = "The database's connection" if isinstance(part, ExitStack) else self._engine.name
+                _log.warning("%s could not be closed: %s", what, type(error).__name__)
 
     def __enter__(self) -> Table:
         return self
