@@ -6,12 +6,11 @@ import contextlib
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 from thresher.cli.options import FORMATS
 from thresher.errors import InvalidSetting
+from thresher.private_directory import PrivateDirectory
 from thresher.tables.database_url import database_url
 
 _ENVIRONMENT = "env:"
@@ -26,8 +25,8 @@ def opened(data: str, format: str | None) -> Iterator[str]:
     format = format or "csv"
     if format not in FORMATS:
         raise InvalidSetting("format", f"must be one of {', '.join(FORMATS)}")
-    with tempfile.TemporaryDirectory(prefix="thresher-", ignore_cleanup_errors=True) as folder:
-        path = Path(folder) / f"standard-input.{format}"
+    with PrivateDirectory() as folder:
+        path = folder / f"standard-input.{format}"
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         yield str(path)
