@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -18,7 +19,24 @@ _ENVIRONMENT = "env:"
 
 @contextlib.contextmanager
 def opened(data: str, format: str | None) -> Iterator[str]:
-    """What to read: a path or a database's address, or a private copy of standard input that is gone afterwards."""
+    """What to read: a path or a database's address, or a private copy of standard input that is gone afterwards.
+
+    SIGTERM ends the block like an error, so that what was written to disk is removed; the command ends with 143.
+    """
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        with _source(data, format) as source:
+            yield source
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _source(data: str, format: str | None) -> Iterator[str]:
     if data != "-":
         yield _address(data)
         return

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from thresher.private_directory import PrivateDirectory
 from thresher.questions.population import Progress
+from thresher.tables.error_guard import heeded
 
 T = TypeVar("T")
 
@@ -95,11 +96,11 @@ def connect(threads: int | None = None) -> Any:
     while threads is None and (kept := _taken()) is not None:
         try:
             if kept.intact:
-                return _used(kept)
+                return heeded(lambda: _used(kept))
         except Exception as error:  # DuckDB closes a database in which it has met an error of its own
             _log.warning("a kept DuckDB cannot be used again: %s", type(error).__name__)
         _close(kept)
-    return _used(_Database(threads))
+    return heeded(lambda: _used(_Database(threads)))
 
 
 def _used(database: _Database) -> Any:
