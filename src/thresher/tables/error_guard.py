@@ -65,7 +65,8 @@ def heeded(action: Callable[[], T]) -> T:
     """
     noted: list[_Noted] = []
     if threading.current_thread() is threading.main_thread():
-        noted = [_Noted(number, handler) for number in _SIGNALS if callable(handler := signal.getsignal(number))]
+        handlers = [(number, signal.getsignal(number)) for number in _SIGNALS]
+        noted = [_Noted(number, handler) for number, handler in handlers if callable(handler)]
     result: list[T] = []
     try:
         for each in noted:
@@ -76,7 +77,8 @@ def heeded(action: Callable[[], T]) -> T:
             raise
     finally:
         for each in noted:
-            if signal.getsignal(each.number) is each:
+            current: Any = signal.getsignal(each.number)
+            if current is each:
                 signal.signal(each.number, each.handler)
     for error in (each.raised for each in noted if each.raised is not None):
         # It was raised in an engine's frames, perhaps after an error that quotes values.
