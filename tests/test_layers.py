@@ -16,6 +16,7 @@ LAYERS = [
     "_version",
     "errors",
     "files",
+    "private_directory",
     "clock",
     "addresses",
     "unreachable",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
-from command_line import in_this_process
+from command_line import THRESHER, in_this_process
 
 import thresher as th
 
@@ -95,3 +99,26 @@ def test_a_weak_guarantee_is_said_on_standard_error_unless_switched_off(people: 
     assert error == ""
     assert run("plan", *TARGET)[1] == ""
     assert "weak-guarantee" in run("plan", *weak)[1]  # the switch was for one command
+
+
+@pytest.mark.parametrize(("ended_by", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_command_that_is_ended_leaves_no_rows(tmp_path: Path, ended_by: signal.Signals, code: int) -> None:
+    """Not even the copy of what it has read of standard input."""
+    command = subprocess.Popen(
+        [THRESHER, "histogram", "-", "--column", "name", *TARGET],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    with command:
+        assert command.stdin is not None
+        command.stdin.write(b"name\n" + b"canary\n" * 100_000)
+        command.stdin.flush()
+        while not any(tmp_path.glob("*/*")):
+            time.sleep(0.02)
+        command.send_signal(ended_by)
+        out, error = command.communicate(timeout=60)
+    assert (command.returncode, out) == (code, b"")
+    assert b"canary" not in error
+    assert list(tmp_path.iterdir()) == []

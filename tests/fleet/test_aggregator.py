@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -375,6 +376,24 @@ def test_a_value_below_the_threshold_is_nowhere(
         assert CANARY not in shown
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or CANARY.encode() not in path.read_bytes()
+
+
+def test_an_error_has_no_tally_in_its_frames(
+    aggregator: Aggregator, store: AggregatorStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reporters of errors may write down what the frames of a traceback hold."""
+
+    def unavailable(*_: object, **__: object) -> None:
+        raise StoreUnavailable("The database is in use.")
+
+    monkeypatch.setattr(store, "store_release", unavailable)
+    config = configuration(aggregator.public_key())
+    with pytest.raises(StoreUnavailable) as caught:
+        run(aggregator, config, sealed(config, ["canary", *["a"] * 30]))
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    assert frames[-1].f_code is unavailable.__code__
+    inside = frames[[frame.f_code.co_name for frame in frames].index("_draw") :]
+    assert all(frame.f_locals == {} for frame in inside)
 
 
 def test_totals_are_numbers_only(aggregator: Aggregator, store: AggregatorStore) -> None:

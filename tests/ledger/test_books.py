@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import json
 import os
+import pwd
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from thresher.cli.app import app
 from thresher.errors import BudgetExceeded, Conflict, InvalidFormat, InvalidSetting, LedgerUnavailable
 from thresher.ledger import Ledger
 from thresher.privacy import DEVICE, MEMBER, ROW, Unit
+from thresher.tables.database_url import database_url
 from thresher.verbs import asking
 
 USER = Unit("column", "user")
@@ -360,12 +362,83 @@ def test_a_verb_says_who_asks_and_which_file_and_never_an_address(tmp_path: Path
     th.histogram(str(tmp_path / "visits.csv"), "page", plan=PLAN, ledger=ledger)
     th.histogram(["a"] * 10, "value", plan=PLAN, ledger=ledger)
     assert [(entry.by, entry.data) for entry in ledger.history()] == [
-        (getpass.getuser(), "visits.csv"),
-        (getpass.getuser(), None),
+        (pwd.getpwuid(os.getuid()).pw_name, "visits.csv"),
+        (pwd.getpwuid(os.getuid()).pw_name, None),
     ]
     assert asking._name_of("postgresql://someone:secret@host/visits?password=x", None) == "postgresql://host/visits"
     assert asking._name_of("postgresql://someone:secret@host/visits", "pages") == "pages in postgresql://host/visits"
     assert asking._name_of("sqlite:////home/someone/visits.db", "pages") == "pages in visits.db"
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("snowflake://u:secret@account/shop/schema;pass=secret?warehouse=x", "snowflake://account/shop/schema"),
+        ("databricks://token:secret@host:443/path;token=secret", "databricks://host:443/path"),
+        ("databricks://host/path%3Btoken=secret", "databricks://host/path"),
+        ("sqlite:////home/someone/a;b.db", "a;b.db"),
+    ],
+)
+def test_parameters_of_a_path_are_not_kept(address: str, name: str) -> None:
+    assert asking._name_of(address, None) == name
+    url = database_url(address)
+    assert url is not None and url.has_password == ("secret" in address)
+
+
+def test_the_environment_does_not_say_who_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only where the system has no name for its user; and nothing that a terminal would act on is kept."""
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(variable, "somebody\x1b[2J\n")
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-5)
+    th.histogram(["a"] * 10, "value", plan=PLAN, ledger=ledger)
+
+    def unknown(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    th.histogram(["a"] * 10, "value", plan=PLAN, ledger=ledger)
+    first, second = ledger.history()
+    assert first.by is not None and "somebody" not in first.by
+    assert second.by == "somebody\\x1b[2J\\n"
+
+
+def test_names_that_utf_8_cannot_write(tmp_path: Path) -> None:
+    """Such names of files and columns are kept with escapes; what must be told apart is refused."""
+    odd = os.fsdecode(b"visits\xe9")
+    path = tmp_path / f"{odd}.csv"
+    path.write_text("page\n" + "a\n" * 10)
+    ledger = Ledger(tmp_path / f"{odd}.db", epsilon=3, delta=1e-5)
+    th.histogram(str(path), "page", plan=PLAN, ledger=ledger)
+    ledger.reserve(PLAN, f"histogram of {odd}", unit=ROW, by=odd, data=odd)
+    last = [(entry.by, entry.data, entry.what) for entry in Ledger(ledger.path).history()]
+    assert last[0][1] == "visits\\udce9.csv"
+    assert last[1] == ("visits\\udce9", "visits\\udce9", "histogram of visits\\udce9")
+    refused: list[Callable[[], object]] = [
+        lambda: ledger.reserve(PLAN, "histogram", unit=ROW, reference=odd),
+        lambda: ledger.reserve(PLAN, "histogram", unit=odd),
+        lambda: ledger.draw(odd, 0),
+        lambda: ledger.same_unit(odd),
+        lambda: ledger.reserve(PLAN, "histogram", unit=ROW, data_set=odd),
+        lambda: Ledger(tmp_path / "other.db", epsilon=3, delta=1e-5, unit=odd),
+        lambda: Ledger(tmp_path / "other.db", epsilon=3, delta=1e-5, data_set=odd),
+    ]
+    for ask in refused:
+        with pytest.raises(InvalidSetting):
+            ask()
+    assert len(Ledger(ledger.path).history()) == 2
+
+
+def test_a_ledger_that_an_older_one_replaced_says_so(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "privacy.db", epsilon=3, delta=1e-5)
+    older = tmp_path / "older.db"
+    with contextlib.closing(sqlite3.connect(older)) as connection:
+        connection.executescript((Path(__file__).parent / "ledger_version_5.sql").read_text())
+    older.replace(ledger.path)
+    for ask in (lambda: ledger.reserve(PLAN, "histogram", unit="user_id"), lambda: ledger.left, ledger.history):
+        with pytest.raises(LedgerUnavailable, match="replaced by one of version 5") as caught:
+            ask()
+        assert "Open it again" in str(caught.value)
+    assert len(Ledger(ledger.path).history()) == 2
 
 
 def test_the_table_of_a_ledger_fits_80_columns(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 from database_cases import on_clickhouse, on_mariadb, on_postgresql, on_sqlite
+from scipy.stats import binomtest
 from table_cases import Maker, counted, expected
 
 import thresher as th
@@ -105,6 +106,9 @@ def test_units_and_filters_compile(name: str) -> None:
     query = sql(units, name)
     key = GROUPING.get(name, "BYTES" if name == "bigquery" else "TO_UTF8(")
     assert key in query
+    if name in GROUPING:
+        others = sql(engine.copying(("word",), "who", alone_too=False)[0], name)
+        assert re.search(r"MIN\(.*\) OVER \(PARTITION BY ", others)
     table = Table.__new__(Table)
     table._engine, table._types, table._time_zone = engine, {}, "UTC"
     where = Where((Among("word", ("caf\u00e9", "tea")), Between("day", dt.date(2024, 1, 1), None)))
@@ -216,6 +220,20 @@ def test_a_unit_in_several_forms_is_one(database: Maker) -> None:
         assert counted(population, WORDS) == {"\u00e9": 5}
         buckets, counts = population._tally(WORDS, contributions=3)
         assert (buckets["word"].to_pylist(), counts.tolist()) == (["\u00e9"], [5])
+
+
+@pytest.mark.parametrize("who", ["u{}", "\u00fc{}", None])
+def test_a_unit_is_counted_under_a_value_that_it_has(database: Maker, who: str | None) -> None:
+    """Each of its rows that has one is as likely as the others, whatever the database does not normalise."""
+    words = ["tea", "a" + "\u0301" * 40, "caf\u00e9 " * 20, "o"]
+    units = [row // 4 if who is None else who.format(row // 4) for row in range(400)]
+    table = pa.table({"word": words * 100, "who": units, "number": list(range(4)) * 100})
+    with Table(database(table), unit="who") as population:
+        found = counted(population, WORDS)
+        pairs = counted(population, Values(("word", "number")))
+    assert sum(found.values()) == sum(pairs.values()) == 100
+    assert set(pairs) == {(words[row], row) for row in (0, 2, 3)}
+    assert all(binomtest(count, 100, 1 / 3).pvalue > 1e-9 for count in found.values())
 
 
 def test_only_texts_that_are_not_ascii_leave_below_the_threshold() -> None:

@@ -2,8 +2,10 @@
 
 import datetime as dt
 import json
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from in_memory_people import CountsPopulation, NumbersPopulation
 
@@ -270,3 +272,24 @@ def test_replayed_releases_give_the_same_answer_and_ask_for_the_next():
     for number in range(len(answer.releases)):
         assert step(query, answer.releases[:number]) == Next(number, (words.asked[number],))
     assert replay(query, answer.releases).to_json() == answer.to_json()
+
+
+@pytest.mark.parametrize("wrong", ["no", 1, 0, None, [1], np.array([True, False]), pd.NA])
+def test_what_is_true_or_false_takes_nothing_else(wrong: object, tmp_path: Path) -> None:
+    target = {"epsilon": 1.0, "delta": 1e-8}
+    (tmp_path / "words.csv").write_text("word\na\n")
+    asked = [
+        ("show_data_errors", lambda: th.histogram(["a"], "value", show_data_errors=wrong, **target)),
+        ("wait", lambda: th.histogram(["a"], "value", wait=wrong, **target)),
+        ("show_data_errors", lambda: th.look(tmp_path / "words.csv", show_data_errors=wrong)),
+        ("warn", lambda: th.Fleet("https://fleet.example", key="a").submit(QUERIES[0], warn=wrong)),
+        ("wait", lambda: th.Fleet("https://fleet.example", key="a").submit(QUERIES[0], wait=wrong)),
+    ]
+    if wrong is not None:
+        asked += [
+            ("whole", lambda: th.ranges([1], "value", lower=0, upper=8, whole=wrong, **target)),
+            ("until_all", lambda: th.Fleet("https://fleet.example", key="a").with_rounds(until_all=wrong)),
+        ]
+    for setting, ask in asked:
+        with pytest.raises(InvalidSetting, match=f"^{setting} must be True or False"):
+            ask()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 from thresher.cli.options import FORMATS
 from thresher.errors import InvalidSetting
+from thresher.private_directory import PrivateDirectory
 from thresher.tables.database_url import database_url
 
 _ENVIRONMENT = "env:"
@@ -19,15 +19,32 @@ _ENVIRONMENT = "env:"
 
 @contextlib.contextmanager
 def opened(data: str, format: str | None) -> Iterator[str]:
-    """What to read: a path or a database's address, or a private copy of standard input that is gone afterwards."""
+    """What to read: a path or a database's address, or a private copy of standard input that is gone afterwards.
+
+    SIGTERM ends the block like an error, so that what was written to disk is removed; the command ends with 143.
+    """
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        with _source(data, format) as source:
+            yield source
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _source(data: str, format: str | None) -> Iterator[str]:
     if data != "-":
         yield _address(data)
         return
     format = format or "csv"
     if format not in FORMATS:
         raise InvalidSetting("format", f"must be one of {', '.join(FORMATS)}")
-    with tempfile.TemporaryDirectory(prefix="thresher-", ignore_cleanup_errors=True) as folder:
-        path = Path(folder) / f"standard-input.{format}"
+    with PrivateDirectory() as folder:
+        path = folder / f"standard-input.{format}"
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         yield str(path)

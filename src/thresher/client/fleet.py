@@ -37,6 +37,7 @@ from thresher.errors import (
 )
 from thresher.mechanism.release import Release
 from thresher.privacy.plans import Plan
+from thresher.privacy.settings import check_flag
 from thresher.protocol.analyst_messages import (
     Caution,
     FleetView,
@@ -136,6 +137,8 @@ class Fleet(QueryTaker):
             "bucket_size": bucket_size,
         }
         changes = {name: value for name, value in given.items() if value is not None}
+        if until_all is not None:
+            check_flag(until_all, setting="until_all")
         fleet = copy.copy(self)
         fleet._settings = msgspec.structs.replace(self._settings, **changes)
         return fleet
@@ -168,6 +171,8 @@ class Fleet(QueryTaker):
         Edge cases: interrupting the wait does not stop the query; `queries` finds it again.
         """
 
+        check_flag(wait, setting="wait")
+        check_flag(warn, setting="warn")
         request = self._request(query, name or _new_name())
         for caution in self.plan(query).warnings if warn else ():
             warnings.warn(_warning(caution), stacklevel=4)  # the line that called a verb
@@ -250,6 +255,7 @@ class Fleet(QueryTaker):
 
     def create_series(self, request: SeriesRequest, *, warn: bool = True) -> SeriesHandle:
         """Start a series from its request; `series` makes one from a verb and its settings."""
+        check_flag(warn, setting="warn")
         for caution in self.plan_series(request).warnings if warn else ():
             warnings.warn(_warning(caution), stacklevel=3)  # the line that called `series`
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import logging
+import os
 
 from thresher.errors import ThresherError
 from thresher.ledger.ledger import Ledger
@@ -55,7 +56,14 @@ class Booking:
 
 
 def _user() -> str | None:
-    """The name of the operating system's user who runs this; None where it has none, as in some containers."""
+    """The name of the operating system's user who runs this.
+
+    Edge cases: what the environment says where the system knows no name, as in some containers; None without that.
+    """
+    with contextlib.suppress(ImportError, KeyError):
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_name
     with contextlib.suppress(OSError, KeyError, ImportError):
         return getpass.getuser()
     return None

@@ -6,6 +6,7 @@ import datetime as dt
 import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass
+from unicodedata import category
 
 from thresher.errors import Conflict, InvalidSetting, NotFound
 from thresher.ledger import books
@@ -18,6 +19,8 @@ from thresher.privacy.units import Unit
 
 LONGEST_TEXT = 10_000
 LONGEST_NAME = 100
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode's categories of controls, formats, surrogates and separators of lines and paragraphs."""
 _AMOUNT = "epsilon, delta, adjacency, rounds, unit, sampling_rate, threshold, contributions"
 
 
@@ -45,8 +48,9 @@ class Order:
     """Whether it was made before. Then a charge that is there already stays as it is."""
 
     def __post_init__(self) -> None:
-        check_text("what", self.what, LONGEST_TEXT)
+        check_text("what", shown(self.what), LONGEST_TEXT)
         check_text("reference", self.reference, LONGEST_NAME)
+        check_text("unit", str(self.unit), LONGEST_TEXT)
         if not all(0 <= position < self.charge.rounds for position in self.drawn):
             raise InvalidSetting("drawn", f"must be from 0 to {self.charge.rounds}: the query has no more rounds")
 
@@ -59,14 +63,21 @@ class Order:
 
 
 def check_text(setting: str, text: object, longest: int) -> str:
-    """A text that is not empty and not too long."""
+    """A text that is not empty and not too long, and that can be written."""
     if not (isinstance(text, str) and 0 < len(text) <= longest):
         raise InvalidSetting(setting, f"must be a text of 1 to {longest:,} characters")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidSetting(setting, "must be a text that UTF-8 can write")
     return text
 
 
+def shown(text: str) -> str:
+    """A text with an escape in place of each character that UTF-8 cannot write or a terminal does not show."""
+    return "".join(each.encode("unicode_escape").decode() if category(each) in _HIDDEN else each for each in text)
+
+
 def _name(text: str | None) -> str | None:
-    return None if text is None else text[:LONGEST_NAME] or None
+    return None if text is None else shown(text)[:LONGEST_NAME] or None
 
 
 def enter(connection: sqlite3.Connection, order: Order, now: float, *, within_budget: bool = True) -> tuple[int, bool]:
@@ -99,7 +110,7 @@ def enter(connection: sqlite3.Connection, order: Order, now: float, *, within_bu
         (
             order.reference,
             made,
-            order.what,
+            shown(order.what),
             *order.amount,
             order.cut,
             repr(charge.renyi),

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, cast
 from thresher.clock import Clock, SystemClock
 from thresher.errors import Hint, InvalidSetting
 from thresher.ledger import binding, books
-from thresher.ledger.charging import LONGEST_NAME, check_text
+from thresher.ledger.charging import LONGEST_NAME, LONGEST_TEXT, check_text
 from thresher.ledger.durations import check_period, in_words
 from thresher.ledger.entries import Entry, Left, Periods, Promise, Spent
 from thresher.ledger.ledger_charges import LedgerCharges
@@ -93,6 +93,8 @@ class Ledger(LedgerCharges):
         self._file = LedgerFile(self.path, float(wait))
         self._clock: Clock = SystemClock() if clock is None else clock
         wanted = None if unit is None else check_unit(unit)
+        if wanted is not None:
+            check_text("unit", str(wanted), LONGEST_TEXT)
         named = None if data_set is None else check_text("data_set", data_set, LONGEST_NAME)
         seconds = None if period is None else check_period(period)
         try:

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from thresher.errors import InvalidFormat, LedgerUnavailable, ThresherError
+from thresher.errors import InvalidFormat, InvalidSetting, LedgerUnavailable, ThresherError
 from thresher.files import made_beside
 from thresher.ledger.schema import APPLICATION, SCHEMA, VERSION, migrate
 
@@ -80,6 +80,10 @@ class LedgerFile:
                 raise self.unavailable(reason if busy else "cannot be read or written") from None
             except InvalidFormat:
                 raise self.not_a_ledger() from None
+            except (UnicodeEncodeError, sqlite3.InterfaceError, sqlite3.ProgrammingError):
+                raise InvalidSetting(
+                    "ledger", "cannot keep what it was given", hint="Nothing was charged or drawn. Give plain text."
+                ) from None
             except ThresherError:
                 raise
             except (sqlite3.Error, TypeError, ValueError, ArithmeticError):
@@ -90,6 +94,7 @@ class LedgerFile:
         """A connection that reads: all its statements see the same state of the file."""
         with self.connection() as connection:
             connection.execute("BEGIN")
+            self._check_version(connection)
             yield connection
 
     @contextlib.contextmanager
@@ -101,8 +106,18 @@ class LedgerFile:
         """
         with self.connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
+            self._check_version(connection)
             yield connection
             connection.execute("COMMIT")
+
+    def _check_version(self, connection: sqlite3.Connection) -> None:
+        """Require that the file still has the version that it had when it was opened: it may have been replaced."""
+        version = _version(connection)
+        if 0 < version != VERSION:
+            raise LedgerUnavailable(
+                f"The ledger {self.path} was replaced by one of version {version}.",
+                hint="Nothing was charged or drawn. Open it again.",
+            )
 
     def unavailable(self, reason: str) -> LedgerUnavailable:
         """The error for a file that cannot be used now."""

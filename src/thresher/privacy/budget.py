@@ -30,7 +30,7 @@ MOST_QUERIES = 10**9
 def check_composition(value: object, *, setting: str = "composition") -> Composing:
     """One of the two ways to compose queries."""
     for known in get_args(Composing):
-        if value == known:
+        if isinstance(value, str) and value == known:
             return known  # type: ignore[no-any-return]
     raise InvalidSetting(
         setting,

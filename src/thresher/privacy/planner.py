@@ -161,10 +161,8 @@ def _needed(setting: str, check: Callable[[object], float], value: object) -> fl
     return check(value)
 
 
-def _bucket_size(
-    objective: Objective, count: int | None, frequency: float | None, population: int | None
-) -> int | None:
-    if objective not in get_args(Objective):
+def _bucket_size(objective: object, count: int | None, frequency: float | None, population: int | None) -> int | None:
+    if not (isinstance(objective, str) and objective in get_args(Objective)):
         raise InvalidSetting("objective", "must be 'visible', 'error' or 'sample'")
     if count is None and frequency is not None:
         if population is None:

@@ -129,15 +129,21 @@ def check_count(value: object, *, setting: str = "count", least: int = 0, exampl
 
 def check_adjacency(value: object, *, setting: str = "adjacency") -> Adjacency:
     """One of the two adjacencies."""
-    if value == "replace":
-        return "replace"
-    if value == "add-remove":
-        return "add-remove"
+    for known in ADJACENCIES:
+        if isinstance(value, str) and value == known:
+            return known  # type: ignore[return-value]
     raise InvalidSetting(
         setting,
         "must be 'replace' or 'add-remove'",
         hint="'replace' hides what one unit holds (the default); 'add-remove' also hides that it takes part.",
     )
+
+
+def check_flag(value: object, *, setting: str) -> bool:
+    """True or False, and nothing that Python takes for one of them."""
+    if isinstance(value, bool):
+        return value
+    raise InvalidSetting(setting, f"must be True or False, not {type(value).__name__}")
 
 
 def check_rate(value: object, *, setting: str = "sampling_rate") -> float:

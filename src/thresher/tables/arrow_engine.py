@@ -13,20 +13,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidSetting
+from thresher.tables.arrow_columns import as_unit, in_utf_8, readable
 from thresher.tables.column_keys import UNIT, WEIGHT
-from thresher.tables.column_kinds import MOST_DIGITS, Kind, kind_of_arrow
-from thresher.tables.data_errors import NESTED, Fault, Numbered
+from thresher.tables.column_kinds import Kind, kind_of_arrow
+from thresher.tables.data_errors import NESTED, Fault, Numbered, not_utf_8
 from thresher.tables.duckdb_columns import cleaned
 from thresher.tables.duckdb_connection import connect
 from thresher.tables.duckdb_engine import RelationEngine
 from thresher.tables.engine import renamed
 from thresher.tables.error_guard import guarded, withheld
 from thresher.tables.rows import LazyRows, Rows
-from thresher.tables.time_zones import INSTANTS
 
 _ROWS_A_TASK = 1 << 17  # what is taken from so many rows stays in the second-level cache
 _GROUPED = (
@@ -95,7 +94,8 @@ class ArrowEngine(RelationEngine):
 
     def numbered(self, columns: Sequence[str]) -> Iterator[Numbered]:
         """All rows, numbered from 0."""
-        texts = {name: pa.array(self.column(name).cast(pa.large_string()).to_pylist()) for name in columns}
+        stored = {name: self.column(name).cast(pa.large_string()) for name in columns}
+        texts = {name: in_utf_8(column).combine_chunks() for name, column in stored.items()}
         number = self.size() or 0
         faults = [
             Fault(place, name, NESTED)
@@ -104,6 +104,8 @@ class ArrowEngine(RelationEngine):
             for place, (value, text) in enumerate(zip(self._objects(name), texts[name], strict=True))
             if not text.is_valid and not _is_null(value)
         ]
+        for name, column in stored.items():
+            faults += not_utf_8(name, range(number), column, texts[name])
         yield Numbered("position", range(number), texts, faults, number)
 
     def seed(self, seed: float) -> None:
@@ -142,13 +144,17 @@ class ArrowEngine(RelationEngine):
         held = guarded("Arrow", lambda: self._forms(table)) if counted else table
 
         def run() -> LazyRows:
-            relation = self._as_read(self._own.from_arrow(held), named)
+            relation = self._as_read(self._given(held), named)
             return cleaned(relation, kinds, self.time_zone, counted=counted)
 
         return guarded(self.name, run)
 
     def _stored(self, named: Mapping[str, str]) -> Any:
-        return self._own.from_arrow(self._table(named))
+        return self._given(self._table(named))
+
+    def _given(self, table: pa.Table) -> Any:
+        """A table as DuckDB gets it."""
+        return self._own.from_arrow(pa.table([in_utf_8(column) for column in table.columns], table.column_names))
 
     def _table(self, named: Mapping[str, str]) -> pa.Table:
         columns = {name: self.column(column) for name, column in named.items()}
@@ -187,32 +193,3 @@ def _filterable(table: pa.Table) -> pa.Table:
         return table
     fields = zip(table.schema, viewed, strict=True)
     return table.cast(pa.schema([field.with_type(pa.large_string()) if view else field for field, view in fields]))
-
-
-def readable(values: Any) -> pa.ChunkedArray:
-    """An Arrow column in a type that DuckDB reads, without a copy where it reads the column's own type."""
-    column = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
-    kind = column.type
-    if pa.types.is_dictionary(kind) and kind_of_arrow(kind) != "text":
-        return readable(column.cast(kind.value_type))
-    if pa.types.is_float16(kind):
-        return column.cast(pa.float32())
-    if pa.types.is_decimal(kind) and not pa.types.is_decimal128(kind) and kind.precision <= MOST_DIGITS:
-        return column.cast(pa.decimal128(kind.precision, kind.scale))
-    if pa.types.is_date64(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None and kind.unit in ("s", "ms")):
-        return dated(column)
-    return column
-
-
-def as_unit(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column that tells units apart. Durations become whole numbers: DuckDB fails at one of too many seconds."""
-    return column.cast(pa.int64()) if pa.types.is_duration(column.type) else column
-
-
-def dated(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Times in seconds or milliseconds that some calendar has, others as nulls: DuckDB fails at one that is too far."""
-    microseconds = 1_000_000 if getattr(column.type, "unit", "ms") == "s" else 1_000
-    numbers = column.cast(pa.int64())
-    first, last = (pa.scalar(instant // microseconds) for instant in INSTANTS)
-    inside = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
-    return column if pc.all(inside).as_py() in (True, None) else pc.if_else(inside, column, None)

@@ -18,7 +18,8 @@ from dask.delayed import delayed
 from thresher.questions import Question
 from thresher.questions.question import NUMBERS
 from thresher.questions.spelling import exact_text, read_float, read_whole
-from thresher.tables.arrow_engine import ArrowEngine, as_unit, readable
+from thresher.tables.arrow_columns import as_unit, in_utf_8, readable
+from thresher.tables.arrow_engine import ArrowEngine
 from thresher.tables.column_keys import COUNT, Form, canonical, key_names, value_names
 from thresher.tables.column_kinds import Kind, kind_of_arrow
 from thresher.tables.duckdb_columns import chosen, collect, satisfying, text_read, unit_key
@@ -207,17 +208,25 @@ def _stored(column: Any, kind: pa.DataType, dtype: Any) -> pa.ChunkedArray:
     one family, where that gives each value what its text would.
     """
     if pa.types.is_large_string(kind):
-        return spelled(column)
+        return _texts(column)
     if kind_of_arrow(kind) is None and not pa.types.is_integer(kind):
         return _converted(column, kind, dtype)
     try:
         found = readable(arrow_column(column))
         if _family(found.type) == _family(kind):
-            return found.cast(kind)
+            return in_utf_8(found).cast(kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         pass
     texts = spelled(column, exact_text).to_pylist()
     return pa.chunked_array([pa.array([None if text is None else _fitting(text, kind) for text in texts], kind)])
+
+
+def _texts(column: Any) -> pa.ChunkedArray:
+    """A partition's column as text, which pandas may keep in Arrow: then it is not read as Python's."""
+    found = None if holds_objects(column.dtype) else readable(arrow_column(column))
+    if found is not None and _family(found.type) == "text":
+        return in_utf_8(found).cast(pa.large_string())
+    return spelled(column)
 
 
 def _family(kind: pa.DataType) -> str | None:

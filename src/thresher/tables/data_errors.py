@@ -77,6 +77,14 @@ _OTHER_TRUTH = Cause("another word for true or false", "Write true and false.")
 _OTHER_TEXT = Cause("something else", "Correct it, leave it empty, or declare the column as text.")
 
 
+def not_utf_8(column: str, places: Sequence[int], stored: pa.ChunkedArray, read: pa.ChunkedArray) -> list[Fault]:
+    """The values of a column that are there as they are stored, and not as they are read."""
+    if read.null_count == stored.null_count:
+        return []
+    missing = [index for index, valid in enumerate(stored.is_valid()) if valid.as_py() and not read[index].is_valid]
+    return [Fault(places[index], column, NOT_UTF_8) for index in missing]
+
+
 def cause_of(text: str, kind: Kind) -> Cause:
     """Why text cannot be read as a kind."""
     bare = text.strip().lower()

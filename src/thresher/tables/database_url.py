@@ -21,7 +21,7 @@ class DatabaseUrl(NamedTuple):
     scheme: str
     """Without a driver: "postgresql" for postgresql+psycopg://."""
     place: str
-    """What stands between the user and the parameters: host, port and the path."""
+    """What stands between the user and the parameters: host, port and the path, or the path of a file."""
     has_password: bool
 
     @property
@@ -53,8 +53,11 @@ def database_url(text: str) -> DatabaseUrl | None:
     if "@" in parts.path or "@" in parts.query or parts.fragment:
         raise _invalid("has an @ or # after its host")
     scheme = found[1].lower().partition("+")[0]
-    place = parts.netloc.rpartition("@")[2] + unquote(parts.path)
-    secret = parts.password is not None or any(_SECRET.search(name) for name, _ in parse_qsl(parts.query))
+    # The path of a server's database may have parameters of its own.
+    path, _, own = unquote(parts.path).partition(";") if parts.netloc else (unquote(parts.path), "", "")
+    place = parts.netloc.rpartition("@")[2] + path
+    names = [name for name, _ in parse_qsl(parts.query)]
+    secret = parts.password is not None or bool(own) or any(map(_SECRET.search, names))
     return DatabaseUrl(text, "postgresql" if scheme == "postgres" else scheme, place, secret)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
-from thresher.privacy.settings import check_count
+from thresher.privacy.settings import check_count, check_flag
 from thresher.tables.column_kinds import Kind, check_name, check_types
 from thresher.tables.data_errors import DataErrors, find_data_errors, is_mark
 from thresher.tables.error_guard import guarded
@@ -90,6 +90,7 @@ def look(
     from thresher.tables.sql_text import selection
 
     number, declared = check_count(rows, setting="rows"), check_types(types)
+    check_flag(show_data_errors, setting="show_data_errors")
     chosen = selection(sql, table)
     if chosen is not None or is_database(data):
         for setting, value in (("types", types), ("format", format), ("show_data_errors", show_data_errors or None)):

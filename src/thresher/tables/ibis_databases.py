@@ -14,7 +14,7 @@ import ibis
 import ibis.expr.datatypes as dt
 
 from thresher.errors import InvalidSetting
-from thresher.questions.normal_form import LEAST_BYTES, NORMALISED_TO_ASCII, TOO_MANY_MARKS
+from thresher.questions.normal_form import LEAST_BYTES, MOST_MARKS, NORMALISED_TO_ASCII, TOO_MANY_MARKS
 from thresher.tables import ibis_functions as functions
 from thresher.tables.ibis_functions import called
 from thresher.tables.text_encodings import CHARACTER_SETS, check_mysql, check_postgresql, check_sqlite
@@ -47,6 +47,10 @@ class Database:
 
     def is_ascii(self, text: Any) -> Any:
         """Whether a stored text is ASCII in its form; then no other form is the same text."""
+        raise NotImplementedError
+
+    def is_composable(self, text: Any) -> Any:
+        """Whether a stored text surely has a value; asked where the database does not normalise."""
         raise NotImplementedError
 
     def normal(self, form: Any) -> Any:
@@ -197,6 +201,10 @@ class _Grouping(Database):
     def is_ascii(self, text: Any) -> Any:
         """As many bytes in its form as characters."""
         return self._characters(text) == called("octet_length", "int64", self._one_form(self._by_bytes(text)))
+
+    def is_composable(self, text: Any) -> Any:
+        """Whether a stored text surely has a value: it is ASCII, or too short for too many marks."""
+        return self.is_ascii(text) | (self._characters(text) <= MOST_MARKS)
 
     def _characters(self, text: Any) -> Any:
         """The number of characters."""

@@ -31,6 +31,7 @@ from thresher.tables.ibis_forms import ASCII, CopiedEngine, Form, FormRows, read
 from thresher.tables.row_filters import ColumnTest, RowFilter
 from thresher.tables.rows import LazyRows, Rows
 
+_KEY = "key"
 MOST_SPELLINGS = 10_000
 """Of all texts of a filter, in a database that cannot normalise them."""
 
@@ -40,7 +41,8 @@ class IbisEngine(LazyFrameEngine):
 
     Text is compared by the bytes of its forms, and counted in NFC. A database that normalises text counts it alone.
     Any other groups forms, and those that are not ASCII are normalised here (`FormRows`). With `unit=`, rows of units
-    whose names are not ASCII come here, and with several contributions the distinct values of all units. Of a database
+    come here whose names are not ASCII, or one of whose texts may be no value, and with several contributions the
+    distinct values of all units. Of a database
     that is not known, all rows come here if one of the columns in question holds text.
     """
 
@@ -106,11 +108,11 @@ class IbisEngine(LazyFrameEngine):
             if self._reads_rows_here(wanted, unit):
                 return self._copied(wanted, unit).chosen(wanted, CopiedEngine.UNIT)
             units = self._of_units(wanted, unit)
-            if not self._splits(unit):
+            if not self._splits(unit) and "text" not in map(self._form, wanted):
                 return counted_once(self._cleaned(_one_each(units), wanted), wanted)
-            # A name in ASCII is one unit. Of other names, several may be one: their rows come here.
-            alone = self._cleaned(_one_each(units.filter(units[ASCII] == 1)), wanted)
-            others = self._copied(wanted, unit, ascii_too=False)
+            # Of names that are not ASCII, several may be one unit; and a unit chooses among rows that have a value.
+            alone = self._cleaned(_one_each(_whole_units(units, UNIT, alone=True)), wanted)
+            others = self._copied(wanted, unit, alone_too=False)
             values = Values(tuple(wanted))
             counted = [rows.counts(values) for rows in (alone, others.chosen(wanted, CopiedEngine.UNIT))]
             self._copies.pop().close()
@@ -182,23 +184,23 @@ class IbisEngine(LazyFrameEngine):
         return self._reads_rows_here(wanted, unit) or self._splits(unit) or any(map(self._form, wanted))
 
     def _copied(
-        self, wanted: Sequence[str], unit: str | None = None, *, distinct: bool = False, ascii_too: bool = True
+        self, wanted: Sequence[str], unit: str | None = None, *, distinct: bool = False, alone_too: bool = True
     ) -> Engine:
         """An engine here, of the rows that `copying` selects; `CopiedEngine.UNIT` is its unit's column."""
-        rows, forms, places, filters = self.copying(wanted, unit, distinct=distinct, ascii_too=ascii_too)
+        rows, forms, places, filters = self.copying(wanted, unit, distinct=distinct, alone_too=alone_too)
         copied = CopiedEngine(read_batches(rows, forms), places)
         self._copies.append(copied)
         copied.time_zone = self.time_zone
         return copied.filtered(filters) if filters else copied
 
     def copying(
-        self, wanted: Sequence[str], unit: str | None = None, *, distinct: bool = False, ascii_too: bool = True
+        self, wanted: Sequence[str], unit: str | None = None, *, distinct: bool = False, alone_too: bool = True
     ) -> tuple[Any, dict[str, Form], dict[str, str], RowFilter]:
         """The query for the rows that have a value in these columns, to be brought here.
 
         With it come the forms of its columns, what each column of the data is called in it, and the filter that is
         left for here. The database filters rows where it can. With `distinct`, equal rows come once, where the
-        database may compare them. Without `ascii_too`, units whose names are ASCII are left out.
+        database may compare them. Without `alone_too`, units whose rows the database may choose are left out.
         """
         filters = self._filter if self._reads_rows_here(wanted, unit) else RowFilter()
         columns = dict.fromkeys((*wanted, *filters.named.values()))
@@ -206,8 +208,9 @@ class IbisEngine(LazyFrameEngine):
         named = {place: column for column, place in places.items()}
         held = renamed((), unit) | {places[column]: column for column in wanted}
         table = self._held(self._named(renamed((), unit) | named, filtered=not filters), held)
-        if not ascii_too:
-            table = table.filter(~self._database.is_ascii(_as_text(table[UNIT])))
+        if unit is not None and not alone_too:
+            keyed = table.mutate(**{ASCII: self._alone(table, held), _KEY: self._unit_key(table[UNIT])})
+            table = _whole_units(keyed, _KEY, alone=False)
         carried = {place: self._carried(table[place], column) for place, column in named.items()}
         forms = {place: form for place, column in named.items() if (form := self._form(column)) is not None}
         if unit is not None:
@@ -235,13 +238,24 @@ class IbisEngine(LazyFrameEngine):
     def _of_units(self, wanted: Sequence[str], unit: str) -> Any:
         """The rows that have a unit and a value in all columns, with what tells units apart in u."""
         held = self._held(self._select(wanted, unit), renamed(wanted, unit))
-        alone = self._database.is_ascii(_as_text(held[UNIT])) if self._splits(unit) else ibis.literal(True)
-        keyed = held.mutate(**{ASCII: _flag(alone), UNIT: self._unit_key(held[UNIT])})
+        alone = self._alone(held, renamed(wanted, unit))
+        keyed = held.mutate(**{ASCII: alone, UNIT: self._unit_key(held[UNIT])})
         known = [keyed[UNIT].notnull()]
         if self._database.normalises:
             texts = [keyed[name] for name, column in renamed(wanted).items() if self.kind(column) == "text"]
             known += [self._clean(text, "text").notnull() for text in texts]
         return keyed.filter(*known)
+
+    def _alone(self, table: Any, named: Mapping[str, str]) -> Any:
+        """1 in rows that have a value and whose unit has one name, as the database sees it; elsewhere 0."""
+        tests = [
+            self._database.is_composable(_as_text(table[name]))
+            for name, column in named.items()
+            if name != UNIT and self._form(column) == "text"
+        ]
+        if self._splits(named[UNIT]):
+            tests.append(self._database.is_ascii(_as_text(table[UNIT])))
+        return _flag(functools.reduce(lambda one, other: one & other, tests, ibis.literal(True)))
 
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
         """The rows that satisfy the filter, with v0, v1, …, and u for the unit."""
@@ -434,6 +448,12 @@ def _one_each(units: Any) -> Any:
     """One row for each value of the column u, chosen at random."""
     place = ibis.row_number().over(group_by=units[UNIT], order_by=ibis.random())
     return units.mutate(place=place).filter(lambda table: table.place == 0)
+
+
+def _whole_units(rows: Any, key: str, *, alone: bool) -> Any:
+    """The rows of units that are alone in all of their rows, or of all other units; units are told apart by `key`."""
+    found = rows.mutate(**{ASCII: rows[ASCII].min().over(group_by=rows[key])})
+    return found.filter(found[ASCII] == int(alone))
 
 
 def _flag(test: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from thresher.errors import InvalidSetting
-from thresher.tables.arrow_engine import readable
+from thresher.tables.arrow_columns import in_utf_8, readable
 from thresher.tables.column_kinds import Kind, kind_of_arrow
 from thresher.tables.duckdb_columns import collect
 from thresher.tables.duckdb_connection import connect
@@ -133,7 +133,8 @@ class LoadedEngine(RelationEngine):
 
 
 def _stored_as(batch: pa.Table, schema: pa.Schema) -> pa.Table:
-    return pa.table([readable(_unwrapped(column)) for column in batch.columns], schema.names).cast(schema)
+    columns = [in_utf_8(readable(_unwrapped(column))) for column in batch.columns]
+    return pa.table(columns, schema.names).cast(schema)
 
 
 def _plain(dtype: pa.DataType) -> pa.DataType:

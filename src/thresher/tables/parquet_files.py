@@ -24,13 +24,12 @@ import pyarrow.parquet as pq
 
 from thresher.errors import InvalidSetting
 from thresher.questions.population import Progress
-from thresher.tables.arrow_engine import dated
+from thresher.tables.arrow_columns import dated, in_utf_8
 from thresher.tables.column_kinds import Kind, check_distinct
-from thresher.tables.data_errors import NOT_UTF_8, Fault, Numbered
+from thresher.tables.data_errors import Numbered, not_utf_8
 from thresher.tables.duckdb_engine import RelationEngine, project_as
 from thresher.tables.file_engine import FileEngine
 from thresher.tables.file_heads import check_parquet
-from thresher.tables.objects import decoded
 from thresher.tables.record_stream import ArrowStream
 
 
@@ -97,11 +96,9 @@ class ParquetEngine(FileEngine):
                     stored = {name: pa.chunked_array([batch.column(name)]) for name in columns}
                     texts = {name: _possible(column).combine_chunks() for name, column in stored.items()}
                     faults = [
-                        Fault(places[index], name, NOT_UTF_8)
+                        fault
                         for name, column in stored.items()
-                        if texts[name].null_count > column.null_count
-                        for index in range(len(batch))
-                        if column[index].is_valid and not texts[name][index].is_valid
+                        for fault in not_utf_8(name, places, column, texts[name])
                     ]
                     yield Numbered(self._place(file, "row"), places, texts, faults, len(batch))
                     number += len(batch)
@@ -136,16 +133,7 @@ class ParquetColumns(ArrowStream):
 
 def _possible(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column without the values at which DuckDB fails."""
-    if _in_milliseconds(column.type):
-        return dated(column)
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        return column
-    try:
-        column.validate(full=True)
-        return column
-    except pa.ArrowInvalid:
-        octets = column.cast(pa.large_binary())
-    return pa.chunked_array([pa.array([decoded(value) for value in octets.to_pylist()], column.type)])
+    return dated(column) if _in_milliseconds(column.type) else in_utf_8(column)
 
 
 def _in_milliseconds(kind: pa.DataType) -> bool:

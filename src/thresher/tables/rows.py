@@ -14,6 +14,7 @@ from thresher.errors import InvalidSetting
 from thresher.privacy.plans import Plan
 from thresher.questions import Question
 from thresher.tables import column_keys
+from thresher.tables.arrow_columns import in_utf_8
 from thresher.tables.error_guard import guarded
 
 
@@ -82,7 +83,8 @@ class LazyRows(Rows):
 
         def run() -> pa.Table:
             found = self.collect(self._query(question, at_least, most))
-            return found.drop_null() if self.nulls else found
+            # An engine may have counted text that is not UTF-8, which is no value.
+            return pa.table([in_utf_8(column) for column in found.columns], found.column_names).drop_null()
 
         return guarded(self.engine, run)
 

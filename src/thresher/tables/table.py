@@ -22,7 +22,7 @@ from thresher.questions.population import Population, Progress
 from thresher.tables import column_kinds as kinds
 from thresher.tables.column_keys import buckets, nothing
 from thresher.tables.domains import as_counted, counted_value
-from thresher.tables.error_guard import guarded
+from thresher.tables.error_guard import emptied, guarded, heeded
 from thresher.tables.time_zones import UTC, check_time_zone, zone_of
 
 if TYPE_CHECKING:
@@ -243,9 +243,13 @@ class Table(Population):
     def ask(self, question: Question, plan: Plan) -> Release:
         """One round: a fresh sample's answer to the question.
 
-        Guarantee: one of the plan's rounds, for units as the class says.
+        Guarantee: one of the plan's rounds, for units as the class says. An error has no counts in its frames.
         Edge cases: an empty table and a column of nulls give an empty release.
         """
+        with emptied():
+            return heeded(lambda: self._asked(question, plan))
+
+    def _asked(self, question: Question, plan: Plan) -> Release:
         self.check_plan(plan)
         self.check(question)
         if self._holds_nothing(question):

@@ -26,7 +26,7 @@ from thresher.errors import Hint, InvalidSetting
 from thresher.ledger import Booking, Ledger
 from thresher.privacy import Adjacency, Plan
 from thresher.privacy.planner import make_plan
-from thresher.privacy.settings import check_adjacency, check_contributions, check_rounds
+from thresher.privacy.settings import check_adjacency, check_contributions, check_flag, check_rounds
 from thresher.privacy.units import Unit
 from thresher.privacy.weak_guarantees import warn_if_weak
 from thresher.questions.population import Population, Progress, unit_of
@@ -262,9 +262,11 @@ def ask(name: str, data: Any, given: Asking, **settings: Any) -> Any:
     """Make the query, then submit it to a fleet, or run it here on whatever holds the data."""
     if unknown := set(given) - set(Asking.__annotations__):
         raise TypeError(f"{name}() got an unexpected keyword argument {sorted(unknown)[0]!r}")
-    unit, show = given.get("unit"), given.get("show_data_errors", False)
+    unit = given.get("unit")
+    show = check_flag(given.get("show_data_errors", False), setting="show_data_errors")
     opening = {setting: value for setting in _OPENING if (value := given.get(setting)) is not None}
-    ledger, progress, wait = given.get("ledger"), given.get("progress"), given.get("wait", True)
+    ledger, progress = given.get("ledger"), given.get("progress")
+    wait = check_flag(given.get("wait", True), setting="wait")
     target = Target(given.get("epsilon"), given.get("delta"), given.get("plan"), given.get("adjacency", "replace"))
     query = make(name, target, settings | {"where": given.get("where")})
     if progress is not None and not callable(progress):

@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Unpack, get_args, get_origin, get_t
 
 from thresher.charts.numbers import amount
 from thresher.errors import InvalidSetting
-from thresher.privacy.settings import check_count, check_rounds
+from thresher.privacy.settings import check_count, check_flag, check_rounds
 from thresher.questions import Where
 from thresher.questions.where_text import in_words, to_lines, to_where
 
@@ -252,9 +252,7 @@ class YesNo(Choice):
 
     def check(self, value: Any) -> Any:
         """True or False; None where the setting may be left out."""
-        if not isinstance(value, bool) and not (value is None and self.default is None):
-            raise InvalidSetting(self.name, "must be True or False")
-        return value
+        return None if value is None and self.default is None else check_flag(value, setting=self.name)
 
     def read(self, text: Any) -> Any:
         """The word yes or no, of which some people write true or false."""

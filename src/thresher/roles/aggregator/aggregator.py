@@ -20,6 +20,7 @@ from thresher.protocol.recomputation import check_configuration
 from thresher.protocol.sealing import PublicKey
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.round_drawing import Drawing, count_reports
+from thresher.tables.error_guard import emptied
 
 if TYPE_CHECKING:
     from thresher.roles.aggregator.store import AggregatorStore
@@ -91,7 +92,8 @@ class Aggregator:
             self._store.open_round(configuration.round, configuration.hash)
             stored = self._store.release(configuration.round)
             if stored is None:
-                stored = self._draw(configuration, batches, response)
+                with emptied():
+                    stored = self._draw(configuration, batches, response)
             # The release stands, whether or not its reports can be forgotten now; `recover` forgets them later.
             with suppress(StoreUnavailable):
                 self._forget_marked()
