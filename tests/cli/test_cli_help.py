@@ -100,7 +100,9 @@ def test_columns_come_from_headers_alone(tmp_path, monkeypatch):
     (tmp_path / "a.jsonl").write_text('{"secret": 1}\n')
     (tmp_path / "no header.csv").write_bytes(b"\xff\xfe")
     (tmp_path / "a.tsv").write_text("one\ttwo\n1\t2\n")
-    for name, columns in (("a.jsonl", []), ("no header.csv", []), ("missing.csv", []), ("a.tsv", ["one", "two"])):
+    (tmp_path / "first person.csv").write_text("17,fr,linux\n18,de,mac\n")
+    none = ["a.jsonl", "no header.csv", "missing.csv", "first person.csv"]
+    for name, columns in (*((each, []) for each in none), ("a.tsv", ["one", "two"])):
         line = f"thresher histogram {shlex.quote(str(tmp_path / name))} --column"
         monkeypatch.setenv("COMP_WORDS", line)
         assert completion.columns("") == columns

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import typer
 
 from thresher.cli.output import console, print_json
@@ -9,6 +11,12 @@ from thresher.tables import DataErrors
 
 _FOUND = 2
 """The exit code where there are some: that of input that is wrong."""
+
+
+def show_doubts(doubts: Sequence[str]) -> None:
+    """What must be said first, because it puts all else in doubt."""
+    for doubt in doubts:
+        console.print(doubt, style="bold yellow", soft_wrap=True, markup=False)
 
 
 def show_found(found: DataErrors, json: bool) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from thresher import tables as populations
 from thresher.cli import options
-from thresher.cli.data_errors import show_found
+from thresher.cli.data_errors import show_doubts, show_found
 from thresher.cli.options import Data, Format
 from thresher.cli.output import console, print_json
 from thresher.cli.sources import opened
@@ -56,8 +56,9 @@ def look(
     found = seen.data_errors
     if json:
         more = {} if found is None else found.to_dict()
-        print_json({"private": False, "rows": seen.rows, "types": dict(seen.types), **more})
+        print_json({"private": False, "headless": seen.headless, "rows": seen.rows, "types": dict(seen.types), **more})
         return
+    show_doubts(seen.doubts)
     console.print(WARNING, style="yellow", soft_wrap=True)
     for name, kind in seen.types.items():
         console.print(f"  {name}: {kind}", markup=False, soft_wrap=True)

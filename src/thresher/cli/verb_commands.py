@@ -13,7 +13,7 @@ from thresher.cli import options
 from thresher.cli.answer_delivery import deliver, said_if_charged
 from thresher.cli.command_making import command, parameter, parameters_of
 from thresher.cli.completion import among, columns, files
-from thresher.cli.data_errors import show_found
+from thresher.cli.data_errors import show_doubts, show_found
 from thresher.cli.output import check_files, console, range_rows
 from thresher.cli.plan_files import read_plan
 from thresher.cli.progress import progress_bar
@@ -171,6 +171,7 @@ def table_command(verb: str) -> Callable[..., None]:
                 progress=progress,
             )
         if isinstance(answer, DataErrors):
+            show_doubts([] if json else answer.doubts)
             show_found(answer, json)
             return
 
