@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
-from thresher.cli.output import console, print_json
+from thresher.cli.output import print_json, say
 from thresher.tables import DataErrors
 
 _FOUND = 2
@@ -16,7 +16,7 @@ _FOUND = 2
 def show_doubts(doubts: Sequence[str]) -> None:
     """What must be said first, because it puts all else in doubt."""
     for doubt in doubts:
-        console.print(doubt, style="bold yellow", soft_wrap=True, markup=False)
+        say(doubt, "bold yellow")
 
 
 def show_found(found: DataErrors, json: bool) -> None:
@@ -24,9 +24,9 @@ def show_found(found: DataErrors, json: bool) -> None:
     if json:
         print_json(found.to_dict())
     else:
-        console.print(found.summary, style="yellow", soft_wrap=True, markup=False)
+        say(found.summary, "yellow")
         for error in found:
-            console.print(f"  {error.in_words}.", soft_wrap=True, markup=False)
-            console.print(f"    {error.cause.remedy}", style="dim", soft_wrap=True, markup=False)
+            say(f"  {error.in_words}.")
+            say(f"    {error.cause.remedy}", "dim")
     if found:
         raise typer.Exit(_FOUND)
