@@ -118,10 +118,8 @@ def test_commands_on_a_fleet_fit_80_columns(tmp_path):
 
 
 def test_prose_is_wrapped_on_a_terminal_alone(monkeypatch, capsys):
-    text = (
-        "  a label   and words that are more than thirty columns\n• a bullet that goes on and on and on\n"
+    text = "  a label   and words that are more than thirty columns\n• a bullet that goes on and on and on\n"
     text += "/path" * 9
-    )
     say(text)
     assert capsys.readouterr().out == f"{text}\n"
     monkeypatch.setattr(type(console), "is_terminal", True)

@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from thresher._version import __version__
-from thresher.cli import audit, devices, fleet, lab, ledger, planning, policies, privacy
+from thresher.cli import audit, bash_completion, devices, fleet, lab, ledger, planning, policies, privacy
 from thresher.cli import look as looking
 from thresher.cli import serve as serving
 from thresher.cli.command_making import Commands
@@ -70,6 +70,9 @@ def root(
 def main() -> None:
     """Run the command; an error of ours is a message and an exit code, never a traceback."""
     any_text(sys.stdout, sys.stderr)
+    bash_completion.prepare()
+    if bash_completion.asked():
+        sys.exit(bash_completion.complete(app, _command))
     try:
         with warnings_shown():
             app()
@@ -87,7 +90,12 @@ def main() -> None:
 
 def _options(arguments: Sequence[str]) -> list[str]:
     """The options of the command that these arguments run."""
+    return [option for each in _command(arguments).params for option in each.opts]
+
+
+def _command(arguments: Sequence[str]) -> Any:
+    """The command that these arguments run."""
     found: Any = typer.main.get_command(app)
     for argument in arguments:
         found = getattr(found, "commands", {}).get(argument, found)
-    return [option for each in found.params for option in each.opts]
+    return found
