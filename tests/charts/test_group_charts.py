@@ -88,3 +88,9 @@ def test_distributions_of_groups_share_their_axes_and_keep_their_order():
     assert "Below the threshold: z." in content["title"]["subtitle"]
     nothing = charts.group_distributions([], title="t", subtitle="s", note="n", measured="ms").to_dict()
     assert nothing["data"]["values"] == [{"text": "nothing reached the threshold"}]
+
+
+def test_intervals_that_are_all_long_are_shown_whole():
+    groups = [GroupRow(str(place), [(200.0 + place, 150.0, 1_200.0 - place)]) for place in range(6)]
+    assert not charts.group_rows_svg(["mean"], groups).cut
+    assert charts.group_rows_svg(["mean"], [*groups, GroupRow("long", [(200.0, 0.0, 90_000.0)])]).cut

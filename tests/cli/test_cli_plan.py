@@ -25,7 +25,7 @@ def run(*arguments: str, code: int = 0, process: bool = False) -> Said:
 
 def test_plan_prints_the_card_and_what_will_be_seen():
     shown = run("plan", "--epsilon", "1", "--delta", "1e-8", "--population", "1000000", process=True).stdout
-    for part in ("threshold", "below 25", "What will be seen", "106", "95.2%", "Expected sample", "261"):
+    for part in ("threshold", "below 25", "What will be seen", "106", "95.2 %", "Expected sample", "261"):
         assert part in shown
 
 

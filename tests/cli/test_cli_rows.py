@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from thresher.cli.output import console
-from thresher.cli.row_tables import rows_table
+from thresher.cli.row_tables import rows_table, show_table
 
 NUMBERS = pa.table({f"a_long_name_{i}": [60_000.0, 1_234_567.0] for i in range(6)})
 VALUES = pa.table({"value": ["Paris", "a value with many words that needs several lines"], "count": [12_345, 6_789]})
@@ -47,3 +47,14 @@ def test_bars_take_the_room_that_is_left(width):
 
 def test_a_number_that_is_none_is_a_dash():
     assert "nan" not in shown(pa.table({"value": [float("nan")]}), 80)
+
+
+@pytest.mark.parametrize("width", [30, 80])
+def test_text_is_never_markup_and_remarks_stand_below_their_rows(width, monkeypatch, capsys):
+    monkeypatch.setattr(type(console), "width", width)
+    rows = [("Pr[sample > m]", "1"), ("[red]a\tb[/]", "2")]
+    show_table(("quantity", "number"), rows, right=("number",), remarks=["the [first] of them", "x"])
+    text = capsys.readouterr().out
+    assert "Pr[sample > m]" in text and "[red]a�b[/]" in text
+    assert text.index("Pr[") < text.index("\n    the [first] of them\n") < text.index("[red]") < text.index("\n    x\n")
+    assert max(map(len, text.splitlines())) <= width

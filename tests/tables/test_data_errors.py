@@ -206,6 +206,22 @@ def test_whether_there_is_an_answer_does_not_depend_on_what_one_person_holds(tmp
     assert len(schemas) == 1
 
 
+def test_a_first_line_that_looks_like_data_is_said_first(tmp_path: Path) -> None:
+    data = tmp_path / "people.csv"
+    data.write_text("17,fr,linux\n18,de,mac\n", encoding="utf-8")
+    for said in (
+        look(data),
+        look(data, show_data_errors=True).data_errors,
+        th.histogram(data, "fr", show_data_errors=True, **TARGET),
+    ):
+        assert said.headless
+        assert str(said).startswith("The first line looks like data")
+    data.write_text("age,country,os\n17,fr,linux\n", encoding="utf-8")
+    assert not look(data).headless
+    (tmp_path / "years.json").write_text('{"2024": 7}', encoding="utf-8")  # its keys are no header
+    assert not look(tmp_path / "years.json", show_data_errors=True).data_errors.headless
+
+
 def test_an_open_look_at_the_whole_file(tmp_path: Path) -> None:
     file = written(tmp_path / "people.csv", *["1,fr,N/A"] * 60, "1,fr,7;5")
     seen = look(file)

@@ -21,6 +21,8 @@ _LONGEST_LABEL = 32
 _MARK, _GAP = 11, 11
 """Pixels of one number of a group, and between two groups."""
 _PAGE_MARK = 12
+_FAR = 4
+"""An interval is cut if it is so many times as long as the longest of the shorter three quarters."""
 
 
 class GroupRow(NamedTuple):
@@ -75,7 +77,7 @@ def group_intervals(
         hidden: how many groups there are besides, which are not drawn.
         whom: for whom the numbers stand, where that is not everybody.
 
-    Edge cases: an interval that is much longer than all points are apart is cut, with an arrow at its end. Without any
+    Edge cases: an interval that is far longer than most others is cut, with an arrow at its end. Without any
     number the picture says that nothing reached the threshold.
     """
     alt = altair()
@@ -160,16 +162,19 @@ def _rows(names: Sequence[str], groups: Sequence[GroupRow], axis: _Axis) -> list
 
 
 def _axis(groups: Sequence[GroupRow]) -> _Axis | None:
-    """From the lowest to the highest end of an interval, but no further from the estimates than these are apart."""
+    """From the lowest to the highest end of an interval; a few that are far longer than the others are cut.
+
+    At most a quarter is cut: three quarters of all intervals have at most the length of which `_FAR` times is far.
+    """
     numbers = [number for group in groups for number in group.numbers or () if not math.isnan(number[0])]
     if not numbers:
         return None
-    estimates = [number[0] for number in numbers]
-    low, high = min(estimates), max(estimates)
-    apart = (high - low) or max(abs(high), 1.0)
-    ends = [end for number in numbers for end in number if end is not None]
-    least, most = max(min(ends), low - apart), min(max(ends), high + apart)
-    margin = (most - least) / 40 or apart / 40
+    reaches = [[number[0], *(end for end in number[1:] if end is not None)] for number in numbers]
+    lengths = sorted(max(reach) - min(reach) for reach in reaches)
+    longest = _FAR * lengths[math.ceil(0.75 * len(lengths)) - 1] or math.inf
+    shown = [end for reach in reaches for end in (reach if max(reach) - min(reach) <= longest else reach[:1])]
+    least, most = min(shown), max(shown)
+    margin = (most - least) / 40 or max(abs(most), 1.0) / 40
     first, last = least - margin, most + margin
     return _Axis(first, last, nice_ticks(first, last, 7))
 

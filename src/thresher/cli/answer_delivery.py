@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 
-from thresher.cli.output import as_json, print_json
+from thresher.cli.output import as_json, errors, print_json, say
 from thresher.errors import ThresherError
 from thresher.files import write_whole
 from thresher.verbs.answer import json_value
@@ -133,4 +132,4 @@ def _kept(text: str) -> str:
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError, ValueError):
-        Console(stderr=True, highlight=False).print(text, markup=False, soft_wrap=True)
+        say(text, on=errors)

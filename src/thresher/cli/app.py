@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import typer
-from rich.console import Console
+from rich.text import Text
 
 from thresher._version import __version__
-from thresher.cli import audit, devices, fleet, lab, ledger, planning, policies, privacy
+from thresher.cli import audit, bash_completion, devices, fleet, lab, ledger, planning, policies, privacy
 from thresher.cli import look as looking
 from thresher.cli import serve as serving
 from thresher.cli.command_making import Commands
 from thresher.cli.error_words import in_command_words
-from thresher.cli.output import any_text
+from thresher.cli.output import any_text, errors, say
 from thresher.cli.verb_commands import table_command
 from thresher.cli.warnings_shown import switch_off, warnings_shown
 from thresher.errors import ThresherError, exit_code
@@ -70,6 +70,9 @@ def root(
 def main() -> None:
     """Run the command; an error of ours is a message and an exit code, never a traceback."""
     any_text(sys.stdout, sys.stderr)
+    bash_completion.prepare()
+    if bash_completion.asked():
+        sys.exit(bash_completion.complete(app, _command))
     try:
         with warnings_shown():
             app()
@@ -78,18 +81,21 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except ThresherError as error:
-        console = Console(stderr=True, highlight=False)
-        console.print(f"[bold red]error[/] ({error.code}): ", end="")
         message, hint = in_command_words(error, _options(sys.argv[1:]))
-        console.print(message, markup=False)
+        say(Text.assemble(("error", "bold red"), f" ({error.code}): {message}"), on=errors)
         if hint:
-            console.print(hint, style="dim", markup=False)
+            say(hint, "dim", on=errors)
         sys.exit(exit_code(error))
 
 
 def _options(arguments: Sequence[str]) -> list[str]:
     """The options of the command that these arguments run."""
+    return [option for each in _command(arguments).params for option in each.opts]
+
+
+def _command(arguments: Sequence[str]) -> Any:
+    """The command that these arguments run."""
     found: Any = typer.main.get_command(app)
     for argument in arguments:
         found = getattr(found, "commands", {}).get(argument, found)
-    return [option for each in found.params for option in each.opts]
+    return found

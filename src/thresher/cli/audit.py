@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
+from thresher.charts.numbers import percent
 from thresher.cli import options
-from thresher.cli.output import console, print_json
+from thresher.cli.output import print_json, say
 from thresher.cli.privacy import Rate, Threshold
 from thresher.cli.progress import progress_bar
+from thresher.cli.row_tables import show_table
 from thresher.privacy import Adjacency as AdjacencyName
 
 if TYPE_CHECKING:
@@ -59,38 +60,30 @@ def audit(
     if json:
         print_json(report.to_dict())
     else:
-        console.print(_table(report))
+        _show_findings(report)
         for finding in report.findings:
-            best = f"{finding.path}: {finding.best.event}; {finding.best.populations}"
-            console.print(best, style="dim", markup=False, soft_wrap=True)
-        console.print(report.in_words(), soft_wrap=True, markup=False)
+            say(f"{finding.path}: {finding.best.event}; {finding.best.populations}", "dim")
+        say(report.in_words())
     report.verify()
 
 
-def _table(report: AuditReport) -> Table:
+_NUMBERS = ("trials", "claimed delta", "delta at least", "of claim", "epsilon at least")
+
+
+def _show_findings(report: AuditReport) -> None:
     rounds = f", {report.rounds} rounds" if report.rounds > 1 else ""
     values = f", {report.contributions} values a unit" if report.contributions > 1 else ""
     setting = f"p = {report.sampling_rate:g}, τ = {report.threshold}, epsilon = {report.epsilon:g}"
-    table = Table(
-        title=f"{setting}, {report.adjacency}{rounds}{values}",
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
-    table.add_column("path")
-    for number in ("trials", "claimed delta", "delta at least", "of claim", "epsilon at least"):
-        table.add_column(number, justify="right")
-    table.add_column("verdict", no_wrap=True)
+    rows = []
     for finding in report.findings:
         style = "bold red" if finding.violation else "green" if finding.measurable else "yellow"
-        table.add_row(
-            finding.path,
+        numbers = (
             f"{finding.trials:,}",
             f"{finding.claimed_delta:.3g}",
             f"{finding.delta_lower:.3g}",
-            f"{finding.ratio:.0%}",
+            percent(finding.ratio),
             f"{finding.epsilon_lower:.3g}",
-            Text(finding.verdict, style=style),
         )
-    return table
+        rows.append((finding.path, *numbers, Text(finding.verdict, style=style)))
+    title = f"{setting}, {report.adjacency}{rounds}{values}"
+    show_table(("path", *_NUMBERS, "verdict"), rows, right=_NUMBERS, title=title)

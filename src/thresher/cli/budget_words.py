@@ -6,9 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-from rich.text import Text
-
+from thresher.cli.row_tables import show_table
 from thresher.ledger.durations import in_words
 from thresher.ledger.entries import Entry, reserved_share
 from thresher.privacy.budget import percent
@@ -57,33 +55,25 @@ def _renewal(period: BudgetPeriod) -> str:
     )
 
 
-def charges_table(view: LedgerView, entries: Sequence[Entry] = ()) -> Table:
-    """The charges, oldest first; `entries` say more of a ledger's file than a fleet tells.
+def show_charges(view: LedgerView, entries: Sequence[Entry] = ()) -> None:
+    """Print the charges, oldest first; `entries` say more of a ledger's file than a fleet tells.
 
     `cost` is the part of the whole budget that a charge takes, and `left` what it left; under "sum" the cost is its
     epsilon and delta. Where the budget renews, `left` is that of the charge's own period.
     """
     adds_up = view.composition == "sum"
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("when (UTC)", no_wrap=True)
-    for heading in ("data", "unit", "who", "what"):
-        table.add_column(heading, overflow="fold", ratio=2 if heading == "what" else None)
-    for heading in ("epsilon, delta" if adds_up else "cost", "left"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    price = "epsilon, delta" if adds_up else "cost"
     known = {entry.id: entry for entry in entries}
+    rows = []
     for charge in view.charges:
         entry = known.get(charge.id)
         unit = view.unit if entry is None else _unit(entry.unit)
         data, who = (None, None) if entry is None else (entry.data, entry.by)
         texts = (data or view.data_set, unit, charge.by or who, _what(charge))
         cost = f"{charge.epsilon:g}, {charge.delta:g}" if adds_up else percent(charge.share)
-        table.add_row(
-            _time(charge.time).removesuffix(" UTC"),
-            *(Text(_printable(text or "–")) for text in texts),
-            cost,
-            percent(max(1 - charge.used, 0.0)),
-        )
-    return table
+        left = percent(max(1 - charge.used, 0.0))
+        rows.append((_time(charge.time).removesuffix(" UTC"), *(text or "–" for text in texts), cost, left))
+    show_table(("when (UTC)", "data", "unit", "who", "what", price, "left"), rows, right=(price, "left"))
 
 
 def _what(charge: Charge) -> str:
@@ -102,10 +92,6 @@ def _what(charge: Charge) -> str:
 def _unit(text: str | None) -> str | None:
     """A unit as one word: the column that names it, or what it is."""
     return None if text is None else Unit.read(text).column or text
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else "�" for character in text)
 
 
 def _time(seconds: float) -> str:

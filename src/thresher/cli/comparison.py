@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
-from thresher.cli.output import console
+from thresher.cli.output import say
+from thresher.cli.row_tables import show_table
 
 if TYPE_CHECKING:
     from thresher.simulator.report import Comparison, Result
@@ -21,51 +21,47 @@ def show(result: Result) -> None:
         show_comparison(result.comparison)
         fewest = min((each.asked for each in result.comparison.rounds), default=result.devices)
         if fewest < result.devices:
-            console.print(
+            say(
                 f"A round closed when it had asked {fewest:,} of {result.devices:,} devices: its estimates are for "
                 "those, the truth is for all. Give it more --seconds or --completions.",
-                style="bold",
-                soft_wrap=True,
+                "bold",
             )
         if len(result.comparison.lines) > _MOST_LINES:
-            console.print("Use --json for all lines.", style="dim")
+            say("Use --json for all lines.", "dim")
     rate = result.requests / result.seconds if result.seconds else 0.0
-    console.print(
+    say(
         f"{result.devices:,} devices"
         + (f" and {result.hostile:,} hostile clients" if result.hostile else "")
         + f" sent {result.requests:,} requests in {result.seconds:,.1f} s ({rate:,.0f} a second); "
-        f"{result.reports:,} reports were acknowledged.",
-        soft_wrap=True,
+        f"{result.reports:,} reports were acknowledged."
     )
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for heading in ("sent", "answered", "times", ""):
-        table.add_column(heading, justify="right" if heading in ("answered", "times") else "left")
+    rows = []
     answers: list[tuple[tuple[str, int | str], int]] = [
         *sorted(result.outcomes.answers.items()),
         *sorted(result.outcomes.reports.items()),
     ]
     for (what, status), count in answers:
         odd = result.outcomes.unexpected.get((what, status), 0)
-        table.add_row(what, str(status or "–"), f"{count:,}", Text("unexpected" if odd else "", style="bold red"))
-    console.print(table)
+        rows.append((what, str(status or "–"), f"{count:,}", Text("unexpected" if odd else "", style="bold red")))
+    show_table(("sent", "answered", "times", ""), rows, right=("answered", "times"))
 
 
 def show_comparison(comparison: Comparison, most: int = _MOST_LINES) -> None:
     """Released beside true, in lines and in words, and the promise."""
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for heading in (comparison.verb, "estimate", "95 % interval", "truth", ""):
-        table.add_column(heading, justify="left" if heading in (comparison.verb, "") else "right", no_wrap=True)
-    for line in comparison.lines[:most]:
-        table.add_row(
-            Text("".join(character if character.isprintable() else "�" for character in line.what)),
+    numbers = ("estimate", "95 % interval", "truth")
+    rows = [
+        (
+            line.what,
             f"{line.estimate:,.0f}",
             f"{line.lower:,.0f} – {line.upper:,.0f}",
             f"{line.truth:,.0f}",
             "" if line.inside else "outside",
         )
-    console.print(table)
+        for line in comparison.lines[:most]
+    ]
+    show_table((comparison.verb, *numbers, ""), rows, right=numbers)
     if len(comparison.lines) > most:
-        console.print(f"… and {len(comparison.lines) - most:,} more", style="dim")
+        say(f"… and {len(comparison.lines) - most:,} more", "dim")
     said = f"The truth lies in {comparison.inside} of {len(comparison.lines)} intervals."
     if comparison.held:
         said = (
@@ -73,7 +69,7 @@ def show_comparison(comparison: Comparison, most: int = _MOST_LINES) -> None:
             f"{comparison.large_released} of the {comparison.large} held by {comparison.plan.smallest_visible():,} or "
             f"more devices; {comparison.invented or 'none'} that nobody holds. " + said
         )
-    console.print(said, soft_wrap=True)
+    say(said)
     held = comparison.guarantees
     for sentence in [comparison.guarantee.in_words()] if held is None else held.in_words():
-        console.print(sentence, style="dim", soft_wrap=True)
+        say(sentence, "dim")

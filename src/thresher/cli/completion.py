@@ -1,6 +1,7 @@
 """What a shell completes after an option: words to choose from, files, and the columns of the file that is asked.
 
-Columns come from a CSV file's header or a Parquet file's schema, which are public; no row is read.
+Columns come from a CSV file's header or a Parquet file's schema, which are public; no row is read. A header that looks
+like data may be a person's: nothing of it is offered.
 """
 
 from __future__ import annotations
@@ -49,9 +50,11 @@ def _names(pattern: str) -> list[str]:
     path = next(iter(sorted(glob.glob(pattern))), "")  # noqa: PTH207
     try:
         if {".csv", ".tsv"} & set(Path(path).suffixes):
+            from thresher.tables.column_kinds import look_like_values
             from thresher.tables.csv_files import read_header
 
-            return list(read_header(path, tabs=".tsv" in path).names)
+            names = list(read_header(path, tabs=".tsv" in path).names)
+            return [] if look_like_values(names) else names
         if path.endswith(".parquet"):
             from pyarrow.parquet import read_schema
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import typer
 
-from thresher.cli.output import console, print_json
+from thresher.cli.output import print_json, say
 from thresher.tables import DataErrors
 
 _FOUND = 2
 """The exit code where there are some: that of input that is wrong."""
+
+
+def show_doubts(doubts: Sequence[str]) -> None:
+    """What must be said first, because it puts all else in doubt."""
+    for doubt in doubts:
+        say(doubt, "bold yellow")
 
 
 def show_found(found: DataErrors, json: bool) -> None:
@@ -16,9 +24,9 @@ def show_found(found: DataErrors, json: bool) -> None:
     if json:
         print_json(found.to_dict())
     else:
-        console.print(found.summary, style="yellow", soft_wrap=True, markup=False)
+        say(found.summary, "yellow")
         for error in found:
-            console.print(f"  {error.in_words}.", soft_wrap=True, markup=False)
-            console.print(f"    {error.cause.remedy}", style="dim", soft_wrap=True, markup=False)
+            say(f"  {error.in_words}.")
+            say(f"    {error.cause.remedy}", "dim")
     if found:
         raise typer.Exit(_FOUND)

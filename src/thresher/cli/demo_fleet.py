@@ -11,9 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from thresher.cli.demo_page import HOW_TO_BUILD, DemoPage
+from thresher.cli.output import say
 from thresher.protocol.analyst_messages import RoundSettings
 from thresher.roles.aggregator.processes import end_with_parent
 from thresher.simulator.population import demo_population
@@ -81,14 +80,14 @@ class DemoFleet:
             target=_live, args=(url, key, DEVICES, self._stop), daemon=True, name="devices"
         )
         self._process.start()
-        typer.echo(f"{DEVICES:,} simulated devices are checking in; they hold {', '.join(ATTRIBUTES)}.")
-        typer.echo(f"Open {url}/ and sign in with {token}")
+        say(f"{DEVICES:,} simulated devices are checking in; they hold {', '.join(ATTRIBUTES)}.")
+        say(f"Open {url}/ and sign in with {token}")
         if self._page is None:
-            typer.echo(HOW_TO_BUILD)
+            say(HOW_TO_BUILD)
         else:
             self._page.start(url, demo_population(DEVICES))
-            typer.echo(f"Be one of the devices: {self._page.url}/")
-        typer.echo("Stop with Ctrl-C; then the demo's data is deleted, unless --data-dir was given.")
+            say(f"Be one of the devices: {self._page.url}/")
+        say("Stop with Ctrl-C; then the demo's data is deleted, unless --data-dir was given.")
 
     def end(self) -> None:
         """Stop the devices, and the page."""

@@ -17,7 +17,7 @@ import typer
 from thresher.cli import options
 from thresher.cli.comparison import show
 from thresher.cli.fleet_options import warn_of_shown
-from thresher.cli.output import console, print_json
+from thresher.cli.output import print_json, say
 from thresher.cli.progress import progress_bar
 from thresher.client.credentials import ANALYST_KEY, ENROLMENT_KEY, secret
 from thresher.errors import InvalidSetting
@@ -327,12 +327,9 @@ def _show_outcomes(outcomes: list[Any], policy: Policy, json: bool) -> None:
         print_json([{"round": each.round, "status": each.status, "reason": each.reason} for each in outcomes])
         return
     for each in outcomes:
-        console.print(
-            f"{each.round}: {each.status}" + (f", because {policy.in_words(each.reason)}" if each.reason else ""),
-            markup=False,
-        )
+        say(f"{each.round}: {each.status}" + (f", because {policy.in_words(each.reason)}" if each.reason else ""))
     if not outcomes:
-        console.print("No round to answer.")
+        say("No round to answer.")
 
 
 @contextlib.contextmanager

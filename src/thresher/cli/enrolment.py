@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json as json_module
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from thresher.cli import fleet_options as given
 from thresher.cli import options
 from thresher.cli.command_making import command, parameters_of
-from thresher.cli.output import console, print_json
+from thresher.cli.output import print_json, say
+from thresher.cli.row_tables import show_table
 from thresher.client import credentials
 from thresher.client.connection import Connection
 from thresher.errors import InvalidSetting
@@ -60,7 +59,7 @@ def enrolment_keys(connection: Connection, json: options.Json = False) -> None:
     rows = [
         (key["id"], key["name"], "revoked" if key["revoked"] else "", str(key["enrolled"])) for key in found["keys"]
     ]
-    _table(("id", "name", "state", "devices"), rows)
+    show_table(("id", "name", "state", "devices"), rows)
 
 
 @_at_collector
@@ -74,9 +73,9 @@ def devices(connection: Connection, key_id: KeyId, json: options.Json = False) -
         (each["id"], _day(each["enrolled"]), _day(each["last_check_in"]), "revoked" if each["revoked"] else "")
         for each in found["devices"]
     ]
-    _table(("id", "enrolled", "last here", "state"), rows)
+    show_table(("id", "enrolled", "last here", "state"), rows)
     if len(rows) < found["number"]:
-        console.print(f"The last {len(rows):,} of {found['number']:,}.", style="dim")
+        say(f"The last {len(rows):,} of {found['number']:,}.", "dim")
 
 
 @_at_collector
@@ -111,16 +110,7 @@ def _done(number: int, json: bool) -> None:
     if json:
         print_json({"revoked": number})
     else:
-        console.print("1 device was revoked." if number == 1 else f"{number:,} devices were revoked.")
-
-
-def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for heading in headings:
-        table.add_column(heading)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console.print(table)
+        say("1 device was revoked." if number == 1 else f"{number:,} devices were revoked.")
 
 
 def _day(seconds: float | None) -> str:

@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from thresher.charts.numbers import percent
 from thresher.cli import fleet_options as given
 from thresher.cli import options
 from thresher.cli.answer_delivery import deliver
-from thresher.cli.budget_words import charges_table, spending
+from thresher.cli.budget_words import show_charges, spending
 from thresher.cli.command_making import Commands, command, parameters_of
 from thresher.cli.enrolment import COMMANDS
 from thresher.cli.fleet_asking import AnyOrder, confirm, said_on_failure
 from thresher.cli.fleet_options import on_fleet
 from thresher.cli.fleet_series import app as series
-from thresher.cli.output import check_files, console, plain, print_json, range_rows
+from thresher.cli.output import check_files, errors, plain, print_json, range_rows, say
 from thresher.cli.plan_files import read_plan
 from thresher.cli.progress import round_bars
+from thresher.cli.row_tables import show_table
 from thresher.cli.verb_commands import (
     Output,
     Plot,
@@ -139,15 +139,15 @@ def list_queries(fleet: Fleet, json: options.Json = False) -> None:
         print_json({"queries": [plain(status) for status in queries]})
         return
     if not queries:
-        console.print("Nothing has been asked yet.")
+        say("Nothing has been asked yet.")
         return
     # Two lines a query: one could not hold all of it in 80 columns without cutting.
     for status in queries:
         done = sum(round.state == "released" for round in status.rounds)
-        console.print(Text.assemble((status.id, "bold"), f"  {status.state:9}  {status.what}"))
+        say(Text.assemble((status.id, "bold"), f"  {status.state:9}  {status.what}"))
         stated = "" if status.guarantees is None else f", epsilon {status.guarantees.analyst.epsilon:g}"
         cost = f"{done} of {status.rounds_planned} rounds{stated}"
-        console.print(Text(f"  {cost}, asked {_time(status.created)} by {status.by}", style="dim"))
+        say(f"  {cost}, asked {_time(status.created)} by {status.by}", "dim")
 
 
 @app.command("show")
@@ -205,9 +205,9 @@ def show_ledger(fleet: Fleet, json: options.Json = False) -> None:
     each = "" if view.period is None else " in each period"
     promise = f"The fleet promises epsilon {view.epsilon:g} with delta {view.delta:g}{each}, for one {view.unit}."
     for words in [promise, *spending(view)]:
-        console.print(words, markup=False, soft_wrap=True)
+        say(words)
     if view.charges:
-        console.print(charges_table(view))
+        show_charges(view)
 
 
 def _watched(handle: QueryHandle, quiet: bool) -> QueryStatus:
@@ -216,19 +216,15 @@ def _watched(handle: QueryHandle, quiet: bool) -> QueryStatus:
         with round_bars(quiet) as look:
             return handle.wait(watch=look)
     except KeyboardInterrupt:
-        screen = Console(stderr=True, highlight=False)
         follow, close, stop = (f"thresher fleet {command} {handle.id}" for command in ("watch", "close", "cancel"))
-        screen.print(
-            f"The query goes on: {follow} follows it, {close} closes its rounds now, {stop} stops it.", soft_wrap=True
-        )
+        say(f"The query goes on: {follow} follows it, {close} closes its rounds now, {stop} stops it.", on=errors)
         raise
 
 
 def _say_how_long(status: QueryStatus) -> None:
     """Say on standard error how long the wait may be, and how to end it."""
-    screen = Console(stderr=True, highlight=False)
     hint = f"thresher fleet close {status.id} closes its rounds now."
-    screen.print(f"{status.id}: {status.what}. {status.in_all} {hint}", markup=False, soft_wrap=True, style="dim")
+    say(f"{status.id}: {status.what}. {status.in_all} {hint}", "dim", on=errors)
 
 
 def _show(
@@ -255,8 +251,8 @@ def _show(
         show_left_out(answer)
         if answer.stands_for is not None:
             only = "" if answer.asked_of is None else f", {answer.asked_of}"
-            console.print(f"Numbers stand for {answer.stands_for}{only}.", style="dim", soft_wrap=True, markup=False)
-        console.print("Each device is a unit.", style="dim")
+            say(f"Numbers stand for {answer.stands_for}{only}.", "dim")
+        say("Each device is a unit.", "dim")
 
     def show() -> None:
         _show_status(status)
@@ -275,50 +271,46 @@ def _show(
 
 
 def _show_status(status: QueryStatus) -> None:
-    console.print(Text.assemble((status.id, "bold"), f"  {status.what}: ", (status.state, "bold")))
+    say(Text.assemble((status.id, "bold"), f"  {status.what}: ", (status.state, "bold")))
     if status.problem:
-        console.print(Text(status.problem))
+        say(status.problem)
     if status.in_all and status.state in ACTIVE_QUERY:
-        console.print(status.in_all, style="dim", soft_wrap=True, markup=False)
-    held = {} if status.guarantees is None else status.guarantees.values.against()
-    for whom, guarantee in held.items():
-        console.print(f"Against {whom}: {guarantee}.", style="dim", soft_wrap=True, markup=False)
+        say(status.in_all, "dim")
+    for words in [] if status.guarantees is None else status.guarantees.values.against_in_words():
+        say(words, "dim")
     if not status.rounds:
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for heading in ("round", "state"):
-        table.add_column(heading)
-    for heading in ("asked", "contacted", "completed"):
-        table.add_column(heading, justify="right")
-    table.add_column("closes")
-    for round in status.rounds:
-        numbers = (f"{number:,}" for number in (round.asked, round.contacted, round.completed))
-        table.add_row(str(round.index + 1), round.state, *numbers, _time(round.deadline))
-    console.print(table)
+    rows = [
+        (str(each.index + 1), each.state, *(f"{getattr(each, name):,}" for name in _NUMBERS), _time(each.deadline))
+        for each in status.rounds
+    ]
+    show_table(("round", "state", *_NUMBERS, "closes"), rows, right=_NUMBERS)
+
+
+_NUMBERS = ("asked", "contacted", "completed")
 
 
 def _show_preview(preview: PlanPreview, json: bool) -> None:
     if json:
         print_json(plain(preview))
         return
-    console.print(Text(preview.what, style="bold"))
+    say(preview.what, "bold")
     for words in preview.words:
-        console.print(Text(f"• {words}"))
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for heading in ("held by", "released with probability", "relative error"):
-        table.add_column(heading, justify="right")
-    for (size, seen), (_, error) in zip(preview.sees, preview.relative_error, strict=True):
-        table.add_row(f"{size:,}", f"{seen:.4g}", f"{error:.3g}")
-    console.print(table)
-    console.print(
-        f"{preview.devices:,} devices are active. It costs epsilon {preview.cost_epsilon:g} and delta "
-        f"{preview.cost_delta:g}: " + ("it fits." if preview.fits else "it does not fit."),
-        markup=False,
-        soft_wrap=True,
+        say(f"• {words}")
+    headings = ("bucket of", "is released", "typical error")
+    errors_of = dict(preview.relative_error)
+    show_table(
+        headings,
+        [(f"{size:,}", percent(seen), percent(errors_of[size])) for size, seen in preview.sees],
+        right=headings,
     )
-    console.print(preview.price, markup=False, soft_wrap=True)
+    say(
+        f"{preview.devices:,} devices are active. It costs epsilon {preview.cost_epsilon:g} and delta "
+        f"{preview.cost_delta:g}: " + ("it fits." if preview.fits else "it does not fit.")
+    )
+    say(preview.price)
     for caution in preview.warnings:
-        console.print(Text(f"Warning: {caution.text}", style="bold"))
+        say(f"Warning: {caution.text}", "bold")
 
 
 def _time(seconds: float) -> str:

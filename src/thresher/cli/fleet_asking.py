@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 
 from thresher.cli.command_making import Commands
-from thresher.cli.output import is_terminal
+from thresher.cli.output import errors, is_terminal, say
 from thresher.cli.warnings_shown import said, switched_off
 from thresher.errors import InvalidFormat, ServerUnavailable, WeakGuarantee
 
@@ -32,16 +31,15 @@ def confirm(warnings: Sequence[Caution], epsilon: float, delta: float, yes: bool
 
     `price` says what it takes of the budget.
     """
-    screen = Console(stderr=True, highlight=False)
     warnings = [each for each in warnings if not (each.code == WeakGuarantee.code and switched_off())]
     for caution in warnings:
         said(caution.code, caution.text)
     if not warnings or yes or not is_terminal():
         return
     if price:
-        screen.print(price, markup=False, soft_wrap=True)
+        say(price, on=errors)
     if not typer.confirm(f"Ask anyway, spending epsilon {epsilon:g} and delta {delta:g}?", err=True):
-        screen.print("Nothing was asked, and nothing was spent.")
+        say("Nothing was asked, and nothing was spent.", on=errors)
         raise typer.Exit(1)
 
 
@@ -51,5 +49,5 @@ def said_on_failure(text: str) -> Iterator[None]:
     try:
         yield
     except (ServerUnavailable, InvalidFormat, KeyboardInterrupt):
-        Console(stderr=True, highlight=False).print(text, markup=False, soft_wrap=True)
+        say(text, on=errors)
         raise

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from thresher.cli.command_making import command, parameters_of
+from thresher.cli.output import errors, say
 from thresher.client.credentials import KEY
 from thresher.client.fleet import Fleet
 
@@ -72,6 +73,4 @@ def on_fleet(function: Callable[..., None]) -> Callable[..., None]:
 def warn_of_shown(option: str, given: str | None, variable: str) -> None:
     """Say that a secret on a command line is no secret on this machine."""
     if given:
-        typer.echo(
-            f"--{option} shows a secret in the process list; --{option}-file PATH or {variable} does not.", err=True
-        )
+        say(f"--{option} shows a secret in the process list; --{option}-file PATH or {variable} does not.", on=errors)

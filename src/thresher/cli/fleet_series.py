@@ -12,7 +12,6 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from thresher.cli import fleet_options as given
@@ -20,7 +19,8 @@ from thresher.cli import options
 from thresher.cli.command_making import Commands, command, parameters_of
 from thresher.cli.fleet_asking import AnyOrder, confirm, said_on_failure
 from thresher.cli.fleet_options import on_fleet
-from thresher.cli.output import console, plain, print_json
+from thresher.cli.output import console, plain, print_json, say
+from thresher.cli.row_tables import show_table
 from thresher.cli.series_alerts import add_commands
 from thresher.cli.verb_commands import column_argument, option, typed, words_of
 from thresher.client.fleet import Fleet
@@ -151,10 +151,10 @@ def list_series(fleet: Fleet, json: options.Json = False) -> None:
         print_json({"series": [plain(status) for status in found]})
         return
     if not found:
-        console.print("There is no series yet.")
+        say("There is no series yet.")
     for status in found:
-        console.print(Text.assemble((status.id, "bold"), f"  {status.state:7}  {status.what}"))
-        console.print(Text(f"  {_progress(status)}", style="dim"))
+        say(Text.assemble((status.id, "bold"), f"  {status.state:7}  {status.what}"))
+        say(f"  {_progress(status)}", "dim")
 
 
 @app.command("show")
@@ -189,22 +189,19 @@ def _show(status: SeriesStatus, json: bool) -> None:
     if json:
         print_json(plain(status))
         return
-    console.print(Text.assemble((status.id, "bold"), f"  {status.what}: ", (status.state, "bold")))
-    console.print(Text(_progress(status)))
+    say(Text.assemble((status.id, "bold"), f"  {status.what}: ", (status.state, "bold")))
+    say(_progress(status))
     if status.changed_by is not None:
-        console.print(
-            Text(f"Last changed by {status.changed_by}, {_time(status, status.changed or 0.0)}.", style="dim")
-        )
-    for whom, guarantee in status.total.values.against().items():
-        console.print(f"Against {whom}: {guarantee}.", style="dim", soft_wrap=True, markup=False)
+        say(f"Last changed by {status.changed_by}, {_time(status, status.changed or 0.0)}.", "dim")
+    for words in status.total.values.against_in_words():
+        say(words, "dim")
     if not status.releases:
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for heading in ("release", "date", "state", "query"):
-        table.add_column(heading)
-    for each in status.releases:
-        table.add_row(str(each.index + 1), _time(status, each.due), str(each.gap or each.state), each.query or "–")
-    console.print(table)
+    rows = [
+        (str(each.index + 1), _time(status, each.due), str(each.gap or each.state), each.query or "–")
+        for each in status.releases
+    ]
+    show_table(("release", "date", "state", "query"), rows)
 
 
 def _progress(status: SeriesStatus) -> str:
@@ -223,16 +220,16 @@ def _show_preview(preview: SeriesPreview, json: bool) -> None:
     if json:
         print_json(plain(preview))
         return
-    console.print(Text(preview.release.what, style="bold"))
+    say(preview.release.what, "bold")
     for words in preview.words:
-        console.print(Text(f"• {words}"))
+        say(f"• {words}")
     dates = ", ".join(_time(preview, date) for date in preview.dates)
     more = "" if len(preview.dates) == preview.schedule.releases else f" … {_time(preview, preview.last)}"
-    console.print(Text(f"Dates: {dates}{more}"))
+    say(f"Dates: {dates}{more}")
     fits = "it fits." if preview.fits else "it does not fit."
-    console.print(Text(f"{percent(preview.left_share)} of the budget is left: {fits}"))
+    say(f"{percent(preview.left_share)} of the budget is left: {fits}")
     for caution in preview.warnings:
-        console.print(Text(f"Warning: {caution.text}", style="bold"))
+        say(f"Warning: {caution.text}", "bold")
 
 
 def _time(shown: SeriesStatus | SeriesPreview, seconds: float) -> str:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from thresher.cli import options
 from thresher.cli.command_making import Commands
-from thresher.cli.output import console, print_json
+from thresher.cli.output import print_json, say
 from thresher.cli.progress import progress_bar
+from thresher.cli.row_tables import show_table
 from thresher.lab import experiments, figures, report, shakespeare
 from thresher.lab.experiments import runner as running
 
@@ -61,8 +61,8 @@ def make_figures(
         experiments.write_tables(results["accuracy"], output)
         report.write(output / "report.html", results, drawings, settings)
         progress(len(made) + 1, len(made) + 1, "done")
-    console.print(_verdicts(results["accuracy"]))
-    console.print(f"Figures, CSV files and report.html are in {output}.", markup=False, soft_wrap=True)
+    _show_verdicts(results["accuracy"])
+    say(f"Figures, CSV files and report.html are in {output}.")
 
 
 @app.command("table")
@@ -72,20 +72,19 @@ def table(json: options.Json = False) -> None:
     if json:
         print_json([asdict(example) for example in found])
         return
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("section", "quantity", "paper", "formula", "corrected", "", "remark"):
-        shown.add_column(heading, justify="right" if heading in ("formula", "corrected") else "left")
-    for example in found:
-        shown.add_row(
+    rows = [
+        (
             example.place,
             example.quantity,
             example.printed,
             f"{example.computed:.4g}",
             f"{example.corrected:.4g}",
             "✓" if example.agrees else "✗",
-            example.remark,
         )
-    console.print(shown)
+        for example in found
+    ]
+    headings = ("section", "quantity", "paper", "formula", "corrected", "")
+    show_table(headings, rows, right=("formula", "corrected"), remarks=[example.remark for example in found])
 
 
 @app.command("run")
@@ -107,8 +106,8 @@ def run(
         print_json(results[name])
         return
     if name == "accuracy":
-        console.print(_verdicts(results[name]))
-    console.print(f"{len(results[name]):,} rows are in {output / name}.csv.", markup=False, soft_wrap=True)
+        _show_verdicts(results[name])
+    say(f"{len(results[name]):,} rows are in {output / name}.csv.")
 
 
 def _settings(fast: bool, seed: int, text: Path | None, credit_amplification: bool) -> experiments.Settings:
@@ -118,14 +117,13 @@ def _settings(fast: bool, seed: int, text: Path | None, credit_amplification: bo
     return experiments.fast(seed=seed, text=text, credit_amplification=credit_amplification, shakespeare=cached)
 
 
-def _verdicts(rows: list[running.Row]) -> Table:
-    shown = Table(title="The paper's claims, with its rule", title_justify="left", box=None, padding=(0, 2, 1, 0))
-    for heading in ("claim", "verdict", "numbers"):
-        shown.add_column(heading)
-    for verdict in experiments.judge(rows):
-        where = f": {'; '.join(verdict.exceptions)}" if verdict.exceptions else ""
-        shown.add_row(verdict.claim, verdict.verdict + where, verdict.numbers)
-    return shown
+def _show_verdicts(rows: list[running.Row]) -> None:
+    verdicts = experiments.judge(rows)
+    shown = [
+        (each.claim, each.verdict + (f": {'; '.join(each.exceptions)}" if each.exceptions else "")) for each in verdicts
+    ]
+    title = "The paper's claims, with its rule"
+    show_table(("claim", "verdict"), shown, title=title, remarks=[each.numbers for each in verdicts])
 
 
 @contextmanager

@@ -9,10 +9,10 @@ from typing import Annotated, cast
 import typer
 
 from thresher.cli import ledger_changes, ledger_planning, ledger_words, options
-from thresher.cli.budget_words import charges_table, spending
+from thresher.cli.budget_words import show_charges, spending
 from thresher.cli.command_making import Commands
 from thresher.cli.ledger_files import LedgerPath, opened
-from thresher.cli.output import console, print_json
+from thresher.cli.output import print_json, say
 from thresher.errors import InvalidSetting
 from thresher.ledger import Ledger
 from thresher.privacy import ROW, Adjacency
@@ -71,7 +71,7 @@ def create(
     if json:
         print_json(ledger_words.content(ledger))
         return
-    console.print(repr(ledger)[1:-1], markup=False, soft_wrap=True)
+    say(repr(ledger)[1:-1])
 
 
 @app.command("show")
@@ -82,13 +82,13 @@ def show(path: LedgerPath, json: options.Json = False) -> None:
         print_json(ledger_words.content(ledger))
         return
     view = ledger_view(ledger, {}, {})
-    console.print(repr(ledger)[1:-1], markup=False, soft_wrap=True)
+    say(repr(ledger)[1:-1])
     if ledger.same_units:
         _print_units(ledger)
     for words in [*spending(view), *ledger_words.sentences(ledger)]:
-        console.print(words, markup=False, soft_wrap=True)
+        say(words)
     if view.charges:
-        console.print(charges_table(view, ledger.history()))
+        show_charges(view, ledger.history())
 
 
 @app.command("same-unit")
@@ -149,12 +149,12 @@ def rebuild(
         shown = ledger_words.content(ledger)
         print_json({**asdict(rebuilt), "spent": shown["spent"], "left": shown["left"]})
         return
-    console.print(f"Charges entered: {rebuilt.entered}. Charges that were there: {rebuilt.present}.")
+    say(f"Charges entered: {rebuilt.entered}. Charges that were there: {rebuilt.present}.")
     if rebuilt.forgotten:
-        console.print(f"Charges that stay for queries that this store has forgotten: {rebuilt.forgotten}.")
-    console.print(repr(ledger)[1:-1], markup=False, soft_wrap=True)
+        say(f"Charges that stay for queries that this store has forgotten: {rebuilt.forgotten}.")
+    say(repr(ledger)[1:-1])
 
 
 def _print_units(ledger: Ledger) -> None:
     columns = sorted(repr(unit.column) for unit in {*ledger.same_units, ledger.unit} if unit is not None)
-    console.print(f"Columns that name one unit of this ledger: {', '.join(columns)}.", markup=False, soft_wrap=True)
+    say(f"Columns that name one unit of this ledger: {', '.join(columns)}.")

@@ -9,7 +9,7 @@ import typer
 
 from thresher.cli import options
 from thresher.cli.ledger_files import LedgerPath, opened
-from thresher.cli.output import console, is_terminal, print_json
+from thresher.cli.output import is_terminal, print_json, say
 from thresher.errors import InvalidSetting
 from thresher.ledger import Ledger
 from thresher.privacy.budget import percent
@@ -31,7 +31,7 @@ def enlarge(
     check_budget_epsilon(epsilon)
     if not json:
         for words in _meaning(ledger, before, epsilon):
-            console.print(words, markup=False, soft_wrap=True)
+            say(words)
     if not yes:
         _ask()
     ledger.enlarge(epsilon)
@@ -39,7 +39,7 @@ def enlarge(
         print_json({"before": before, "epsilon": ledger.epsilon, "delta": ledger.delta, "left": ledger.left.share})
         return
     changed = "changed" if ledger.epsilon != before else "as it was"
-    console.print(f"The promise is {changed}. {percent(ledger.left.share)} of the budget is left.")
+    say(f"The promise is {changed}. {percent(ledger.left.share)} of the budget is left.")
 
 
 def _meaning(ledger: Ledger, before: float, after: float) -> list[str]:
@@ -67,7 +67,7 @@ def _ask() -> None:
     if not is_terminal():
         raise InvalidSetting("yes", "is missing: this changes what was promised", hint="Add --yes if that is meant.")
     if not typer.confirm("Change the promise?", err=True):
-        console.print("Nothing was changed.")
+        say("Nothing was changed.")
         raise typer.Exit(1)
 
 
@@ -94,4 +94,4 @@ def give_back(
         said = "Nothing was given back: this ledger adds up, and charges every query whole."
     else:
         said = "Nothing was given back: this charge had ended."
-    console.print(said, markup=False, soft_wrap=True)
+    say(said)

@@ -9,7 +9,7 @@ import typer
 
 from thresher.cli import options
 from thresher.cli.ledger_files import LedgerPath, opened
-from thresher.cli.output import check_files, console, print_json
+from thresher.cli.output import check_files, print_json, say
 from thresher.cli.plan_files import read_plan, write_plan
 from thresher.cli.planning import plan_content, show_plan
 from thresher.errors import InvalidSetting
@@ -42,9 +42,9 @@ def plan(
         print_json({**plan_content(made), "budget": _cost(ledger, made)})
         return
     show_plan(made)
-    console.print(_said(ledger, made), markup=False, soft_wrap=True)
+    say(_said(ledger, made))
     if output is not None:
-        console.print(f"The plan is in {output}.", markup=False, soft_wrap=True)
+        say(f"The plan is in {output}.")
 
 
 def affords(
@@ -76,7 +76,7 @@ def affords(
     if json:
         print_json({"plan": made.to_dict(), "budget": _cost(ledger, made)})
         return
-    console.print(_said(ledger, made), markup=False, soft_wrap=True)
+    say(_said(ledger, made))
 
 
 def _cost(ledger: Ledger, made: Plan) -> dict[str, float | int | bool]:

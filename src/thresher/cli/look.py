@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from typing import Annotated
 
 import typer
 
 from thresher import tables as populations
 from thresher.cli import options
-from thresher.cli.data_errors import show_found
+from thresher.cli.data_errors import show_doubts, show_found
 from thresher.cli.options import Data, Format
-from thresher.cli.output import console, print_json
+from thresher.cli.output import one_command, print_json, say
 from thresher.cli.sources import opened
+from thresher.tables import Look
 
 WARNING = (
     "This is an open look at the data, not a private answer: single rows decide what is suggested. Declare types from "
     "what you know about the columns, and do not publish this."
 )
+
+
+_MOST = 20
+"""Of more columns, only so many are listed."""
 
 
 def look(
@@ -56,12 +62,28 @@ def look(
     found = seen.data_errors
     if json:
         more = {} if found is None else found.to_dict()
-        print_json({"private": False, "rows": seen.rows, "types": dict(seen.types), **more})
+        print_json({"private": False, "headless": seen.headless, "rows": seen.rows, "types": dict(seen.types), **more})
         return
-    console.print(WARNING, style="yellow", soft_wrap=True)
-    for name, kind in seen.types.items():
-        console.print(f"  {name}: {kind}", markup=False, soft_wrap=True)
-    declared = " ".join(f"--type {shlex.quote(f'{name}={kind}')}" for name, kind in seen.declared.items())
-    console.print(declared or "Nothing to declare.", markup=False, soft_wrap=True)
+    show_doubts(seen.doubts)
+    say(WARNING, "yellow")
+    _show_types(seen)
     if found is not None:
         show_found(found, json)
+
+
+def _show_types(seen: Look) -> None:
+    """Each column with its type, and the options that declare them; of very many the first, and how many there are."""
+    listed = list(seen.types.items()) if len(seen.types) <= _MOST else list(seen.types.items())[:_MOST]
+    for name, kind in listed:
+        say(f"  {name}: {kind}")
+    if more := len(seen.types) - len(listed):
+        numbers = Counter(seen.types.values())
+        counted = ", ".join(f"{number:,} {kind}" for kind, number in numbers.most_common())
+        say(f"  and {more:,} more. In all: {counted}. Use --json for all.")
+    declared = [
+        f"--type {shlex.quote(f'{name}={kind}')}" for name, kind in listed if seen.declared.get(name) is not None
+    ]
+    if not seen.declared:
+        say("Nothing to declare.")
+    elif declared:
+        say(one_command(declared))

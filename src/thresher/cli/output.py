@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
+from thresher.charts.numbers import printable
 from thresher.charts.rendering import check_format
 from thresher.errors import InvalidSetting
 from thresher.files import file_target
@@ -27,6 +31,60 @@ class _Console(Console):
 
 
 console = _Console(highlight=False)
+errors = _Console(highlight=False, stderr=True)
+
+_LABEL = re.compile(r"\s*(?:• |\S.{0,11}?\s{2,}(?=\S))?")
+"""What stands before the text of a line: blanks, a bullet, or a short label with blanks behind it."""
+_LONG_LABEL = re.compile(r"\S+ {2,}\S")
+
+
+def say(text: str | Text, style: str = "", *, on: Console | None = None) -> None:
+    """Print prose: on a terminal wrapped at words, elsewhere each line whole, for whatever reads it.
+
+    A line that goes on below is indented as its text is, behind blanks, a bullet or a short label. Control characters
+    are shown as �. `on` is standard output unless it says `errors`, which is standard error.
+    """
+    screen = console if on is None else on
+    for line in Text(style=style).append(text).split("\n", allow_blank=True):
+        line.plain = printable(line.plain)
+        for part in _wrapped(line, screen) if screen.is_terminal else [line]:
+            screen.print(part, soft_wrap=True)
+
+
+def one_command(parts: Sequence[str]) -> str:
+    """Parts of a command to copy, on a terminal in lines that a shell reads as one."""
+    lines = [""]
+    for part in parts:
+        if lines[-1] and console.is_terminal and cell_len(f"{lines[-1]} {part}") > console.width - 2:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {part}".strip()
+    return " \\\n".join(lines)
+
+
+def _wrapped(line: Text, screen: Console) -> list[Text]:
+    """The lines of one line that fits the width; a word that is wider than all of it stays whole."""
+    found = _LABEL.match(line.plain)
+    label, rest = line.divide([found.end() if found else 0])
+    if cell_len(line.plain) <= screen.width or label.cell_len >= screen.width // 2:
+        return [line]
+    hang = label.cell_len + (2 if _LONG_LABEL.match(rest.plain) else 0)
+    first, *more = rest.divide(_breaks(rest.plain, screen.width - hang))
+    lines = [label.append(first), *(Text(" " * hang).append(each) for each in more)]
+    for each in lines:
+        each.rstrip()
+    return lines
+
+
+def _breaks(text: str, width: int) -> list[int]:
+    """Where lines of this width begin, after the first."""
+    found, used = [], 0
+    for word in re.finditer(r"\S+\s*", text):
+        if used and used + cell_len(word.group().rstrip()) > width:
+            found.append(word.start())
+            used = 0
+        used += cell_len(word.group())
+    return found
+
 
 _RANGE = ("from", "to", "estimate", "lower", "upper", "fraction")
 

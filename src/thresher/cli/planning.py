@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-from rich.table import Table
 
+from thresher.charts.numbers import percent
 from thresher.cli import options
-from thresher.cli.output import check_files, console, print_json
+from thresher.cli.output import check_files, print_json, say
+from thresher.cli.row_tables import show_table
 from thresher.privacy import Adjacency, Plan
 from thresher.privacy import plan as make_plan
 from thresher.privacy.planner import Objective
@@ -62,15 +63,15 @@ def plan(
         return
     show_plan(made, population)
     if plot is not None:
-        console.print(f"The trade-off is drawn in {plot}.", markup=False, soft_wrap=True)
+        say(f"The trade-off is drawn in {plot}.")
 
 
 def show_plan(made: Plan, population: int | None = None) -> None:
     """A plan for the terminal: what it is, what will be seen with it, and what it guarantees."""
-    console.print(str(made), soft_wrap=True, markup=False)
-    console.print()
-    console.print(_seen(made, population))
-    console.print(made.guarantee.in_words(), style="dim", soft_wrap=True)
+    say(str(made))
+    say("")
+    _show_seen(made, population)
+    say(made.guarantee.in_words(), "dim")
 
 
 def draw(made: Plan, path: Path) -> None:
@@ -97,22 +98,16 @@ def _rows(made: Plan) -> list[tuple[int, float, float]]:
     return [(size, made.sees(size), made.relative_error(size)) for size in sorted(sizes)]
 
 
-def _seen(made: Plan, population: int | None) -> Table:
-    table = Table(title="What will be seen", title_justify="left", box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    table.add_column("bucket of", justify="right")
+def _show_seen(made: Plan, population: int | None) -> None:
+    headings = ("bucket of", *(["share"] if population else []), "is released", "typical error")
+    rows = [
+        (f"{size:,}", *([percent(size / population)] if population else []), percent(probability), percent(error))
+        for size, probability, error in _rows(made)
+    ]
+    show_table(headings, rows, right=headings, title="What will be seen")
     if population:
-        table.add_column("share", justify="right")
-    table.add_column("is released", justify="right")
-    table.add_column("typical error", justify="right")
-    for size, probability, error in _rows(made):
-        share = [f"{size / population:.2%}"] if population else []
-        table.add_row(f"{size:,}", *share, f"{probability:.1%}", f"{error:.1%}")
-    if population:
-        table.caption = (
-            f"Expected sample: {population * made.sampling_rate:,.0f} of {population:,} units in each round."
-        )
-        table.caption_justify = "left"
-    return table
+        sample = population * made.sampling_rate
+        say(f"Expected sample: {sample:,.0f} of {population:,} units in each round.", "dim italic")
 
 
 def plan_content(made: Plan, population: int | None = None) -> dict[str, Any]:

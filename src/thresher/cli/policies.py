@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from thresher.cli import options
 from thresher.cli.command_making import Commands
-from thresher.cli.output import check_files, console, print_json
+from thresher.cli.output import check_files, print_json, say
 from thresher.cli.progress import progress_bar
+from thresher.cli.row_tables import show_table
 from thresher.errors import InvalidSetting
 
 app = typer.Typer(help="What devices agree to, compiled into a table for them.", no_args_is_help=True, cls=Commands)
@@ -78,20 +78,18 @@ def compile(
         described = {"output": str(output), "rows": len(table.rows), "bytes": len(text.encode())}
         print_json(described | {"refuses_everything": refuses})
         return
-    console.print(f"{output}: {len(table.rows)} thresholds, {len(text.encode()):,} bytes.", soft_wrap=True)
+    say(f"{output}: {len(table.rows)} thresholds, {len(text.encode()):,} bytes.")
     if refuses:
-        console.print(
+        say(
             "Devices with this policy answer nothing: no query that a fleet can ask has a threshold that it allows and "
             "is within its bounds. Allow a larger epsilon or delta, or other thresholds.",
-            style="bold",
-            soft_wrap=True,
+            "bold",
         )
         return
-    console.print(
+    say(
         "Ship it with your devices: Policy.from_file(…) in Python, policy in TypeScript; state it at the server with "
         "--device-policy.",
-        style="dim",
-        soft_wrap=True,
+        "dim",
     )
 
 
@@ -106,14 +104,17 @@ def show(policy: PolicyFile = None, json: options.Json = False) -> None:
     if json:
         print_json({"period_days": stated.period_days, "queries": found})
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for name in ("epsilon", "delta", "rounds", "threshold", f"answered in {stated.period_days:g} days"):
-        table.add_column(name, justify="right")
-    for each in found:
-        said = "refused: " + each["refused"] if each["refused"] else f"{each['answered']:,}"
-        numbers = (f"{each['epsilon']:g}", f"{each['delta']:g}", str(each["rounds"]), str(each["threshold"]))
-        table.add_row(*numbers, said)
-    console.print(table)
+    numbers = ("epsilon", "delta", "rounds", "threshold")
+    rows = [
+        (
+            *(f"{each[name]:g}" for name in numbers),
+            "refused: " + each["refused"] if each["refused"] else f"{each['answered']:,}",
+        )
+        for each in found
+    ]
+    answered = f"answered in {stated.period_days:g} days"
+    right = numbers if any(each["refused"] for each in found) else (*numbers, answered)
+    show_table((*numbers, answered), rows, right=right)
 
 
 def _answered(policy: Any, epsilon: float, delta: float, rounds: int) -> dict[str, Any]:

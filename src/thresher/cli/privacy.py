@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from thresher.cli import options
 from thresher.cli.command_making import Commands, command, parameter, parameters_of
-from thresher.cli.output import console, print_json
+from thresher.cli.output import print_json, say
 from thresher.privacy import delta as delta_of
 from thresher.privacy import epsilon as epsilon_of
 
@@ -50,11 +51,10 @@ def _answer(name: str, value: float, settings: dict[str, Any], json: bool) -> No
         print_json({name: value if math.isfinite(value) else None, **settings})
         return
     if math.isinf(value):
-        console.print(
+        say(
             f"{name}: none. With this probability or more a bucket of exactly {settings['threshold']} units is sampled "
-            "whole, which no finite epsilon covers.",
-            soft_wrap=True,
+            "whole, which no finite epsilon covers."
         )
         return
     known = ", ".join(f"{key} {setting}" for key, setting in settings.items())
-    console.print(f"{name} = [bold]{value:.6g}[/]  ({known})", soft_wrap=True)
+    say(Text.assemble(f"{name} = ", (f"{value:.6g}", "bold"), f"  ({known})"))

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from thresher.cli.output import errors
 from thresher.client.query_progress import Watch, bars, describe_rounds
 from thresher.verbs import Progress as Report
 
@@ -55,8 +55,7 @@ def progress_bar(quiet: bool, start: str = "reading and counting") -> Iterator[R
     if quiet or sys.stderr is None:
         yield None
         return
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    if not errors.is_terminal:
         yield Lines().report
         return
     columns: tuple[Any, ...] = (
@@ -66,7 +65,7 @@ def progress_bar(quiet: bool, start: str = "reading and counting") -> Iterator[R
         TaskProgressColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=errors, transient=True) as bar:
         task = bar.add_task(start, total=None)
 
         def report(done: int, total: int, what: str) -> None:
@@ -78,11 +77,10 @@ def progress_bar(quiet: bool, start: str = "reading and counting") -> Iterator[R
 @contextlib.contextmanager
 def round_bars(quiet: bool) -> Iterator[Watch | None]:
     """The same for a fleet's query: a function to call with every status."""
-    console = Console(stderr=True, highlight=False)
     if quiet or sys.stderr is None:
         yield None
-    elif console.is_terminal:
-        with bars(console) as watch:
+    elif errors.is_terminal:
+        with bars(errors) as watch:
             yield watch
     else:
         yield Lines().watch

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from thresher.cli import options
 from thresher.cli.fleet_options import SeriesId, on_fleet
-from thresher.cli.output import console, plain, print_json
+from thresher.cli.output import plain, print_json, say
 from thresher.client.fleet import Fleet
 from thresher.errors import InvalidSetting
 from thresher.tables.time_zones import zone_of
@@ -87,7 +87,7 @@ def rules(fleet: Fleet, series: SeriesId, json: options.Json = False) -> None:
         return
     _show_rules(found.rules)
     allowed = ", ".join(found.webhooks) or "none"
-    console.print(Text(f"Webhooks that the operator has allowed: {allowed}.", style="dim"))
+    say(f"Webhooks that the operator has allowed: {allowed}.", "dim")
 
 
 @on_fleet
@@ -109,22 +109,22 @@ def alerts(fleet: Fleet, series: SeriesId, json: options.Json = False) -> None:
         print_json({"alerts": [plain(each) for each in found]})
         return
     if not found:
-        console.print("There is no alert yet.")
+        say("There is no alert yet.")
         return
     zone = zone_of(handle.status().schedule.time_zone)
     for each in found:
         date = dt.datetime.fromtimestamp(each.date, zone).strftime("%Y-%m-%d %H:%M %Z")
         told = "" if each.webhook is None else f", {each.webhook}: {each.delivery}"
-        console.print(Text.assemble((date, "bold"), f"  {each.text}"))
-        console.print(Text(f"  {each.words} (rule {each.rule}{told})", style="dim"))
+        say(Text.assemble((date, "bold"), f"  {each.text}"))
+        say(f"  {each.words} (rule {each.rule}{told})", "dim")
 
 
 def _show_rules(rules: Sequence[RuleStatus]) -> None:
     if not rules:
-        console.print("There is no rule.")
+        say("There is no rule.")
     for each in rules:
         told = "" if each.webhook is None else f", posts to {each.webhook}"
         standing = "  alert" if each.standing else ""
-        console.print(Text.assemble((each.id, "bold"), f"  {each.words}{told}", (standing, "bold")))
+        say(Text.assemble((each.id, "bold"), f"  {each.words}{told}", (standing, "bold")))
         if each.problem is not None:
-            console.print(Text(f"  {each.problem}", style="bold"))
+            say(f"  {each.problem}", "bold")

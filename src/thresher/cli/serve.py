@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from thresher.cli.output import say
 from thresher.cli.warnings_shown import switch_off
 from thresher.client.credentials import ALERT_SECRET, ALERT_WEBHOOKS, STORE, check_no_password, secret
 from thresher.errors import InvalidSetting, require
@@ -244,9 +245,8 @@ def _serve_demo(settings: Settings, data_dir: Path | None) -> None:
 
 
 def _announce(line: str) -> None:
-    # Plain and at once: whoever started the process waits for this line.
-    typer.echo(line)
-    sys.stdout.flush()
+    say(line)
+    sys.stdout.flush()  # at once: whoever started the process waits for this line
 
 
 def _console() -> Callable[..., Sequence[BaseRoute]]:

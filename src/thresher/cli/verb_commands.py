@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
+from rich.text import Text
 
 from thresher.cli import options
 from thresher.cli.answer_delivery import deliver, said_if_charged
 from thresher.cli.command_making import command, parameter, parameters_of
 from thresher.cli.completion import among, columns, files
-from thresher.cli.data_errors import show_found
-from thresher.cli.output import check_files, console, range_rows
+from thresher.cli.data_errors import show_doubts, show_found
+from thresher.cli.output import check_files, console, range_rows, say
 from thresher.cli.plan_files import read_plan
 from thresher.cli.progress import progress_bar
 from thresher.cli.row_tables import rows_table
@@ -174,18 +175,19 @@ def table_command(verb: str) -> Callable[..., None]:
                 progress=progress,
             )
         if isinstance(answer, DataErrors):
+            show_doubts([] if json else answer.doubts)
             show_found(answer, json)
             return
 
         def after() -> None:
             show_left_out(answer)
             if answer.empty:
-                console.print(UNREAD, style="dim", soft_wrap=True)
+                say(UNREAD, "dim")
             whom = Unit.of_table(unit).counting(answer.plan.contributions)
             said = f"{_sentence(answer.footing())}. {_sentence(whom)}."
-            console.print(said, style="dim", soft_wrap=True, markup=False)
+            say(said, "dim")
             if took := _took(book, answer):
-                console.print(took, style="dim", soft_wrap=True, markup=False)
+                say(took, "dim")
 
         rows = range_rows(answer, ranges)
         deliver(
@@ -236,24 +238,27 @@ def show_answer(answer: Answer, ranges: list[dict[str, Any]], top: int, after: C
         listing = Listing(pa.Table.from_pylist(ranges).slice(0, top), max(len(ranges) - top, 0))
         pairs = Answer.pairs
     bars = "estimate" if answer.counted else None
-    console.print(rows_table(listing.table, bars=bars, hidden=listing.hidden, pairs=pairs, details=answer.details))
+    if answer.trie is None:
+        console.print(rows_table(listing.table, bars=bars, hidden=listing.hidden, pairs=pairs, details=answer.details))
+    else:
+        tree = answer.tree(top)  # type: ignore[attr-defined]
+        tree.label = Text("estimates, with 95 % intervals", style="dim")  # the guarantee follows below
+        console.print(tree)
     if listing.note:
-        console.print(listing.note, style="dim", soft_wrap=True)
-    if answer.trie is not None:
-        console.print(answer.tree())  # type: ignore[attr-defined]
+        say(listing.note, "dim")
     after()
 
 
 def show_left_out(answer: Answer) -> None:
     """What an answer leaves out: all, if it is empty; what is in none of its rows, and how much, if known; its bias."""
     if nothing := answer.nothing_in_words():
-        console.print(nothing, soft_wrap=True, markup=False)
+        say(nothing)
     if (rest := answer.left_out) is not None:
-        console.print(f"other: {rest.in_words()}", style="dim", soft_wrap=True)
+        say(f"other: {rest.in_words()}", "dim")
     elif answer.counted and not answer.empty:
-        console.print(OTHER, style="dim")
+        say(OTHER, "dim")
     if answer.query.clipping:
-        console.print(answer.query.clipping, style="dim", soft_wrap=True)
+        say(answer.query.clipping, "dim")
 
 
 def column_argument(verb: str) -> inspect.Parameter:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.text import Text
 
+from thresher.cli.output import errors, say
 from thresher.errors import WeakGuarantee
 
 HOW_TO_SWITCH_OFF = "To switch this warning off: thresher --no-warnings, before the command."
@@ -33,9 +34,7 @@ def warnings_shown() -> Iterator[None]:
 
 def said(code: str, text: str) -> None:
     """A warning on standard error."""
-    screen = Console(stderr=True, highlight=False)
-    screen.print(f"[bold yellow]warning[/] ({code}): ", end="")
-    screen.print(text, markup=False, soft_wrap=True)
+    say(Text.assemble(("warning", "bold yellow"), f" ({code}): {text}"), on=errors)
 
 
 def switch_off() -> None:

@@ -85,6 +85,14 @@ class Guarantees:
         """Each guarantee under the adversary whom it holds against."""
         return {whom: getattr(self, name) for name, whom in AGAINST.items()}
 
+    def against_in_words(self) -> list[str]:
+        """A line for each guarantee, with all adversaries whom it holds against."""
+        held: dict[str, list[str]] = {}
+        for whom, guarantee in self.against().items():
+            held.setdefault(str(guarantee), []).append(f"against {whom}")
+        lines = [f"{', '.join(whom[:-1])}{' and ' * (len(whom) > 1)}{whom[-1]}" for whom in held.values()]
+        return [f"{line.capitalize()}: {each}." for line, each in zip(lines, held, strict=True)]
+
     def in_words(self) -> list[str]:
         """The promise, then what of it holds against those who know or can do more."""
         return [self.analyst.in_words(), self._knowing(), self._adding()]

@@ -87,7 +87,7 @@ def kind_of_narwhals(dtype: nw.dtypes.DType) -> Kind | None:
 def check_distinct(names: Sequence[str]) -> None:
     """Require that no two columns of a file have the same name: engines would silently rename one of them."""
     twice = sorted({name for name in names if names.count(name) > 1})
-    if twice and _like_values(names):
+    if twice and look_like_values(names):
         raise InvalidSetting("data", "has two columns with one name", hint=_NO_HEADER)
     if twice:
         raise InvalidSetting("data", f"has two columns called {twice[0]!r}", hint="Rename one of them.")
@@ -136,7 +136,7 @@ def check_name(column: str, names: Sequence[str] | None, *, setting: str = "colu
         raise InvalidSetting(setting, f"{column!r} is the name of two columns", hint="Rename one of them.")
     if column in names:
         return
-    if _like_values(names):
+    if look_like_values(names):
         raise InvalidSetting(setting, f"{column!r} is not in the data", hint=_NO_HEADER)
     alike = [name for name in names if name.strip().lower() == column.strip().lower()]
     close = alike or difflib.get_close_matches(column, names, n=3)
@@ -186,14 +186,20 @@ def check_readable(column: str, kind: Kind | None, readable: tuple[Kind, ...], *
         )
 
 
+FIRST_LINE = (
+    "The first line looks like data: some of its fields read as numbers or dates. It is taken for the columns' names. "
+    "If it is a person's values, write the columns' names into a line before it."
+)
+"""What whoever may see the data is told of such a file. Everybody else is told `_NO_HEADER`, which shows no field."""
+
 _NO_HEADER = (
     "Its columns are not listed here: some have names that read as numbers or dates. Where a file has no header line, "
     "they are a person's values. Then write the columns' names into its first line."
 )
 
 
-def _like_values(names: Sequence[str]) -> bool:
-    """Whether the names of columns may be a person's values, since a file has no header."""
+def look_like_values(names: Sequence[str]) -> bool:
+    """Whether the names of a file's columns may be a person's values, since it has no header."""
     return any(
         re.fullmatch(f"(?:{spelling.FLOAT}|{spelling.TIME})", name.strip(spelling.BLANKS), re.DOTALL) for name in names
     )

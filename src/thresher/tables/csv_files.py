@@ -100,6 +100,7 @@ class CsvEngine(TextFileEngine):
     """CSV files with the same columns, each in its own order."""
 
     suffixes = (".csv",)
+    has_header = True
     tabs: ClassVar[bool] = False
 
     def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:

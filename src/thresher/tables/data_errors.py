@@ -11,17 +11,19 @@ Lines and columns are named, values never: reports end in logs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from thresher.questions import spelling
-from thresher.tables.column_kinds import Kind
+from thresher.tables.column_kinds import FIRST_LINE, Kind
 from thresher.tables.text_reading import value_as
 from thresher.tables.time_zones import UTC, zone_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from thresher.tables.engine import Engine
 
 MOST_PLACES = 10
 """How many lines are named for each error."""
@@ -175,11 +177,12 @@ class DataError:
 class DataErrors:
     """All data errors of some columns; false if there are none. Not private: single rows decide what it says.
 
-    `records` is how many records were read.
+    `records` is how many records were read; `headless` says that the first line of a file looks like data.
     """
 
     errors: tuple[DataError, ...]
     records: int
+    headless: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.errors)
@@ -191,7 +194,17 @@ class DataErrors:
         return iter(self.errors)
 
     def __str__(self) -> str:
+        return "\n".join([*self.doubts, self.report])
+
+    @property
+    def report(self) -> str:
+        """The summary and all errors, a line each."""
         return "\n".join([self.summary, *(f"  {error}" for error in self.errors)])
+
+    @property
+    def doubts(self) -> list[str]:
+        """What must be said first, because it puts all else in doubt."""
+        return [FIRST_LINE] if self.headless else []
 
     @property
     def summary(self) -> str:
@@ -202,7 +215,8 @@ class DataErrors:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values."""
-        return {"private": False, "records": self.records, "data_errors": [each.to_dict() for each in self.errors]}
+        errors = [each.to_dict() for each in self.errors]
+        return {"private": False, "headless": self.headless, "records": self.records, "data_errors": errors}
 
 
 @dataclass(slots=True)
@@ -216,11 +230,11 @@ class _Found:
             self.places.append(f"{where} {place:,}")
 
 
-def find_data_errors(batches: Iterable[Numbered], kinds: Mapping[str, Kind], time_zone: str = UTC) -> DataErrors:
-    """Read all records, with each column read as its kind, and gather what cannot be read."""
+def find_data_errors(engine: Engine, kinds: Mapping[str, Kind], time_zone: str = UTC) -> DataErrors:
+    """Read all records of an engine, with each column read as its kind, and gather what cannot be read."""
     found: dict[tuple[str | None, Cause], _Found] = {}
     records, without = 0, set(kinds)
-    for batch in batches:
+    for batch in engine.numbered(list(kinds)):
         records += batch.records
         without -= {column for column, texts in batch.columns.items() if texts.null_count < len(texts)}
         faults = [*batch.faults, *_unreadable(batch, kinds, time_zone)]
@@ -233,7 +247,8 @@ def find_data_errors(batches: Iterable[Numbered], kinds: Mapping[str, Kind], tim
         for (column, cause), each in found.items()
     ]
     order = [None, *kinds]
-    return DataErrors(tuple(sorted(errors, key=lambda error: (order.index(error.column), -error.number))), records)
+    errors.sort(key=lambda error: (order.index(error.column), -error.number))
+    return DataErrors(tuple(errors), records, engine.seems_headless)
 
 
 def _unreadable(batch: Numbered, kinds: Mapping[str, Kind], time_zone: str) -> Iterator[Fault]:

@@ -53,6 +53,11 @@ class Engine(ABC):
     def names(self) -> list[str] | None:
         """The columns' names, or None where only rows could tell (JSON lines)."""
 
+    @property
+    def seems_headless(self) -> bool:
+        """Whether the columns' names are taken from a first line that looks like data."""
+        return False
+
     def kind(self, column: str) -> Kind | None:
         """What a column holds, or None if it cannot be counted. Never depends on rows."""
         return self._read.get(column) or self._stored_kind(column)

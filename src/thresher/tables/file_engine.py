@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from thresher.questions.population import Progress
-from thresher.tables.column_kinds import Kind
+from thresher.tables.column_kinds import Kind, look_like_values
 from thresher.tables.duckdb_engine import RelationEngine
 from thresher.tables.record_stream import RecordStream
 
@@ -18,10 +18,17 @@ class FileEngine(RelationEngine):
 
     suffixes: ClassVar[tuple[str, ...]]
     """How the names of such files end."""
+    has_header: ClassVar[bool] = False
+    """Whether the columns' names are what stands in a file's first line."""
 
     def __init__(self, files: Sequence[str], connection: Any, progress: Progress | None) -> None:
         super().__init__(None, connection, progress)
         self._files = list(files)
+
+    @property
+    def seems_headless(self) -> bool:
+        """Whether what should be a header looks like data."""
+        return self.has_header and look_like_values(self.names() or [])
 
     def _place(self, file: str, what: str) -> str:
         """What a place in a file is called, with the file's name where there are several."""

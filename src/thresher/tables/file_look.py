@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from thresher.errors import InvalidSetting
 from thresher.privacy.settings import check_count, check_flag
-from thresher.tables.column_kinds import Kind, check_name, check_types
+from thresher.tables.column_kinds import FIRST_LINE, Kind, check_name, check_types, look_like_values
 from thresher.tables.data_errors import DataErrors, find_data_errors, is_mark
 from thresher.tables.error_guard import guarded
 from thresher.tables.text_reading import value_as
@@ -38,19 +38,26 @@ class Look:
     known: frozenset[str] = frozenset()
     data_errors: DataErrors | None = None
     """What cannot be read in the whole file, where that was asked for."""
+    headless: bool = False
+    """Whether the first line of a file looks like data: then it is no header, and names are a person's values."""
 
     @property
     def declared(self) -> dict[str, Kind]:
         """What to declare: the types of all columns that seem to be more than text, and are not known to be it."""
         return {name: kind for name, kind in self.types.items() if kind != "text" and name not in self.known}
 
+    @property
+    def doubts(self) -> list[str]:
+        """What must be said first, because it puts all else in doubt."""
+        return [FIRST_LINE] if self.headless else []
+
     def __str__(self) -> str:
         lines = [f"  {name}: {kind}" for name, kind in self.types.items()]
         said = f"The first {self.rows:,} rows suggest (not private: single rows decide this):"
         if len(self.known) == len(self.types) > 0:
             said = "The database declares (no row was read):"
-        errors = [] if self.data_errors is None else [str(self.data_errors)]
-        return "\n".join([said, *lines, f"types={self.declared!r}", *errors])
+        errors = [] if self.data_errors is None else [self.data_errors.report]
+        return "\n".join([*self.doubts, said, *lines, f"types={self.declared!r}", *errors])
 
 
 def look(
@@ -105,7 +112,8 @@ def look(
     held = max((len(texts) for texts in columns.values()), default=0)
     least = 0.5 if show_data_errors else 1.0
     kinds = {name: declared.get(name) or _suggested(texts, least) for name, texts in columns.items()}
-    return Look(kinds, held, data_errors=_data_errors(data, format, kinds) if show_data_errors else None)
+    errors = _data_errors(data, format, kinds) if show_data_errors else None
+    return Look(kinds, held, data_errors=errors, headless=engine.has_header and look_like_values(list(columns)))
 
 
 def _data_errors(data: str | Path, format: str | None, kinds: Mapping[str, Kind]) -> DataErrors:
@@ -113,7 +121,7 @@ def _data_errors(data: str | Path, format: str | None, kinds: Mapping[str, Kind]
 
     engine = open_files(data, format=format)
     try:
-        return guarded(engine.name, lambda: find_data_errors(engine.numbered(list(kinds)), kinds))
+        return guarded(engine.name, lambda: find_data_errors(engine, kinds))
     finally:
         engine.close()
 

@@ -231,7 +231,7 @@ class Table(Population):
             read.setdefault(self._unit, self._types.get(self._unit, "text"))
         texts = {name: kind for name, kind in read.items() if kind is not None and self._engine.kind(name) == "text"}
         engine = self._engine
-        return guarded(engine.name, lambda: find_data_errors(engine.numbered(list(texts)), texts, self._time_zone))
+        return guarded(engine.name, lambda: find_data_errors(engine, texts, self._time_zone))
 
     def read_domain(self, question: Question, domain: Sequence[Any]) -> tuple[Any, ...]:
         """A public domain as the question's buckets on this table; what does not fit its columns is refused."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
+from thresher.charts.numbers import printable
 from thresher.errors import InvalidSetting, NotReleased
 from thresher.mechanism.common_rates import common_rates, rows_at
 from thresher.mechanism.release import Release, ReleasedBucket
@@ -30,7 +31,7 @@ from thresher.verbs.query import Query, Rounds
 from thresher.verbs.readings import Reading, Readings
 from thresher.verbs.recounts import CountedText, FoundTexts
 from thresher.verbs.settings import Choice, Column, Whole
-from thresher.verbs.trie import Trie, TrieNode, printable
+from thresher.verbs.trie import Trie, TrieNode
 
 if TYPE_CHECKING:
     import pyarrow as pa

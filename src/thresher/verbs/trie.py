@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from thresher.charts.numbers import printable
+
 if TYPE_CHECKING:
     from rich.tree import Tree
 
@@ -95,7 +97,9 @@ class Trie:
         branches: dict[str | None, Tree] = {None: root}
         for node in shown:
             style = "bold" if node.complete else "dim"
-            line = Text.assemble((printable(node.label), style), f"  {node.estimate:,.0f}")
+            low, high = node.interval
+            count = f"  {node.estimate:,.0f}  ({low:,} – {high:,})"
+            line = Text.assemble((printable(node.label), style), count)
             branch = branches[node.parent].add(line)
             if not node.complete:
                 branches[node.prefix] = branch
@@ -107,8 +111,3 @@ class Trie:
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return one[0] <= other[1] and other[0] <= one[1]
-
-
-def printable(text: str) -> str:
-    """The text without characters that would move a terminal's cursor."""
-    return "".join(character if character.isprintable() else "�" for character in text)
