@@ -44,11 +44,10 @@ def test_triehh_finds_three_times_as_many_words() -> None:
 
 def _rank_errors(people: NumbersPopulation, plan: Plan, method: str, upper: float, runs: int) -> float:
     errors = []
+    settings = {"method": method, **({"branching": 2} if method == "hierarchy" else {})}
     for seed in range(runs):
         for wanted in ([0.3], [0.5]) if method == "search" else ([0.1, 0.3, 0.5, 0.9],):
-            answer = quantiles(
-                people.seeded(seed), "x", wanted, plan=plan, lower=0, upper=upper, method=method, branching=2
-            )  # type: ignore[arg-type]
+            answer = quantiles(people.seeded(seed), "x", wanted, plan=plan, lower=0, upper=upper, **settings)  # type: ignore[arg-type]
             errors += [abs(people.rank(found.value) - found.probability) for found in answer]
     return float(np.mean(errors))
 

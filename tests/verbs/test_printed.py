@@ -58,7 +58,7 @@ def test_groups_are_shown_in_aligned_columns(name):
     rows = [line for line in lines if not line.startswith("Values")]
     assert {cell_len(re.sub("   [^ ]+ to .*", "", row)) for row in rows} == {48}
     assert any(row.startswith("a label that") and "…" in row for row in rows)
-    assert name == "mean" or sum(" · 50 % are below" in row for row in rows) == 3
+    assert name == "mean" or sum("· 50 % are below" in row for row in rows) == 3
     assert any(row.startswith("nowhere") and "below threshold" in row for row in rows)
     shown = in_a_notebook(answer)
     assert LONG in shown and WIDE in shown and "below threshold" in shown
