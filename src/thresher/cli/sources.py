@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from thresher.cli.options import FORMATS
-from thresher.errors import InvalidSetting
+from thresher.errors import InvalidSetting, ThresherError
 from thresher.tables.database_url import database_url
 
 _ENVIRONMENT = "env:"
@@ -30,7 +30,12 @@ def opened(data: str, format: str | None) -> Iterator[str]:
         path = Path(folder) / f"standard-input.{format}"
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        yield str(path)
+        try:
+            yield str(path)
+        except ThresherError as error:
+            for name in (f"`data` {str(path)!r}", repr(str(path))):
+                error.call(name, "standard input")
+            raise
 
 
 def _address(data: str) -> str:
