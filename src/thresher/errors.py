@@ -107,6 +107,13 @@ class ThresherError(Exception):
     def hint(self, hint: str | Hint) -> None:
         self._hint = hint
 
+    def call(self, name: str, otherwise: str) -> None:
+        """Call what has this name in the message and the hint otherwise, as the door does where they are read."""
+        self._message = self._message.replace(name, otherwise)
+        self.args = (self._message,)
+        if isinstance(self._hint, str):
+            self._hint = self._hint.replace(name, otherwise)
+
     @property
     def marked_hint(self) -> str | Hint:
         """The hint as it was given, for an error that is made from this one."""

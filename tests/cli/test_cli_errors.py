@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -10,9 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import THRESHER, in_this_process
+from command_line import THRESHER, in_a_process, in_this_process
 
 import thresher as th
+from thresher.cli.error_words import in_command_words
+from thresher.errors import NotFound
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("always::thresher.errors.WeakGuarantee")]
 
@@ -122,3 +125,38 @@ def test_a_command_that_is_ended_leaves_no_rows(tmp_path: Path, ended_by: signal
     assert (command.returncode, out) == (code, b"")
     assert b"canary" not in error
     assert list(tmp_path.iterdir()) == []
+
+
+def test_errors_of_any_kind_have_one_look_and_one_json(people: Path, tmp_path: Path) -> None:
+    asked = ("histogram", people, "--column", "age", "--delta", "1e-8", "--epsilon")
+    (tmp_path / "zipped.csv").write_bytes(gzip.compress(b"age\n1\n"))
+    for command, message, hint in (
+        ((*asked, "1,0"), "'--epsilon'", "Write 1.0, with a point."),
+        ((*asked, "1", "--nosuch"), "--nosuch", "thresher histogram --help says more."),
+        (("nosuch",), "nosuch", "thresher --help says more."),
+        ((*asked, "1", "--ledger", tmp_path / "no.db"), "no.db' does not exist.", "Create it: thresher ledger create"),
+        ((*asked, "1", "--plan", tmp_path / "no.json"), "no.json' does not exist.", "thresher ledger plan --output"),
+        ((*asked, "1", "--plan", people), "--plan", "JSON that can be read"),
+        (("ledger", "show", tmp_path / "no.db"), "ledger '", "thresher ledger create"),
+        (("mean", people, "--lower", "5", "--upper", "2", *asked[2:], "1"), "--lower must be below --upper", ""),
+        (("histogram", tmp_path / "zipped.csv", *asked[2:], "1"), "gzip", "Let its name end in .csv.gz."),
+        (("policy", "show", tmp_path / "no.json"), "policy '", "no.json"),
+    ):
+        said = " ".join(run(*command, code=2)[1].split())
+        assert said.startswith("error (invalid-setting): "), said
+        assert message in said and hint in said, said
+        out, error = run(*command, "--json", code=2)
+        problem = json.loads(error)
+        assert out == "" and (problem["code"], problem["status"]) == ("invalid-setting", 422)
+        assert f"{problem['detail']} {problem['hint']}".strip() in said.partition(": ")[2]
+
+
+def test_standard_input_has_no_path() -> None:
+    done = in_a_process("histogram", "-", "--column", "age", *TARGET, stdin="age\n1\n".encode("utf-16"))
+    said = " ".join(done.stderr.decode().split())
+    assert said.startswith("error (invalid-setting): standard input is text in UTF-16. Convert it")
+
+
+def test_a_server_names_the_command_that_lists_things() -> None:
+    error = NotFound("There is no such query.", hint="GET /v1/queries or thresher fleet list lists them.")
+    assert in_command_words(error, []) == ("There is no such query.", "thresher fleet list lists them.")

@@ -441,17 +441,26 @@ def test_a_ledger_that_an_older_one_replaced_says_so(tmp_path: Path) -> None:
     assert len(Ledger(ledger.path).history()) == 2
 
 
-def test_the_table_of_a_ledger_fits_80_columns(tmp_path: Path) -> None:
+LONG = "quantiles of a_column_with_a_long_name by country, hierarchy where country in fr, de, it"
+
+
+@pytest.mark.parametrize(
+    ("who", "data", "what", "beside"),
+    [
+        ("alice", "visits.parquet", "histogram of country where os = linux", True),
+        ("someone.with.a.name", "visits-of-2026-and-before.parquet", LONG, False),
+    ],
+)
+def test_the_table_of_a_ledger_fits_80_columns(tmp_path: Path, who: str, data: str, what: str, beside: bool) -> None:
     path = tmp_path / "privacy.db"
     ledger = Ledger(path, epsilon=3, delta=1e-6)
-    what = "quantiles of a_column_with_a_long_name by country, hierarchy where country in fr, de, it"
-    named = {"by": "someone.with.a.name", "data": "visits-of-2026-and-before.parquet"}
-    ledger.reserve(PLAN, what, unit="user_id", **named, drawn=1)
+    ledger.reserve(PLAN, what, unit="user_id", by=who, data=data, drawn=1)
     ledger.reserve(th.plan(1, 1e-8, rounds=4), "heavy_hitters of page", unit="user_id", reference="q", drawn=2)
     ledger.give_back("q")
     shown = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["ledger", "show", str(path)]).output.splitlines()
     start = next(index for index, line in enumerate(shown) if line.startswith("when"))
     table = shown[start:]
-    assert table[0].split() == ["when", "(UTC)", "data", "unit", "who", "what", "cost", "left"]
+    headings = ["when", "(UTC)", "data", "unit", "who", "what", "cost", "left"]
+    assert (table[0].split() == headings) == beside  # else each is a line of a name and a value
     assert max(map(len, table)) <= 80 and "…" not in "".join(table)
-    assert "2 given back" in " ".join(" ".join(table).split())
+    assert {who, data, *what.split(), "2", "given", "back"} <= set(" ".join(table).split())

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import traceback
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -75,8 +76,16 @@ def test_an_interrupt_at_every_door(tmp_path: Path) -> None:
     assert set(map(tuple, found.values())) == {("KeyboardInterrupt", 0)}, found
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """A handler as Python has it; some workers of pytest ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_what_a_handler_raises_is_not_lost_in_an_engine() -> None:
-    before = signal.getsignal(signal.SIGINT)
 
     def engine() -> None:
         try:
@@ -88,7 +97,7 @@ def test_what_a_handler_raises_is_not_lost_in_an_engine() -> None:
         with pytest.raises(KeyboardInterrupt) as caught:
             run()
         assert caught.value.__context__ is None
-        assert signal.getsignal(signal.SIGINT) is before
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(heeded, lambda: 3).result() == 3
 

@@ -119,7 +119,7 @@ def test_quantiles_and_ranges(frame):
 def test_a_plan_can_be_given_and_is_checked(frame):
     plan = th.plan(**TARGET)
     assert th.histogram(frame, "country", plan=plan).plan == plan
-    with pytest.raises(InvalidSetting, match="cannot both be given"):
+    with pytest.raises(InvalidSetting, match="cannot be given together"):
         th.histogram(frame, "country", plan=plan, epsilon=1.0)
     with pytest.raises(VerificationFailed):
         th.histogram(frame, "country", plan=th.Plan(0.5, 2, 1.0, 1e-8))

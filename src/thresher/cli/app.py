@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import typer
-from rich.text import Text
 
 from thresher._version import __version__
 from thresher.cli import audit, bash_completion, devices, fleet, lab, ledger, planning, policies, privacy
@@ -20,10 +19,11 @@ from thresher.cli import look as looking
 from thresher.cli import serve as serving
 from thresher.cli.command_making import Commands
 from thresher.cli.error_words import in_command_words
-from thresher.cli.output import any_text, errors, say
+from thresher.cli.errors_shown import CLICK_ERROR, show_click_error, show_error
+from thresher.cli.output import any_text
 from thresher.cli.verb_commands import table_command
 from thresher.cli.warnings_shown import switch_off, warnings_shown
-from thresher.errors import ThresherError, exit_code
+from thresher.errors import ThresherError, exit_code, http_status
 from thresher.verbs.asking import functions
 
 app = typer.Typer(
@@ -75,17 +75,21 @@ def main() -> None:
         sys.exit(bash_completion.complete(app, _command))
     try:
         with warnings_shown():
-            app()
+            code = app(standalone_mode=False)
     except BrokenPipeError:
         # Whoever read the output has left, as head does; what was to be kept has been kept.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except ThresherError as error:
         message, hint = in_command_words(error, _options(sys.argv[1:]))
-        say(Text.assemble(("error", "bold red"), f" ({error.code}): {message}"), on=errors)
-        if hint:
-            say(hint, "dim", on=errors)
+        show_error(error.code, http_status(error), message, hint)
         sys.exit(exit_code(error))
+    except CLICK_ERROR as error:
+        sys.exit(show_click_error(error))
+    except typer.Abort:
+        show_error("aborted", 400, "Aborted.")
+        sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _options(arguments: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +12,8 @@ from thresher.errors import ThresherError
 from thresher.verbs.asking import functions
 from thresher.verbs.settings import Edges, Setting, settings_of
 
+_REQUEST = re.compile(r"\bGET /v1/\S+ or (?=thresher )")
+"""How a server says in a hint what HTTP has for it, before it names the command."""
 _RENAMED = {"types": "type"}
 """Options that are called otherwise than the argument, besides those that their setting names."""
 
@@ -28,7 +31,8 @@ def in_command_words(error: ThresherError, options: Sequence[str]) -> tuple[str,
             return option if option in options else name
         return _given(option, name, value)
 
-    return error.worded("command", naming)
+    message, hint = error.worded("command", naming)
+    return message, _REQUEST.sub("", hint)
 
 
 def _described(name: str) -> Setting | None:

@@ -55,9 +55,11 @@ def create(
 ) -> None:
     """Create a ledger with a budget, for one kind of unit and one data set."""
     if path.exists():
-        raise InvalidSetting("path", f"{str(path)!r} exists already", hint="Choose another name, or use ledger show.")
+        raise InvalidSetting(
+            "ledger", f"{str(path)!r} exists already", hint="Choose another name, or see it: thresher ledger show."
+        )
     if unit is not None and rows:
-        raise InvalidSetting("rows", "and unit cannot both be given")
+        raise InvalidSetting("rows", "and `unit` cannot both be given")
     ledger = Ledger(
         path,
         epsilon,

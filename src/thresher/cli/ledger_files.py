@@ -11,11 +11,12 @@ import typer
 from thresher.errors import InvalidSetting
 from thresher.ledger import Ledger
 
+CREATE_IT = "Create it: thresher ledger create privacy.db --epsilon 3 --delta 1e-6."
 LedgerPath = Annotated[Path, typer.Argument(help="The ledger's file.", show_default=False)]
 
 
 def opened(path: Path) -> Ledger:
     """A ledger that exists; a command other than `create` never makes one."""
     if not os.access(path, os.F_OK):
-        raise InvalidSetting("path", f"{str(path)!r} does not exist", hint="Create it: thresher ledger create.")
+        raise InvalidSetting("ledger", f"{str(path)!r} does not exist", hint=CREATE_IT)
     return Ledger(path)

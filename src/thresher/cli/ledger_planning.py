@@ -67,7 +67,7 @@ def affords(
         if epsilon is not None or delta is not None or (rounds, contributions) != (1, 1):
             raise InvalidSetting(
                 "plan",
-                "and epsilon, delta, rounds or contributions cannot both be given",
+                "and `epsilon`, `delta`, `rounds` or `contributions` cannot be given together",
                 hint="A plan states its own.",
             )
         made = read_plan(plan)

@@ -21,6 +21,8 @@ def read_plan(path: Path, *, setting: str = "plan") -> Plan:
 
     Raises: `InvalidSetting` for a file that has no plan, or one whose guarantee does not hold.
     """
+    if not path.exists():
+        raise InvalidSetting(setting, f"{str(path)!r} does not exist", hint="Write one: thresher ledger plan --output.")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

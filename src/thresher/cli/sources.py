@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 
 from thresher.cli.options import FORMATS
-from thresher.errors import InvalidSetting
+from thresher.errors import InvalidSetting, ThresherError
 from thresher.private_directory import PrivateDirectory
 from thresher.tables.database_url import database_url
 
@@ -47,7 +47,12 @@ def _source(data: str, format: str | None) -> Iterator[str]:
         path = folder / f"standard-input.{format}"
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        yield str(path)
+        try:
+            yield str(path)
+        except ThresherError as error:
+            for name in (f"`data` {str(path)!r}", repr(str(path))):
+                error.call(name, "standard input")
+            raise
 
 
 def _address(data: str) -> str:

@@ -36,7 +36,7 @@ def secret(
     """
     environment = os.environ if environment is None else environment
     if given and file is not None:
-        raise InvalidSetting(setting, f"and {setting}-file cannot both be given")
+        raise InvalidSetting(setting, f"and `{setting}-file` cannot both be given")
     if given:
         return given
     if file is not None:

@@ -66,8 +66,8 @@ class SeriesSettings:
             if self.epsilon is not None:
                 raise InvalidSetting(
                     "plan",
-                    "and epsilon cannot both be given",
-                    hint="Give delta alone to have the total epsilon for it.",
+                    "and `epsilon` cannot both be given",
+                    hint="Give `delta` alone to have the total epsilon for it.",
                 )
             query = make(verb, Target(plan=self.plan), settings)
             return query, repeat_plan(query.plan, releases, self.delta).total

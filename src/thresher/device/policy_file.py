@@ -17,7 +17,7 @@ from thresher.questions.question import is_well_formed
 VERSION = 1
 _SETTINGS = tuple(field.name for field in fields(Policy) if field.name != "table")
 _KNOWN = ("version", *_SETTINGS, "table")
-_SETTING = "device-policy"
+_SETTING = "policy"
 
 
 def read_policy(path: Path) -> Policy:

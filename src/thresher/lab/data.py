@@ -64,7 +64,7 @@ def log_normal(units: int, random: np.random.Generator, median: float = 100.0, s
 def uniform(units: int, random: np.random.Generator, lower: float = 0.0, upper: float = 1.0) -> Floats:
     """One value a unit, uniform from `lower` (included) to `upper` (excluded)."""
     if not -np.inf < lower < upper < np.inf:
-        raise InvalidSetting("upper", "must be above lower, both finite", hint="For example `lower=0`, `upper=1`.")
+        raise InvalidSetting("upper", "must be above `lower`, both finite", hint="For example `lower=0`, `upper=1`.")
     return random.uniform(lower, upper, check_count(units, setting="units"))
 
 

@@ -316,9 +316,11 @@ class Ledger(LedgerCharges):
         period: float | None,
     ) -> None:
         if epsilon is None or delta is None:
+            missing = "epsilon" if epsilon is None else "delta"
+            given = (epsilon, delta) != (None, None)
             raise InvalidSetting(
                 "ledger",
-                f"{self.path} does not exist, and epsilon or delta is missing to create it",
+                f"{str(self.path)!r} does not exist" + f", and `{missing}` is missing to create it" * given,
                 hint=Hint(
                     "Create it first.",
                     python='Create it: Ledger("privacy.db", epsilon=3, delta=1e-6).',

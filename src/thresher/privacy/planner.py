@@ -194,7 +194,7 @@ def _both_fixed(
     asked = {"adjacency": adjacency, "rounds": rounds, "contributions": contributions}
     settings = {"sampling_rate": rate, "threshold": threshold, **asked}
     if epsilon is None and delta is None:
-        raise InvalidSetting("epsilon", "and delta are both missing", hint="Give at least one of them.")
+        raise InvalidSetting("epsilon", "and `delta` are both missing", hint="Give at least one of them.")
     if epsilon is None:
         epsilon = guarantee.epsilon(delta=delta, **settings)  # type: ignore[arg-type]
         if not 0 < epsilon < math.inf:

@@ -46,7 +46,7 @@ class Cells(OneColumn):
         self._check_column()
         lower, upper = finite_constant(self.lower), finite_constant(self.upper)
         if not (lower < upper and math.isfinite(upper - lower)):
-            raise InvalidSetting("lower", "must be below upper, and both and their difference must be finite numbers")
+            raise InvalidSetting("lower", "must be below `upper`, and both and their difference must be finite numbers")
         wide = (upper - lower) * self.cells if are_whole(self.cells) else math.inf
         if not (math.isfinite(wide) and 1 <= self.cells <= MOST_CELLS):
             raise InvalidSetting("cells", "must be from 1 to 2^40, over a range that is not too wide")

@@ -88,14 +88,14 @@ def problem_of(error: BaseException) -> Problem:
     if not isinstance(error, ThresherError):
         number = secrets.token_hex(6)
         log.error("internal error %s: %s", number, type(error).__name__)
-        return _problem(500, "internal", f"Something went wrong here. The log has it under {number}.", "")
+        return problem(500, "internal", f"Something went wrong here. The log has it under {number}.", "")
     status = status_of(error)
     if isinstance(error, _HIDDEN):
-        return _problem(status, error.code, _UNAVAILABLE, "Try again later.")
-    problem = _problem(status, error.code, *error.worded("wire", on_the_wire))
+        return problem(status, error.code, _UNAVAILABLE, "Try again later.")
+    found = problem(status, error.code, *error.worded("wire", on_the_wire))
     if isinstance(error, Refused) and error.versions:
-        return VersionProblem(**msgspec.structs.asdict(problem), versions=list(error.versions))
-    return problem
+        return VersionProblem(**msgspec.structs.asdict(found), versions=list(error.versions))
+    return found
 
 
 def on_the_wire(name: str, value: str | None) -> str:
@@ -110,17 +110,17 @@ def on_the_wire(name: str, value: str | None) -> str:
 
 def answer_of(error: BaseException) -> tuple[int, Headers, bytes]:
     """Status, headers and body of the answer to an error."""
-    problem = problem_of(error)
+    found = problem_of(error)
     headers = [(b"content-type", MEDIA_TYPE), (b"cache-control", b"no-store")]
-    if problem.status == 401:
+    if found.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
-    if problem.status in (429, 503):
+    if found.status in (429, 503):
         headers.append((b"retry-after", str(retry_seconds(error)).encode()))
     if isinstance(error, Refused):
         headers += error.headers
-    body = encode(problem)
+    body = encode(found)
     headers.append((b"content-length", str(len(body)).encode()))
-    return problem.status, headers, body
+    return found.status, headers, body
 
 
 def retry_seconds(error: BaseException) -> int:
@@ -131,7 +131,8 @@ def retry_seconds(error: BaseException) -> int:
     return max(1, math.ceil(asked))
 
 
-def _problem(status: int, code: str, detail: str, hint: str) -> Problem:
+def problem(status: int, code: str, detail: str, hint: str) -> Problem:
+    """A problem in the one shape that the API and the command have."""
     return Problem(
         type=f"urn:thresher:problem:{code}",
         title=_TITLES.get(status, "Error"),

@@ -6,6 +6,7 @@ of JSON lines is a person's: there, first bytes say something only in a file tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,12 +15,12 @@ from thresher.tables.record_stream import COMPRESSIONS, opened
 
 _HEAD = 64
 _UTF_16 = "is text in UTF-16", "Convert it to UTF-8: iconv -f UTF-16 -t UTF-8 old > new"
-_EXCEL = "is a workbook of Excel, or another archive", "Save the sheet as CSV in UTF-8, or read it into a data frame."
+_EXCEL = "is a workbook of Excel", "Save the sheet as CSV in UTF-8, or read it into a data frame."
 _WEB_PAGE = "is a web page or XML", "Look at it: it may be a page about an error or a login, in place of the data."
 _SIGNATURES: dict[bytes, tuple[str, str]] = {
     b"PAR1": ("is a Parquet file", "Say so: `format='parquet'`."),
     b"ARROW1": ("is an Arrow or Feather file", "Read it with pyarrow.feather.read_table, and give the table."),
-    b"PK\x03\x04": _EXCEL,
+    b"PK\x03\x04": ("is a ZIP archive", "Unzip it first, and give the file that was in it."),
     b"\xd0\xcf\x11\xe0": _EXCEL,
     b"\x1f\x8b": ("is compressed with gzip", "Let its name end in .gz."),
     b"\x28\xb5\x2f\xfd": ("is compressed with zstd", "Let its name end in .zst."),
@@ -34,6 +35,8 @@ _SIGNATURES: dict[bytes, tuple[str, str]] = {
     b"<html": _WEB_PAGE,
     b"<?xml": _WEB_PAGE,
 }
+_OFFICE = re.compile(rb"PK\x03\x04.{26}(\[Content_Types\]\.xml|_rels/|docProps/|xl/)", re.DOTALL)
+"""How a workbook begins: an archive whose first file has one of these names."""
 _IN_NAMES = {"gzip": (b"\x1f\x8b", ".gz"), "zstd": (b"\x28\xb5\x2f\xfd", ".zst")}
 _PARQUET_ENDS = (b"PAR1", b"PARE")
 
@@ -59,6 +62,8 @@ def check_foreign(file: str, lines: Callable[[], bool] = lambda: False) -> None:
     found = _recognised(_head(file))
     if found is not None and not lines():
         what, hint = found
+        if suffix := Path(file).suffix:
+            hint = hint.replace("end in .", f"end in {suffix}.")  # of what is compressed
         raise InvalidSetting("data", f"{file!r} {what}", hint=hint)
 
 
@@ -90,6 +95,8 @@ def _head(file: str) -> bytes:
 def _recognised(head: bytes) -> tuple[str, str] | None:
     """What a file is that begins like this, and what to do; None where it may be text in UTF-8."""
     found = next((said for signature, said in _SIGNATURES.items() if head.startswith(signature)), None)
+    if _OFFICE.match(head):
+        return _EXCEL
     halves = head[::2], head[1::2]
     if found is None and len(head) >= 4 and any(half and not half.strip(b"\x00") for half in halves):
         return _UTF_16

@@ -72,7 +72,7 @@ def selection(sql: Any, table: Any) -> Selection | None:
     if sql is None and table is None:
         return None
     if sql is not None and table is not None:
-        raise InvalidSetting("sql", "and table cannot both be given", hint="Leave one of them out.")
+        raise InvalidSetting("sql", "and `table` cannot both be given", hint="Leave one of them out.")
     name, text = ("table", table) if sql is None else ("sql", sql)
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise InvalidSetting(name, "must be a text that is not empty")

@@ -6,7 +6,7 @@ before rows are: they are settings, and public.
 
 from __future__ import annotations
 
-from thresher.errors import InvalidSetting
+from thresher.errors import Hint, InvalidSetting
 
 _KEPT = ("UTF8", "LATIN1")
 """PostgreSQL checks that text in UTF-8 is valid, and has a character of Unicode for each byte of Latin-1."""
@@ -27,8 +27,11 @@ def check_postgresql(server: str | None, client: str | None) -> None:
         raise InvalidSetting(
             "data",
             f"is a connection whose client_encoding is {client}, which may lack letters of the texts that are stored",
-            hint="Call connection.set_client_encoding('UTF8') in psycopg2, give create_engine(…, "
-            "client_encoding='utf8') in SQLAlchemy, or execute SET client_encoding TO 'UTF8'.",
+            hint=Hint(
+                "Set client_encoding to UTF8.",
+                python="Call connection.set_client_encoding('UTF8') in psycopg2, give create_engine(…, "
+                "client_encoding='utf8') in SQLAlchemy, or execute SET client_encoding TO 'UTF8'.",
+            ),
         )
 
 
@@ -49,5 +52,8 @@ def check_mysql(character_sets: list[str]) -> None:
         raise InvalidSetting(
             "data",
             f"is a connection whose character set is {other[0]}, which may lack letters of the texts that are stored",
-            hint='Connect with charset="utf8mb4"; in an address, ?charset=utf8mb4.',
+            hint=Hint(
+                "Let the address end in ?charset=utf8mb4.",
+                python='Connect with charset="utf8mb4"; in an address, ?charset=utf8mb4.',
+            ),
         )

@@ -177,7 +177,7 @@ def check_bounds(lower: float, upper: float) -> tuple[float, float]:
     if not (low < high and math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low)):
         raise InvalidSetting(
             "lower",
-            "must be below upper, and both must be finite numbers",
+            "must be below `upper`, and both must be finite numbers",
             hint="For example `lower=0`, `upper=60_000`.",
         )
     return low, high

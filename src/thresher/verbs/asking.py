@@ -171,7 +171,9 @@ class Target:
                 hint="Plan with `contributions=1`, or use a histogram or heavy hitters.",
             )
         if self._epsilon is not None or self._delta is not None:
-            raise InvalidSetting("plan", "and epsilon or delta cannot both be given", hint="A plan states its own.")
+            raise InvalidSetting(
+                "plan", "and `epsilon` or `delta` cannot be given together", hint="A plan states its own."
+            )
         _ = self._plan.guarantee  # recomputed, or refused
         return self._plan
 

@@ -69,7 +69,7 @@ def _new_id() -> str:
 
 def _found(query: StoredQuery | None) -> StoredQuery:
     if query is None:
-        raise NotFound("There is no such query.", hint="GET /v1/queries, or thresher fleet list, lists them.")
+        raise NotFound("There is no such query.", hint="GET /v1/queries or thresher fleet list lists them.")
     return query
 
 

@@ -47,7 +47,7 @@ def _new_id() -> str:
 def found_series(series: StoredSeries | None) -> StoredSeries:
     """A series that was looked up; `NotFound` if there is none."""
     if series is None:
-        raise NotFound("There is no such series.", hint="GET /v1/series, or thresher fleet series list, lists them.")
+        raise NotFound("There is no such series.", hint="GET /v1/series or thresher fleet series list lists them.")
     return series
 
 
