@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import pytest
 from command_line import in_a_process, in_this_process
 
+import thresher as th
+
 pytestmark = pytest.mark.slow  # processes, pictures and plans
 
 
@@ -21,6 +23,10 @@ def run(*arguments: str, code: int = 0, process: bool = False) -> Said:
     assert done.returncode == code, said.stderr
     assert "Traceback" not in said.stderr
     return said
+
+
+def test_an_error_of_all_of_a_bucket_is_no_power_of_ten():
+    assert "typically 100 % for a bucket of 1,000 units" in str(th.Plan(0.0006, 25, 1.0, 1e-8))
 
 
 def test_plan_prints_the_card_and_what_will_be_seen():

@@ -23,6 +23,7 @@ _LEAST_TEXT, _LONGEST_WORD = 12, 24  # how narrow text can be made; words of up 
 _GAPS = 3, 2  # between columns; the smaller one where there is little room
 _INDENT = 4  # of a remark below its row
 _UNKNOWN = "–"
+_HEADINGS = {"rank_error_bound": "rank error at most"}
 
 Cell = str | Text
 
@@ -106,7 +107,11 @@ def _columns(rows: pa.Table, pairs: Mapping[str, tuple[str, str]], details: Coll
         elif field.name not in hidden:
             kind = str(field.type)
             right = kind.startswith(("int", "double", "float"))
-            found.append(_Column(field.name, cells[field.name], right=right, folds=kind.endswith("string")))
+            found.append(
+                _Column(
+                    _HEADINGS.get(field.name, field.name), cells[field.name], right=right, folds=kind.endswith("string")
+                )
+            )
     return found
 
 

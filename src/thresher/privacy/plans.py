@@ -238,7 +238,8 @@ class Plan:
         paper = self.versus_paper()
         rounds = "one round" if self.rounds == 1 else f"each of {self.rounds} rounds"
         errors = [
-            f"{100 * self.relative_error(size):.2g} % for a bucket of {size:,} units" for size in (1_000, 100_000)
+            f"{float(f'{100 * self.relative_error(size):.2g}'):,g} % for a bucket of {size:,} units"
+            for size in (1_000, 100_000)
         ]
         if self.contributions > 1:
             rounds = f"{rounds}, up to {self.contributions} values of each"
