@@ -285,7 +285,7 @@ def test_a_setting_that_would_do_nothing_is_refused_but_a_form_leaves_it_out(ver
 )
 def test_a_server_takes_no_new_query_with_a_setting_that_would_do_nothing(query):
     assert query_from_dict(query.to_dict()) == query  # as stored ones may have them
-    with pytest.raises(InvalidSetting, match="needs method"):
+    with pytest.raises(InvalidSetting, match=r"needs .*method="):
         admit(QueryRequest(name="a", query=query.to_dict(), settings=RoundSettings()))
     before = replace(query, branching=4) if isinstance(query, QuantilesQuery) else replace(query, step=1)
     assert admit(QueryRequest(name="a", query=before.to_dict(), settings=RoundSettings())).query.verb == query.verb

@@ -68,7 +68,7 @@ def _misses(people: NumbersPopulation, method: str, runs: int, shift: float = 0.
             lower=0,
             upper=100,
             method=method,  # type: ignore[arg-type]
-            branching=3,
+            branching=3 if method == "hierarchy" else None,
         )
         (found,) = answer
         truth = float(np.quantile(people.numbers, 0.5 + shift, method="inverted_cdf"))

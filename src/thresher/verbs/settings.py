@@ -105,7 +105,7 @@ class Setting:
         if self.only is None or self.matters(given) or self.left_out(value):
             return
         name, wanted = self.only
-        words = wanted.words if isinstance(wanted, Cases) else f"{name}={wanted!r}"
+        words = wanted.words if isinstance(wanted, Cases) else f"`{name}={wanted!r}`"
         raise InvalidSetting(self.name, f"needs {words}", hint="Leave it out.")
 
     def check(self, value: Any) -> Any:
