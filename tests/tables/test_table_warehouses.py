@@ -354,6 +354,20 @@ def test_types_of_clickhouse(clickhouse_client: Any, text: str) -> None:
 
 
 @pytest.mark.slow
+def test_bytes_of_clickhouse_that_are_no_text(clickhouse_client: Any) -> None:
+    """They are no value and name no unit; a unit chooses among its other rows."""
+    clickhouse_client.command("CREATE TABLE bytes (word String, who String) ENGINE = Memory")
+    rows = [(each, name) for name in range(40) for each in ("unhex('FF')", "'tea'")]
+    values = ", ".join(f"({word}, 'p{name}')" for word, name in rows)
+    clickhouse_client.command(f"INSERT INTO bytes VALUES {values}, ('tea', unhex('FE'))")
+    people = ibis.clickhouse.from_connection(clickhouse_client).table("bytes")
+    with Table(people) as population:
+        assert counted(population, WORDS) == {"tea": 41}
+    with Table(people, unit="who") as population:
+        assert counted(population, WORDS) == {"tea": 40}
+
+
+@pytest.mark.slow
 def test_enumerations_and_short_dates_of_clickhouse(clickhouse_client: Any) -> None:
     columns = "kind Enum8('a' = 1, 'é' = 2), at DateTime('America/New_York'), day Date, who UUID"
     clickhouse_client.command(f"CREATE TABLE odd ({columns}) ENGINE = Memory")

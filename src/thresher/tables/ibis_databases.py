@@ -259,6 +259,17 @@ class ClickHouse(_Grouping):
     def _by_bytes(self, text: Any) -> Any:
         return called("toString", "string", text)  # of enumerations too, which Ibis takes for text
 
+    def is_ascii(self, text: Any) -> Any:
+        """As many bytes as characters, in valid UTF-8."""
+        return super().is_ascii(text) & self._is_text(text)
+
+    def is_composable(self, text: Any) -> Any:
+        """Whether a stored text surely has a value; ClickHouse keeps any bytes."""
+        return super().is_composable(text) & self._is_text(text)
+
+    def _is_text(self, text: Any) -> Any:
+        return called("isValidUTF8", "int64", self._by_bytes(text)) == 1
+
     def _characters(self, text: Any) -> Any:
         return called("lengthUTF8", "int64", self._by_bytes(text))
 
