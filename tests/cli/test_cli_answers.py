@@ -58,13 +58,13 @@ def answers():
 
 
 def shown(answer, width: int, ranges=()) -> list[str]:
-    before = console.width
+    before = console._width  # None where it is that of the terminal
     try:
         console.width = width
         with console.capture() as caught:
             show_answer(answer, range_rows(answer, ranges) if ranges else [], 50, lambda: None)
     finally:
-        console.width = before
+        console._width = before
     return caught.get().splitlines()
 
 

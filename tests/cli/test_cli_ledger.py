@@ -39,7 +39,7 @@ def path(tmp_path):
 @pytest.fixture
 def visits(tmp_path):
     path = tmp_path / "visits.csv"
-    path.write_text("page\n" + "home\n" * 2000)
+    path.write_text("page,reader\n" + "".join(f"home,{reader}\n" for reader in range(2000)))
     return path
 
 
@@ -65,7 +65,7 @@ def test_a_plan_for_many_queries_is_written_asked_with_and_counted(path, visits,
     assert "Thresher plan" in shown and "This takes 1.9 % of the budget; about 51 more like it fit." in shown
     assert th.Plan.from_dict(json.loads(file.read_text())) == th.Ledger(path).plan(queries=52)
     assert "about 51 more like it fit" in said("affords", path, "--plan", file)
-    answer = invoke("histogram", visits, "--column", "page", "--plan", file, "--unit", "page", "--json")
+    answer = invoke("histogram", visits, "--column", "page", "--plan", file, "--unit", "reader", "--json")
     assert json.loads(answer.stdout)["plan"] == json.loads(file.read_text())
     th.Ledger(tmp_path / "rows.db", epsilon=3, delta=1e-6)
     asked = ("histogram", visits, "--column", "page", "--plan", file, "--ledger", tmp_path / "rows.db")

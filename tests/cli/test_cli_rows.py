@@ -11,13 +11,13 @@ VALUES = pa.table({"value": ["Paris", "a value with many words that needs severa
 
 
 def shown(table: pa.Table, width: int, **settings: object) -> str:
-    before = console.width
+    before = console._width
     try:
         console.width = width
         with console.capture() as caught:
             console.print(rows_table(table, **settings))
     finally:
-        console.width = before
+        console._width = before
     return caught.get()
 
 

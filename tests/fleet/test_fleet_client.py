@@ -267,8 +267,11 @@ def test_commands_for_people_and_machines(server, devices, tmp_path):
     shown = invoke(server, "show", query).output
     assert "histogram of word: done" in shown
     assert "Each device is a unit" in shown
+    (promised,) = re.findall(
+        "^Against (.*): \\(1, 1e-06\\)-differential privacy", shown, re.MULTILINE
+    )  # equal ones are one
     for whom in ("sees the release", "knows who was contacted", "can add devices or reports"):
-        assert f"{whom}: (1, 1e-06)-differential privacy" in shown
+        assert whom in promised
     listed = invoke(server, "list").output
     assert re.search(rf"^{query}  done       histogram of word$", listed, re.MULTILINE)
     assert max(len(line) for line in listed.splitlines()) <= 80

@@ -16,6 +16,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from thresher.cli import audit as command
+from thresher.cli.output import console
 from thresher.errors import InvalidSetting, VerificationFailed, exit_code
 from thresher.lab.audit import ABSENT, AuditReport, Population, audit, neighbouring_pairs, paths
 from thresher.lab.audit.attacks import Bounds, _telling_outcomes, clopper_pearson
@@ -278,11 +279,12 @@ def test_progress_reaches_its_total():
 
 
 @pytest.fixture
-def run():
+def run(monkeypatch):
+    monkeypatch.setattr(console, "_width", 120)
     app = typer.Typer()
     app.command("audit")(command.audit)
     setting = ["--sampling-rate", ".3", "--threshold", "4", "--epsilon", "1", "--trials", "100000"]
-    return lambda *options: CliRunner().invoke(app, [*setting, *options], env={"COLUMNS": "120"})
+    return lambda *options: CliRunner().invoke(app, [*setting, *options])
 
 
 def test_the_command_prints_a_table_and_says_what_it_means(run):

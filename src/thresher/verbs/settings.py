@@ -90,6 +90,11 @@ class Setting:
         return wanted.has(other) if isinstance(wanted, Cases) else other == wanted
 
     @property
+    def panel(self) -> tuple[str, str] | None:
+        """The setting and the choice of it beside which a form shows this one; None where it stands by itself."""
+        return (self.only[0], self.only[1]) if self.only is not None and isinstance(self.only[1], str) else None
+
+    @property
     def stands_for(self) -> Any:
         """What leaving it out means: its default, or the usual value; None where that depends on others."""
         return self.usual if self.default is None and not self.group else self.default
