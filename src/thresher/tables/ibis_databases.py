@@ -81,6 +81,10 @@ class Database:
         """An instant in whole microseconds since 1970, whatever zone the session has; None where that is unknown."""
         return None
 
+    def brought(self, table: Any) -> Any:
+        """A table in types that Ibis can bring here."""
+        return table
+
 
 class Postgres(Database):
     """PostgreSQL 13 and newer, with UTF-8 as the encoding of the database."""
@@ -278,6 +282,11 @@ class ClickHouse(_Grouping):
         wide = called("toDateTime64", _INSTANT, instant, ibis.literal(6))
         return called("toUnixTimestamp64Micro", "int64", wide)
 
+    def brought(self, table: Any) -> Any:
+        """Its tests are small numbers, which Ibis takes for no booleans."""
+        tests = [name for name, dtype in table.schema().items() if dtype.is_boolean()]
+        return table.mutate(**{name: called("toBool", "boolean", table[name]) for name in tests}) if tests else table
+
 
 class MySql(_Grouping):
     """MySQL and MariaDB, on a connection whose character set is utf8mb4.
@@ -418,6 +427,11 @@ def database_of(backend: Any) -> Database:
     if backend.name == "mysql":
         check_mysql(_settings(backend, CHARACTER_SETS))
     return DATABASES.get(backend.name, Database())
+
+
+def brought(table: Any) -> Any:
+    """The same table in types that Ibis can bring here from its database."""
+    return DATABASES.get(table.get_backend().name, Database()).brought(table)
 
 
 def _settings(backend: Any, query: str) -> list[str]:

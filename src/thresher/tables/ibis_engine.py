@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import ibis
 import ibis.expr.datatypes as dt
@@ -17,16 +16,26 @@ from thresher.errors import InvalidSetting
 from thresher.questions import Question, Values
 from thresher.questions.normal_form import spellings
 from thresher.tables import column_keys
-from thresher.tables import ibis_functions as functions
 from thresher.tables.column_keys import DRAW, UNIT, WEIGHT, key_names, value_names
-from thresher.tables.column_kinds import MOST_DIGITS, Kind
+from thresher.tables.column_kinds import Kind
 from thresher.tables.database_errors import told_of_rows
 from thresher.tables.duckdb_columns import counted_once, weighted_rows
 from thresher.tables.duckdb_engine import RelationEngine
 from thresher.tables.duckdb_pairs import kept_pairs
 from thresher.tables.engine import Engine, LazyFrameEngine, renamed
 from thresher.tables.error_guard import guarded
-from thresher.tables.ibis_databases import DATABASES, Database, database_of
+from thresher.tables.ibis_columns import (
+    as_text,
+    clean,
+    flag,
+    is_instant,
+    is_long,
+    is_text,
+    one_each,
+    unit_column,
+    whole_units,
+)
+from thresher.tables.ibis_databases import Database, brought, database_of
 from thresher.tables.ibis_forms import ASCII, CopiedEngine, Form, FormRows, read_batches
 from thresher.tables.row_filters import ColumnTest, RowFilter
 from thresher.tables.rows import LazyRows, Rows
@@ -50,7 +59,7 @@ class IbisEngine(LazyFrameEngine):
     described = "an Ibis table"
 
     def __init__(self, frame: Any, database: Database | None = None) -> None:
-        types = {name: dt.unknown if _is_long(each) else each for name, each in frame.schema().items()}
+        types = {name: dt.unknown if is_long(each) else each for name, each in frame.schema().items()}
         super().__init__(frame, ibis.table(types, name="types"))
         self._database = Database() if database is None else database
         self._copies: list[CopiedEngine] = []
@@ -73,7 +82,11 @@ class IbisEngine(LazyFrameEngine):
 
             return PolarsEngine(backend.compile(frame))
         database = guarded(cls.name, lambda: database_of(backend))
-        return SqliteEngine(frame) if backend.name == "sqlite" else IbisEngine(frame, database)
+        if backend.name == "sqlite":
+            from thresher.tables.ibis_sqlite import SqliteEngine
+
+            return SqliteEngine(frame)
+        return IbisEngine(frame, database)
 
     def _stored_kind(self, column: str) -> Kind | None:
         return "text" if self._type(column).is_uuid() else super()._stored_kind(column)
@@ -109,9 +122,9 @@ class IbisEngine(LazyFrameEngine):
                 return self._copied(wanted, unit).chosen(wanted, CopiedEngine.UNIT)
             units = self._of_units(wanted, unit)
             if not self._splits(unit) and "text" not in map(self._form, wanted):
-                return counted_once(self._cleaned(_one_each(units), wanted), wanted)
+                return counted_once(self._cleaned(one_each(units), wanted), wanted)
             # Of names that are not ASCII, several may be one unit; and a unit chooses among rows that have a value.
-            alone = self._cleaned(_one_each(_whole_units(units, UNIT, alone=True)), wanted)
+            alone = self._cleaned(one_each(whole_units(units, UNIT, alone=True)), wanted)
             others = self._copied(wanted, unit, alone_too=False)
             values = Values(tuple(wanted))
             counted = [rows.counts(values) for rows in (alone, others.chosen(wanted, CopiedEngine.UNIT))]
@@ -163,7 +176,7 @@ class IbisEngine(LazyFrameEngine):
     def _form(self, column: str) -> Form | None:
         """How the database groups a column that is read here; None where the database reads it itself."""
         value = self._frame[column]
-        if _is_instant(value) and self._database.on_clock(value, self.time_zone) is None:
+        if is_instant(value) and self._database.on_clock(value, self.time_zone) is None:
             return "instant"
         if self.kind(column) == "text":
             return None if self._database.normalises else "text"
@@ -171,7 +184,7 @@ class IbisEngine(LazyFrameEngine):
 
     def _splits(self, unit: str) -> bool:
         """Whether several forms in the database may be one unit."""
-        return not self._database.normalises and _is_text(_unit(self._frame[unit]))
+        return not self._database.normalises and is_text(unit_column(self._frame[unit]))
 
     def _reads_rows_here(self, wanted: Sequence[str], unit: str | None = None) -> bool:
         """Whether all rows come here: the database may not compare the texts in them, or cannot apply the filter."""
@@ -210,7 +223,7 @@ class IbisEngine(LazyFrameEngine):
         table = self._held(self._named(renamed((), unit) | named, filtered=not filters), held)
         if unit is not None and not alone_too:
             keyed = table.mutate(**{ASCII: self._alone(table, held), _KEY: self._unit_key(table[UNIT])})
-            table = _whole_units(keyed, _KEY, alone=False)
+            table = whole_units(keyed, _KEY, alone=False)
         carried = {place: self._carried(table[place], column) for place, column in named.items()}
         forms = {place: form for place, column in named.items() if (form := self._form(column)) is not None}
         if unit is not None:
@@ -229,11 +242,11 @@ class IbisEngine(LazyFrameEngine):
         """A column in the form in which it comes here to be cleaned; texts that are normal are so again."""
         if self._form(column) == "instant":
             return self._database.microseconds(value)
-        if self.kind(column) != "text" and not _is_text(value):
+        if self.kind(column) != "text" and not is_text(value):
             return value
         if self._database.groups_text:
-            return self._database.unit_form(_as_text(value))
-        return self._clean(value, "text") if self._database.normalises else _as_text(value)
+            return self._database.unit_form(as_text(value))
+        return self._clean(value, "text") if self._database.normalises else as_text(value)
 
     def _of_units(self, wanted: Sequence[str], unit: str) -> Any:
         """The rows that have a unit and a value in all columns, with what tells units apart in u."""
@@ -249,13 +262,13 @@ class IbisEngine(LazyFrameEngine):
     def _alone(self, table: Any, named: Mapping[str, str]) -> Any:
         """1 in rows that have a value and whose unit has one name, as the database sees it; elsewhere 0."""
         tests = [
-            self._database.is_composable(_as_text(table[name]))
+            self._database.is_composable(as_text(table[name]))
             for name, column in named.items()
             if name != UNIT and self._form(column) == "text"
         ]
         if self._splits(named[UNIT]):
-            tests.append(self._database.is_ascii(_as_text(table[UNIT])))
-        return _flag(functools.reduce(lambda one, other: one & other, tests, ibis.literal(True)))
+            tests.append(self._database.is_ascii(as_text(table[UNIT])))
+        return flag(functools.reduce(lambda one, other: one & other, tests, ibis.literal(True)))
 
     def _select(self, wanted: Sequence[str], unit: str | None = None) -> Any:
         """The rows that satisfy the filter, with v0, v1, …, and u for the unit."""
@@ -267,7 +280,7 @@ class IbisEngine(LazyFrameEngine):
         both = {**named, **rows.named}
         table = self._frame.select(
             **{
-                name: _unit(self._frame[column]) if name == UNIT else self._on_clock(self._frame[column])
+                name: unit_column(self._frame[column]) if name == UNIT else self._on_clock(self._frame[column])
                 for name, column in both.items()
             }
         )
@@ -276,7 +289,7 @@ class IbisEngine(LazyFrameEngine):
         kinds = rows.kinds
         held = table.filter(*(test for name, kind in kinds.items() for test in self._tests(table[name], kind)))
         clean = {
-            name: self._database.form(_as_text(held[name]))
+            name: self._database.form(as_text(held[name]))
             if self._form(rows.named[name]) == "text"
             else self._clean(held[name], kind)
             for name, kind in kinds.items()
@@ -306,11 +319,11 @@ class IbisEngine(LazyFrameEngine):
         kinds = dict(zip(named, self._kinds(wanted), strict=True))
         forms = {name: form for name, column in named.items() if (form := self._form(column)) is not None}
         if forms:
-            texts = [self._database.is_ascii(_as_text(held[name])) for name, form in forms.items() if form == "text"]
-            flag = _flag(functools.reduce(lambda one, other: one & other, texts, ibis.literal(True)))
+            texts = [self._database.is_ascii(as_text(held[name])) for name, form in forms.items() if form == "text"]
+            in_ascii = flag(functools.reduce(lambda one, other: one & other, texts, ibis.literal(True)))
             grouped = held.select(
                 **{name: self._grouped(held[name], kind, forms.get(name)) for name, kind in kinds.items()},
-                **{ASCII: flag},
+                **{ASCII: in_ascii},
             )
             return FormRows(self.name, grouped, kinds, forms, lambda: self._drawn(grouped), self.time_zone)
         clean = held.select(**self._clean_values(held, wanted))
@@ -319,7 +332,7 @@ class IbisEngine(LazyFrameEngine):
         # Each form is normalised once instead of each row.
         stored = held.select(
             **{
-                name: self._database.form(_as_text(held[name])) if kind == "text" else self._clean(held[name], kind)
+                name: self._database.form(as_text(held[name])) if kind == "text" else self._clean(held[name], kind)
                 for name, kind in kinds.items()
             }
         )
@@ -332,7 +345,7 @@ class IbisEngine(LazyFrameEngine):
     def _grouped(self, value: Any, kind: Kind, form: Form | None) -> Any:
         """A column as the database groups it."""
         if form == "text":
-            return self._database.form(_as_text(value))
+            return self._database.form(as_text(value))
         if form == "instant":
             return self._database.microseconds(value)
         return value if form == "as it is" else self._clean(value, kind)
@@ -341,7 +354,7 @@ class IbisEngine(LazyFrameEngine):
         return {name: self._clean(held[name], self.kind(column)) for name, column in renamed(wanted).items()}
 
     def _clean(self, value: Any, kind: Kind | None) -> Any:
-        return self._database.normal(self._database.form(_as_text(value))) if kind == "text" else _clean(value, kind)
+        return self._database.normal(self._database.form(as_text(value))) if kind == "text" else clean(value, kind)
 
     def _drawn(self, table: Any) -> Any:
         """The table with a random number d in each row."""
@@ -361,7 +374,7 @@ class IbisEngine(LazyFrameEngine):
         tests = [value.notnull()]
         if kind == "floats" and self._database.has_nan:
             tests.append(~value.isnan())
-        elif kind in ("dates", "times") and not _is_instant(value):
+        elif kind in ("dates", "times") and not is_instant(value):
             # A time that no calendar has must not stop the count.
             tests.extend([value.year().between(1, 9999), *self._database.day_tests(value)])
         elif kind == "decimals":
@@ -370,15 +383,15 @@ class IbisEngine(LazyFrameEngine):
 
     def _unit_key(self, value: Any) -> Any:
         """What tells units apart: for text, and what may be text, bytes that no collation applies to."""
-        if not _is_text(value):
+        if not is_text(value):
             return self._database.unit_digest(value) if value.type().is_binary() else value
         if self._database.normalises:
-            return self._database.unit_key(_as_text(value))
-        return self._database.unit_digest(self._database.unit_form(_as_text(value)))
+            return self._database.unit_key(as_text(value))
+        return self._database.unit_digest(self._database.unit_form(as_text(value)))
 
     def _on_clock(self, value: Any) -> Any:
         """A column; instants are times on the wall clock of the zone, unless they are read here."""
-        if not _is_instant(value):
+        if not is_instant(value):
             return value
         clock = self._database.on_clock(value, self.time_zone)
         if clock is not None or self._database.microseconds(value) is not None:
@@ -389,47 +402,6 @@ class IbisEngine(LazyFrameEngine):
             "clock",
             hint="Give the column as a data frame (to_polars).",
         )
-
-
-class SqliteEngine(IbisEngine):
-    """An Ibis table on SQLite, where any column takes any value: one that does not fit the type is no value."""
-
-    _STORED: ClassVar[dict[Kind, tuple[str, ...]]] = {
-        "whole numbers": ("integer",),
-        "floats": ("integer", "real"),
-        "decimals": ("integer", "real"),  # text that is a number is stored as one in a column of decimals
-        "booleans": ("integer",),
-        "text": ("text",),
-    }
-    """How SQLite stores values of a kind; what is stored otherwise does not count."""
-
-    def __init__(self, frame: Any) -> None:
-        super().__init__(frame, DATABASES["sqlite"])
-
-    def _tests(self, value: Any, kind: Kind | None) -> list[Any]:
-        if value.get_name() == UNIT:
-            return super()._tests(value, kind)
-        tests = [value.notnull()]  # of dates and times, `_on_clock` has made nulls of those that no calendar has
-        if kind in self._STORED:
-            tests.append(functions.stored_on_sqlite(value).isin(self._STORED[kind]))
-            if kind != "text":
-                # Ibis sends values through JSON here, which has no infinity.
-                tests.append(value.cast("float64").between(-sys.float_info.max, sys.float_info.max))
-            if kind == "booleans":
-                tests.append(value.cast("int64").isin((0, 1)))  # any other number would be a second True
-        return tests
-
-    def _unit_key(self, value: Any) -> Any:
-        # A column of SQLite may hold text whatever its type is, and a cast keeps the column's collation.
-        if _is_text(value) or value.type().is_floating():
-            return super()._unit_key(value)
-        return functions.hexadecimal_on_sqlite(value.cast("binary"))
-
-    def _on_clock(self, value: Any) -> Any:
-        dtype = value.type()
-        if dtype.is_date() or (dtype.is_timestamp() and dtype.timezone is None):
-            return functions.read_on_sqlite(value, self.time_zone)
-        return super()._on_clock(value)
 
 
 class IbisRelationEngine(RelationEngine):
@@ -444,60 +416,5 @@ class IbisRelationEngine(RelationEngine):
         return "nothing" if self._table.schema()[column].is_null() else super()._stored_kind(column)
 
 
-def _one_each(units: Any) -> Any:
-    """One row for each value of the column u, chosen at random."""
-    place = ibis.row_number().over(group_by=units[UNIT], order_by=ibis.random())
-    return units.mutate(place=place).filter(lambda table: table.place == 0)
-
-
-def _whole_units(rows: Any, key: str, *, alone: bool) -> Any:
-    """The rows of units that are alone in all of their rows, or of all other units; units are told apart by `key`."""
-    found = rows.mutate(**{ASCII: rows[ASCII].min().over(group_by=rows[key])})
-    return found.filter(found[ASCII] == int(alone))
-
-
-def _flag(test: Any) -> Any:
-    """A test as a number: 1 or 0. Not every database has a column of tests."""
-    return ibis.cases((test, 1), else_=0)
-
-
-def _as_text(value: Any) -> Any:
-    """A column of text, or of what is counted as text."""
-    return value if value.type().is_string() else value.cast("string")
-
-
-def _is_text(value: Any) -> bool:
-    """Whether a column holds text, or may do so."""
-    return bool(value.type().is_string() or value.type().is_unknown())
-
-
-def _is_long(dtype: Any) -> bool:
-    """Whether a type has decimals of more digits than narwhals and Arrow take: it cannot be counted, nor its table."""
-    return bool(dtype.is_decimal() and (dtype.precision or 0) > MOST_DIGITS)
-
-
-def _unit(value: Any) -> Any:
-    """A unit's column as it is, or as text where nothing else can hold it."""
-    return value.cast("string") if _is_long(value.type()) else value
-
-
-def _is_instant(value: Any) -> bool:
-    return bool(value.type().is_timestamp() and value.type().timezone is not None)
-
-
-def _clean(column: Any, kind: Kind | None) -> Any:
-    if kind == "whole numbers":
-        return column.cast("int64")
-    if kind == "floats":
-        number = column.cast("float64")
-        return ibis.cases((number.abs() == 0, 0.0), else_=number)  # to DataFusion, -0.0 is not 0.0
-    if kind == "decimals":
-        # SQLite keeps a column's collation through a cast, and not through an expression.
-        return column.cast("string") + ""
-    if kind == "times" and (column.type().scale or 0) > 6:
-        return column.truncate("us")
-    return column
-
-
 def _collect(table: Any) -> pa.Table:
-    return told_of_rows(functions.with_booleans(table).to_pyarrow, table.get_backend().name)
+    return told_of_rows(brought(table).to_pyarrow, table.get_backend().name)

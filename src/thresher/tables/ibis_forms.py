@@ -22,7 +22,7 @@ from thresher.tables.duckdb_columns import collect, read_forms
 from thresher.tables.duckdb_connection import connect, connected, disconnect
 from thresher.tables.duckdb_engine import RelationEngine, project_as
 from thresher.tables.error_guard import guarded
-from thresher.tables.ibis_functions import with_booleans
+from thresher.tables.ibis_databases import brought
 from thresher.tables.objects import decoded
 from thresher.tables.rows import Rows
 
@@ -41,7 +41,7 @@ ASCII = "a"
 
 def read_batches(table: Any, forms: Mapping[str, Form]) -> pa.RecordBatchReader:
     """The rows of an Ibis table, with these columns read from their forms."""
-    batches = with_booleans(table).to_pyarrow_batches(chunk_size=CHUNK)
+    batches = brought(table).to_pyarrow_batches(chunk_size=CHUNK)
     fields = [_FIELDS.get(forms.get(field.name, "as it is"), field.type) for field in batches.schema]
     schema = pa.schema(list(zip(batches.schema.names, fields, strict=True)))
 

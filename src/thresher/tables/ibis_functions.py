@@ -31,14 +31,6 @@ def called(name: str, returns: Any, *arguments: Any) -> Any:
     return ibis.udf.scalar.builtin(function, name=name, signature=(types, returns))(*arguments)
 
 
-def with_booleans(table: Any) -> Any:
-    """The same table, to be brought here. ClickHouse's tests are small numbers, which Ibis takes for no booleans."""
-    if table.get_backend().name != "clickhouse":
-        return table
-    tests = [name for name, dtype in table.schema().items() if dtype.is_boolean()]
-    return table.mutate(**{name: called("toBool", "boolean", table[name]) for name in tests}) if tests else table
-
-
 def is_a_double_on_postgresql(number: Any) -> Any:
     """Whether a double can hold a decimal. Questions about numbers read a double, and PostgreSQL stops otherwise."""
     least, most = (ibis.literal(repr(bound)).cast("decimal") for bound in (math.ulp(0.0), sys.float_info.max))
