@@ -13,6 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from database_cases import DATABASES, database_maker
+from sql_cases import Databases
 from table_cases import HOSTILE_SETTINGS, Maker, opened_by_ibis
 
 _QUIET = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
@@ -132,6 +133,16 @@ _FRAMES: dict[str, Maker] = {
 @pytest.fixture(params=BEHIND_IBIS)
 def database(request: pytest.FixtureRequest) -> Maker:
     return make(request.param, request)
+
+
+@pytest.fixture(scope="module")
+def databases(postgresql_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
+    with psycopg.connect(postgresql_server, autocommit=True) as connection:
+        connection.execute("create database people_of_tests")
+        connection.execute("alter database people_of_tests set timezone = 'Asia/Tokyo'")
+    yield Databases(postgresql_server.replace("/postgres?", "/people_of_tests?"), tmp_path_factory.mktemp("databases"))
+    with psycopg.connect(postgresql_server, autocommit=True) as connection:
+        connection.execute("drop database people_of_tests with (force)")
 
 
 @pytest.fixture(scope="session")

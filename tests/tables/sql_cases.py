@@ -16,6 +16,8 @@ import ibis
 import psycopg
 import psycopg2
 import pyarrow as pa
+import pymysql
+import pytest
 import sqlalchemy as sa
 
 NUMBER = 400
@@ -103,3 +105,13 @@ def engine(address: str, stack: ExitStack) -> sa.Engine:
 def disconnected(backend: Any) -> Iterator[Any]:
     yield backend
     backend.disconnect()
+
+
+ON_POSTGRESQL = [name for name in DOORS if name.startswith(("postgresql", "psycopg", "adbc p", "sqlalchemy p", "ibis"))]
+
+NO_TIME_ZONES = pytest.mark.filterwarnings("ignore:Unable to set session timezone")  # of Ibis
+
+
+def to_mariadb(mariadb_socket: str, **settings: Any) -> Any:
+    """A connection to the tables of MariaDB."""
+    return pymysql.connect(unix_socket=mariadb_socket, user="root", database="warehouse", **settings)
