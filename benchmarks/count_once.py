@@ -8,13 +8,13 @@ connection that is open already.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import thresher as th
+from measurement import peak_mb
 
 PLAN = th.plan(epsilon=1.0, delta=1e-8)
 
@@ -114,8 +114,7 @@ def main(engine: str, path: str, repeats: int, what: str) -> None:
             if repeat:  # the first warms caches and compilers
                 seconds[name].append(time.perf_counter() - start)
                 busy[name].append(time.process_time() - start_busy)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": _least(seconds), "busy": _least(busy), "peak_mb": peak}))
+    print(json.dumps({"seconds": _least(seconds), "busy": _least(busy), "peak_mb": peak_mb()}))
 
 
 def _least(taken: dict[str, list[float]]) -> dict[str, float]:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 import thresher as th
-from measurement import Measurement
+from measurement import Measurement, peak_mb
 from tables import DATA, count
 from thresher.questions import Values
 from thresher.tables import Table
@@ -47,8 +46,7 @@ def count_stream() -> dict[str, float]:
     with Table(stream()) as table:
         table._engine._own.execute(f"SET memory_limit = '{LIMIT}'")  # type: ignore[attr-defined]
         released = len(table.ask(Values(("key",)), th.plan(epsilon=1, delta=1e-8)))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": time.perf_counter() - start, "released": released, "peak_mb": peak}
+    return {"seconds": time.perf_counter() - start, "released": released, "peak_mb": peak_mb()}
 
 
 def measure() -> list[Measurement]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import thresher as th
-from measurement import Measurement
+from measurement import Measurement, peak_mb
 from thresher.mechanism import Response
 from thresher.protocol import plaintext
 from thresher.protocol.configurations import RoundConfiguration
@@ -91,13 +90,6 @@ def plain_loop(keys: KeyRing, config: RoundConfiguration) -> tuple[float, float]
     for place in range(0, len(blob), RECORD):
         open_sealed(blob[place : place + RECORD], key, info)
     return (time.perf_counter() - start) / LOOP, (time.process_time() - busy) / LOOP
-
-
-def peak_mb(process: int) -> float:
-    """The most memory that a process has had, in MB."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024
 
 
 def busy_seconds(process: int) -> float:

@@ -30,9 +30,10 @@ def count(engine: str, path: Path, what: str, repeats: int = REPEATS) -> dict[st
 
 def ratio(engine: str, path: Path, name: str, *, repeats: int = REPEATS, peaks: bool = True) -> Measurement:
     both = count(engine, path, "both", repeats)
-    busy = both["private_busy"] / both["plain_busy"]
-    note = f"{both['private']:.3f} s against {both['plain']:.3f} s; {busy:.2f} × in processor time"
-    if peaks and engine != "memory":
+    note = f"{both['private']:.3f} s against {both['plain']:.3f} s"
+    if engine != "spark":  # which counts in a process of its own
+        note += f"; {both['private_busy'] / both['plain_busy']:.2f} × in processor time"
+    if peaks and engine not in ("memory", "spark"):
         private, plain = (count(engine, path, each, 1)["peak_mb"] for each in ("private", "plain"))
         note += f"; peak {private:,.0f} MB against {plain:,.0f} MB"
     target = TARGETS[path.name.split("-")[0]]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -55,7 +54,6 @@ def main(name: str, distribution: str, query: Query, note: str) -> None:
 
 def peak_memory() -> int:
     """Bytes that this process and those it started held at their peaks; a runner leads its own session."""
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     total = 0
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -64,4 +62,4 @@ def peak_memory() -> int:
                 total += int(status.split("VmHWM:")[1].split()[0]) * 1024
         except (OSError, IndexError):  # it ended meanwhile, or has no memory of its own
             continue
-    return max(own, total)
+    return total

@@ -97,8 +97,11 @@ class PolarsEngine(LazyFrameEngine):
                 return kept
             # A unit may be written in several forms: each has chosen its first row, and the first of those is chosen.
             kept = kept.with_columns(pl.col(UNIT).cast(pl.String))
-            ascii = kept[UNIT].str.len_bytes() == kept[UNIT].str.len_chars()  # which NFC leaves as it is
-            return kept if ascii.all() else kept.group_by(pl.col(UNIT).str.normalize("NFC")).agg(*first)
+            return (
+                kept
+                if kept.select(_ascii(pl.col(UNIT)).all()).item()
+                else kept.group_by(_nfc(pl.col(UNIT))).agg(*first)
+            )
 
         return self._cleaned(guarded(self.name, run).lazy().select(names), wanted)
 
@@ -121,7 +124,7 @@ class PolarsEngine(LazyFrameEngine):
         forms = self._of_units(question.columns, unit).unique()
         cleaned = forms.with_columns(
             *self._clean_values(question.columns),
-            key.cast(pl.String).str.normalize("NFC") if self.kind(unit) == "text" else key,
+            _nfc(key.cast(pl.String)) if self.kind(unit) == "text" else key,
         )
         found = column_keys.pairs(nw.from_native(cleaned).lazy(), question).to_native().collect(engine="streaming")
         # In a random order of all pairs, the first ones of a unit are a uniform choice among its own.
@@ -201,7 +204,7 @@ def _dated(column: Any, dtype: Any, more_days: int = 0) -> Any:
 def _clean(column: Any, kind: Kind) -> Any:
     if kind == "text":
         text = column.cast(pl.String)
-        return pl.when(_composable(text)).then(_without_nul(text).str.normalize("NFC"))
+        return pl.when(_composable(text)).then(_nfc(_without_nul(text)))
     if kind == "floats":
         number = column.cast(pl.Float64)
         return pl.when(number == 0).then(0.0).when(number.is_not_nan()).then(number)
@@ -214,6 +217,15 @@ def _composable(text: Any) -> Any:
     # Most text is short, and is not searched.
     long = pl.when(text.str.len_bytes() >= LEAST_BYTES).then(text)
     return ~_without_nul(long).str.contains(TOO_MANY_MARKS).fill_null(False)
+
+
+def _nfc(text: Any) -> Any:
+    """Text in NFC, which leaves ASCII as it is: most text is ASCII, and to normalise it takes longer than to count it."""
+    return pl.when(~_ascii(text)).then(text).str.normalize("NFC").fill_null(text)
+
+
+def _ascii(text: Any) -> Any:
+    return text.str.len_bytes() == text.str.len_chars()
 
 
 def _without_nul(text: Any) -> Any:
