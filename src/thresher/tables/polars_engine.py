@@ -97,11 +97,9 @@ class PolarsEngine(LazyFrameEngine):
                 return kept
             # A unit may be written in several forms: each has chosen its first row, and the first of those is chosen.
             kept = kept.with_columns(pl.col(UNIT).cast(pl.String))
-            return (
-                kept
-                if kept.select(_ascii(pl.col(UNIT)).all()).item()
-                else kept.group_by(_nfc(pl.col(UNIT))).agg(*first)
-            )
+            if kept.select(_ascii(pl.col(UNIT)).all()).item():
+                return kept
+            return kept.group_by(_nfc(pl.col(UNIT))).agg(*first)
 
         return self._cleaned(guarded(self.name, run).lazy().select(names), wanted)
 
@@ -220,7 +218,7 @@ def _composable(text: Any) -> Any:
 
 
 def _nfc(text: Any) -> Any:
-    """Text in NFC, which leaves ASCII as it is: most text is ASCII, and to normalise it takes longer than to count it."""
+    """Text in NFC. Most text is ASCII, which NFC leaves as it is: to normalise it takes longer than to count it."""
     return pl.when(~_ascii(text)).then(text).str.normalize("NFC").fill_null(text)
 
 
