@@ -44,8 +44,8 @@ def checkout(tmp_path) -> Path:
     """A checkout whose browser driver does not start for want of a library; the rest is there."""
     program(tmp_path / "bin" / "apt-get", APT)
     program(tmp_path / "bin" / "sudo", SUDO)
-    for server in ("initdb", "mariadbd", "mariadb-install-db"):
-        program(tmp_path / "bin" / server, "#!/bin/sh\n")
+    for each in ("initdb", "mariadbd", "mariadb-install-db", "zsh", "fish"):
+        program(tmp_path / "bin" / each, "#!/bin/sh\n")
     program(tmp_path / "chromium", "#!/bin/sh\n")
     program(tmp_path / "firefox", "#!/bin/sh\n")
     program(tmp_path / "bin" / "node", "#!/bin/sh\n")

@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from thresher._version import __version__
-from thresher.cli import audit, bash_completion, devices, fleet, lab, ledger, planning, policies, privacy
+from thresher.cli import audit, devices, fleet, lab, ledger, planning, policies, privacy, shell_completion
 from thresher.cli import look as looking
 from thresher.cli import serve as serving
 from thresher.cli.command_making import Commands
@@ -70,9 +70,9 @@ def root(
 def main() -> None:
     """Run the command; an error of ours is a message and an exit code, never a traceback."""
     any_text(sys.stdout, sys.stderr)
-    bash_completion.prepare()
-    if bash_completion.asked():
-        sys.exit(bash_completion.complete(app, _command))
+    shell_completion.prepare()
+    if shell_completion.asked():
+        sys.exit(shell_completion.complete(app, _command))
     try:
         with warnings_shown():
             code = app(standalone_mode=False)

@@ -1,5 +1,9 @@
-"""Completion in bash, around Typer's: names with blanks are quoted, `--option=value` is completed as two words are, and
-files are offered only where a file can stand."""
+"""Completion in shells, around Typer's.
+
+In bash names with blanks are quoted, `--option=value` is completed as two words are, and files are offered only where a
+file can stand. In zsh what completes is read line by line: Typer's script evaluates it, and names of files and columns
+could be commands.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 _ASKED = "_THRESHER_COMPLETE", "complete_bash"
-_SCRIPT = r"""
+_BASH = r"""
 %(complete_func)s() {
     local IFS=$'\n' found
     found=$(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD %(autocomplete_var)s=complete_bash $1) ||
@@ -25,13 +29,33 @@ _SCRIPT = r"""
 
 complete -o default -F %(complete_func)s %(prog_name)s
 """
+_ZSH = r"""
+#compdef %(prog_name)s
+
+%(complete_func)s() {
+    local line value help
+    local -a found
+    while IFS= read -r line; do
+        value=${line%%%%$'\t'*}
+        help=${${line#"$value"}#$'\t'}
+        found+=("${${value//\\/\\\\}//:/\\:}${help:+:$help}")
+    done < <(env _TYPER_COMPLETE_FISH_ACTION=get-args %(autocomplete_var)s=complete_fish \
+        _TYPER_COMPLETE_ARGS="${words[1,$CURRENT]}" %(prog_name)s)
+    # Click says of a path what was typed.
+    if [[ -z "$found" || "$found" == "${words[CURRENT]}" ]]; then _files; else _describe -V %(prog_name)s found; fi
+}
+
+if [[ $funcstack[1] == _%(prog_name)s ]]; then %(complete_func)s "$@"; else compdef %(complete_func)s %(prog_name)s; fi
+"""
 
 
 def prepare() -> None:
-    """Let `--install-completion` and `--show-completion` write this script for bash."""
+    """Let `--install-completion` and `--show-completion` write these scripts, and what completes stay in one line."""
     from typer import _completion_shared
 
-    _completion_shared._completion_scripts["bash"] = _SCRIPT
+    _completion_shared._completion_scripts |= {"bash": _BASH, "zsh": _ZSH}
+    if _ASKED[0] in os.environ:
+        os.environ["COLUMNS"] = "10000"  # Typer wraps help at the terminal's width, and shells read lines
 
 
 def asked() -> bool:
