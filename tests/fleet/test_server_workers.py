@@ -384,3 +384,21 @@ def _children(pid: int) -> list[int]:
         with contextlib.suppress(OSError):
             found += map(int, (task / "children").read_text().split())
     return found
+
+
+ALONE = """
+import socket, sys
+from thresher.server import worker
+worker._end_with = lambda file: None  # it ends the process too, sooner or later
+ours, theirs = socket.socketpair()
+if sys.argv[1] == "later":
+    ours.sendall(bytes(3))  # a part of a request
+ours.close()
+worker.work(theirs.detach())
+"""
+
+
+@pytest.mark.parametrize("when", ["at once", "later"])
+def test_a_process_whose_server_was_killed_ends_without_a_word(when):
+    done = subprocess.run([sys.executable, "-c", ALONE, when], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -24,13 +25,14 @@ def work(file: int) -> None:
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process when a request has used up its time
     bound_heaps()
     _load()
-    connection: Connection[Any, Any] = Connection(file)
+    with contextlib.suppress(EOFError, ConnectionError):  # the server is gone
+        _answer(Connection(file))
+
+
+def _answer(connection: Connection[Any, Any]) -> None:
     connection.send("ready")
     while True:
-        try:
-            function, arguments, seconds = connection.recv()
-        except (EOFError, ConnectionError):
-            return
+        function, arguments, seconds = connection.recv()
         signal.setitimer(signal.ITIMER_PROF, seconds)
         outcome = _outcome(function, arguments)
         signal.setitimer(signal.ITIMER_PROF, 0.0)
