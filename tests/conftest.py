@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parents[1]
 _NUMBERS = itertools.count()
+_IN_MEMORY, _MOST_FILES = Path("/dev/shm"), 4 << 30
 
 JVM = (
     # The JVM lives for minutes: compiling code less thoroughly takes about a third less processor time.
@@ -36,6 +37,18 @@ settings.register_profile(
     derandomize="CI" in os.environ,
 )
 settings.load_profile("thresher")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the files of tests in memory, if it is large enough: at thousands of commits they would wait for the disk.
+
+    What tests kill are processes, which lose nothing there either.
+    """
+    if "PYTEST_DEBUG_TEMPROOT" in os.environ or config.option.basetemp or not _IN_MEMORY.is_dir():
+        return
+    found = os.statvfs(_IN_MEMORY)
+    if found.f_bavail * found.f_frsize > _MOST_FILES and not found.f_flag & (os.ST_NOEXEC | os.ST_RDONLY):
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(_IN_MEMORY)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

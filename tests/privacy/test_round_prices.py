@@ -84,7 +84,7 @@ def test_prices_are_upper_bounds_and_close(bounds, threshold):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(
     st.sampled_from([USUAL, TIGHT]),
     st.sampled_from(THRESHOLDS[4:]),
