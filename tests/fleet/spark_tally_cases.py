@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -246,7 +249,7 @@ def test_an_aggregator_draws_its_rounds_on_spark(
 
 
 def test_a_lost_spark_is_reported_and_let_go(drawing: SparkDrawing, session: Any) -> None:
-    """The last test, since no Spark is left after it; the next round would start one."""
+    """No Spark is left after it; the next round would start one."""
     from pyspark import SparkContext
 
     config = configuration(KEY.public)
@@ -258,3 +261,23 @@ def test_a_lost_spark_is_reported_and_let_go(drawing: SparkDrawing, session: Any
     assert list(drawing._directory.glob("*.parquet")) == []
     assert SparkContext._gateway is SparkContext._active_spark_context is None
     assert gateway.proc.returncode is not None
+
+
+def test_a_spark_that_did_not_start_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last test. A master that does not answer leaves a Java whose session has ended, and no other begins there."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as java:
+
+        def turned_away(builder: object) -> None:
+            SparkContext._gateway = SimpleNamespace(proc=java, shutdown=lambda: None)  # type: ignore[assignment]
+            raise RuntimeError(
+                "An error\n: java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext."
+            )
+
+        monkeypatch.setattr(SparkSession.Builder, "getOrCreate", turned_away)
+        with pytest.raises(ServerUnavailable, match="its master cannot be reached, or turned it away"):
+            spark_drawing._started("spark://nowhere:7077")
+        assert SparkContext._gateway is None
+        assert java.returncode is not None

@@ -251,6 +251,21 @@ def test_told_to_stop_while_devices_enrol_nothing_is_asked(server):
     assert simulation.result.requests <= 50
 
 
+def test_a_server_that_takes_no_more_devices_is_waited_for_until_told_to_stop(caplog):
+    asked = []
+
+    class WhenSaid:
+        def is_set(self):
+            return "The server takes no more devices for now. Waiting for" in caplog.text
+
+    with local_server("--enrolments-per-hour", "5") as few:
+        simulation = Simulation(few.url, few.enrolment_key, demo_population(12))
+        started = time.monotonic()
+        assert simulate(simulation, lambda: asked.append("query"), stop=WhenSaid()) is None
+    assert time.monotonic() - started < 60  # and not the hour that the server says
+    assert asked == []
+
+
 def test_devices_for_demonstrations_end_when_told(server):
     stop = threading.Event()
     with Fleet(server.url, server.analyst_key) as fleet:

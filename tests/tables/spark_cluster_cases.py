@@ -25,6 +25,7 @@ from thresher.roles.aggregator.aggregator import Aggregator
 from thresher.roles.aggregator.keys import KeyRing
 from thresher.roles.aggregator.round_drawing import LocalDrawing
 from thresher.roles.aggregator.spark_drawing import SparkDrawing
+from thresher.roles.aggregator.spark_workers import NoWorker
 from thresher.roles.aggregator.store import AggregatorStore
 from thresher.tables import Table, spark_engine
 
@@ -199,7 +200,20 @@ def test_the_aggregator_draws_a_round_on_it(
         assert not written
         assert SparkContext._active_spark_context is None
 
+    cluster.kill_worker()
+    cluster.kill_worker()
+    monkeypatch.setattr(drawing, "_idle", 2.0)
+    for _ in range(2):
+        with pytest.raises(NoWorker, match="No worker of Spark was free for 2 s"):
+            aggregator.release(config, 1, asked)
+        assert list((tmp_path / "batches").iterdir()) == []
+    waiting = SparkContext._active_spark_context
+    assert waiting is not None
+    monkeypatch.undo()
+    cluster.add_worker()
+
     release = Release.from_json(aggregator.release(config, 1, asked))
+    assert SparkContext._active_spark_context is waiting
     assert dict(zip(release.buckets, release.counts.tolist(), strict=True)) == {"a": 12, "b": 5}
     assert Counter(words)["c"] == 2  # below the threshold
     assert list((tmp_path / "batches").iterdir()) == []

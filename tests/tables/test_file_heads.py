@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import duckdb
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -121,6 +123,17 @@ def test_a_first_line_that_may_be_a_persons_is_not_shown(tmp_path: Path) -> None
     assert "Did you mean 'country_code'?" in refused(tmp_path / "a.csv")
     (tmp_path / "a.csv").write_text("user, country\n", encoding="utf-8")
     assert "Did you mean ' country'?" in refused(tmp_path / "a.csv")
+
+
+def test_nor_is_it_where_another_library_read_the_file(tmp_path: Path) -> None:
+    """A frame's names are no more public than the file that they came from."""
+    path = tmp_path / "a.csv"
+    path.write_text(f"17,{CANARY}\n" * 3, encoding="utf-8")
+    frames = [pd.read_csv(path), pl.read_csv(path), pl.scan_csv(path), duckdb.read_csv(path, header=True)]
+    for frame in frames:
+        with pytest.raises(InvalidSetting, match="header line") as caught:
+            th.histogram(frame, CANARY[:-1], epsilon=1, delta=1e-8)
+        assert CANARY not in str(caught.value)
 
 
 def test_a_column_of_a_frame_that_arrow_does_not_read() -> None:

@@ -21,7 +21,7 @@ from table_cases import Maker, counted
 
 import thresher as th
 from thresher.mechanism import KeyedRandomness
-from thresher.questions import Dates, Joint, Points, Prefixes, Values
+from thresher.questions import Between, Dates, Filtered, Joint, Points, Prefixes, Values, Where
 from thresher.tables import Table, spark_engine
 from thresher.tables.spark_session import keeps_order, lacking
 from thresher.testing import SeededRandomness
@@ -119,6 +119,57 @@ def test_a_computed_column_is_computed_once_a_row(spark: Any, kind: str, made: C
         assert evaluations() == 900
         assert len(table.ask(Values(("made",)), th.plan(4, 1e-2, contributions=2))) == 3
         assert evaluations() == 900
+
+
+@pytest.mark.parametrize(
+    ("kind", "made", "where"),
+    [
+        ("bigint", lambda number: number % 3, {"made": (1, 3)}),
+        ("double", lambda number: float(number % 3), {"made": (1, 3), "id": (0, 450)}),
+        ("timestamp", lambda number: dt.datetime(2024, 1 + number % 3, 5), {"made": ("2024-02-01", "2024-03-31")}),
+    ],
+)
+def test_a_computed_column_of_a_filter_is_computed_once_a_row(
+    spark: Any, kind: str, made: Callable[[int], Any], where: dict[str, Any]
+) -> None:
+    """Spark would compute it for the filter where its rows are read, and once more for the rows that are left."""
+    frame, evaluations = computed(spark, kind, made)
+    frame = frame.selectExpr("*", "concat('m', made) AS same", "id % 2 AS other")
+    read = 450 if "id" in where else 900  # a condition on a stored column comes first
+    asked: dict[str, Any] = {"epsilon": 4, "delta": 1e-2, "where": where}
+    dated = {"dates": "month"} if kind == "timestamp" else {}
+    assert len(th.histogram(frame, "made", **dated, **asked)) == 2
+    assert evaluations() == read
+    assert len(th.histogram(frame, "made", **dated, contributions=2, unit="person", **asked)) == 2
+    assert evaluations() == read
+    assert len(th.histogram(frame, "same", **asked)) == 2  # it is made of the other
+    assert evaluations() == read
+    if kind == "timestamp":
+        return
+    numbers: dict[str, Any] = {"lower": 0, "upper": 4, **asked}
+    assert len(th.quantiles(frame, "other", [0.5], by="made", unit="person", **numbers).groups) == 2
+    assert evaluations() == read
+    assert 1 < th.mean(frame, "made", **numbers).estimate < 2
+    assert evaluations() == read
+    if kind == "bigint":
+        assert len(th.histogram(frame, "other", unit="made", **asked)) == 0  # two units are below the threshold
+        assert evaluations() == read
+
+
+def test_other_columns_are_computed_for_rows_that_a_filter_keeps(spark: Any) -> None:
+    frame, evaluations = computed(spark, "string", lambda number: f"w{number % 3}")
+    for condition in ({"id": (0, 300)}, {"half": (0, 150)}):
+        kept = th.histogram(frame.selectExpr("*", "id DIV 2 AS half"), "made", epsilon=4, delta=1e-2, where=condition)
+        assert len(kept) == 3
+        assert evaluations() == 300
+
+
+def test_a_filter_skips_folders_that_it_does_not_need(spark: Any, tmp_path: Path) -> None:
+    spark.range(60).selectExpr("id", "id % 3 AS day").write.partitionBy("day").parquet(str(tmp_path / "rows"))
+    question = Filtered(Values(("id",)), Where((Between("day", 1, 2),)))
+    with Table(spark.read.parquet(str(tmp_path / "rows"))) as table:
+        query = table._rows(question).counted(question).to_native()
+    assert "PartitionFilters: [CASE WHEN" in query._jdf.queryExecution().executedPlan().toString()
 
 
 @pytest.mark.slow

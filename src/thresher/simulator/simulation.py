@@ -39,6 +39,8 @@ WORKERS = 64
 SCOUTS = 10
 """Devices that look for a new round while there is none."""
 ENROL_ATTEMPTS = 20
+_LONG = 30.0
+"""Seconds of waiting that are worth a word."""
 POLICY = Policy(
     max_epsilon=50.0,
     max_delta=0.01,
@@ -114,6 +116,7 @@ class Simulation:
         self._attacks = Hostile(self.client, self.outcomes, self._visits.overheard)
         self._clock = SystemClock()
         self._started = time.monotonic()
+        self._waits = False
 
     @property
     def completions(self) -> int:
@@ -136,7 +139,9 @@ class Simulation:
         devices, body = self.population.devices, messages.encode(messages.Enrol(versions=[messages.DEVICE_VERSION]))
 
         async def one(device: int) -> None:
-            token = await self._enrolled(body)
+            token = await self._enrolled(body, stop)
+            if token is None:
+                return
             if device < devices:
                 holds = self.population.attributes(device)  # plain values, which are read at once
                 core = DeviceCore(holds, self._policy, _FORGETFUL, self._randomness(device), self._clock)
@@ -213,7 +218,8 @@ class Simulation:
         assert core is not None, "devices visit after they have enrolled"
         return core
 
-    async def _enrolled(self, body: bytes) -> str:
+    async def _enrolled(self, body: bytes, stop: Stop | None) -> str | None:
+        """A new device's token; None if told to stop while the server takes no more devices."""
         problem: ThresherError = ServerUnavailable("The server cannot be reached.")
         for attempt in range(ENROL_ATTEMPTS):
             wait = min(0.1 * 2**attempt, 2.0)
@@ -234,9 +240,16 @@ class Simulation:
                 if answer.status < 500 and answer.status not in (408, 429):
                     raise problem  # it would say so again
                 wait = max(wait, answer.retry_after or 0.0)
+                if wait > _LONG and not self._waits:
+                    self._waits = True
+                    _log.warning("The server takes no more devices for now. Waiting for %.0f s, as it says.", wait)
             if attempt == 0 and self._cores[0] is None:  # the first device speaks for all
                 _log.warning("%s Trying again for a while.", problem.message)
-            await asyncio.sleep(wait)
+            end = time.monotonic() + wait
+            while (left := end - time.monotonic()) > 0:
+                await asyncio.sleep(min(left, 0.5))
+                if stop is not None and stop.is_set():
+                    return None
         raise problem
 
 

@@ -128,7 +128,8 @@ def counted_as(question: Question, column: str) -> Kind:
 def check_name(column: str, names: Sequence[str] | None, *, setting: str = "column") -> None:
     """Require that exactly one column has this name. Names of columns may be shown, values never.
 
-    Edge cases: where `names` is None, columns are not known (JSON lines), and every name passes.
+    Edge cases: where `names` is None, columns are not known (JSON lines), and every name passes. Names that look like
+    values are shown for no engine: pandas, Polars or Spark may have read a frame from a file without a header.
     """
     if names is None:
         return

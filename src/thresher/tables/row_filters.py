@@ -7,7 +7,7 @@ chooses among its rows that satisfy the filter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,13 +59,15 @@ class RowFilter:
         tests = zip(self.named, self.tests, strict=True)
         return {name: test.kind for name, test in tests if test.read}
 
-    def kept(self, frame: Any, names: Iterable[str]) -> Any:
+    def kept(self, frame: Any, names: Iterable[str], among: Collection[str] | None = None) -> Any:
         """The rows of a native frame that satisfy every test, with only these columns.
 
-        `frame` has the columns f0, f1, … cleaned; a null is no value, and satisfies nothing.
+        `frame` has the columns f0, f1, … cleaned; a null is no value, and satisfies nothing. Where `among` names some
+        of them, which are one or more, only their tests are made.
         """
         tests = [
             test.condition.expression(nw.col(name), test.kind, test.constants)
             for name, test in zip(self.named, self.tests, strict=True)
+            if among is None or name in among
         ]
         return nw.from_native(frame).lazy().filter(*tests).select(*names).to_native()

@@ -23,7 +23,7 @@ from thresher.tables.column_kinds import Kind
 from thresher.tables.engine import LazyFrameEngine, renamed
 from thresher.tables.error_guard import guarded
 from thresher.tables.rows import LazyRows
-from thresher.tables.spark_session import INSTALL, functions_of, keeps_order, lacking
+from thresher.tables.spark_session import INSTALL, evaluations, functions_of, keeps_order, lacking
 from thresher.tables.time_zones import INSTANTS, UTC
 
 _MANY = TOO_MANY_MARKS.replace("{", "{{").replace("}", "}}")
@@ -212,10 +212,25 @@ class SparkEngine(LazyFrameEngine):
             return frame
         # A value that is none is null from here on, and satisfies nothing.
         held = {name: _HELD.get(kind, "{0} IS NOT NULL").format(name) for name, kind in kinds.items()}
-        clean = [
-            f"CASE WHEN {held[name]} THEN {_CLEAN[kind].format(name)} END AS {name}" for name, kind in kinds.items()
-        ]
-        return self._filter.kept(frame.selectExpr(*named, *clean), named)
+        clean = {
+            name: f"CASE WHEN {held[name]} THEN {_CLEAN[kind].format(name)} END AS {name}"
+            for name, kind in kinds.items()
+        }
+        below = self._filter.kept(frame.selectExpr(*named, *clean.values()), named)
+        # Spark moves the test to where the data is stored, so that it skips files and computes other columns for fewer
+        # rows. There it computes the test's own column too, and once more if another column is the same or needs it.
+        called = [name for name, column in self._filter.named.items() if self._calls_python(column)]
+        if not called:
+            return below
+        stored = [name for name in kinds if name not in called]
+        if stored:
+            early = frame.selectExpr(*named, *called, *[clean[name] for name in stored])
+            frame = self._filter.kept(early, [*named, *called], stored)
+        above = self._filter.kept(_apart(frame).selectExpr(*named, *[clean[name] for name in called]), named, called)
+        return above if evaluations(above) < evaluations(below) else below
+
+    def _calls_python(self, column: str) -> bool:
+        return evaluations(self._frame.selectExpr(_quoted(column))) > 0
 
     def _comparable(self, column: str, name: str) -> str:
         """A column in a form that does not depend on the session.
@@ -262,13 +277,19 @@ class SparkEngine(LazyFrameEngine):
     def _held(self, wanted: Sequence[str], unit: str | None = None) -> Any:
         """The rows that have a value in all columns.
 
-        Spark would move the test to where a column is computed, and compute it there once more. It does not move
-        anything past a column that it takes for random, as the number of the partition.
+        Spark would move the test to where a column is computed, and compute it there once more.
         """
         named = renamed(wanted, unit)
         tests = [_HELD.get(self.kind(column), "{0} IS NOT NULL").format(name) for name, column in named.items()]
-        apart = self._select(wanted, unit).selectExpr("*", "spark_partition_id() AS place")
-        return apart.filter(" AND ".join(["place >= 0", *tests])).selectExpr(*named)
+        return _apart(self._select(wanted, unit)).filter(" AND ".join(tests)).selectExpr(*named)
+
+
+def _apart(frame: Any) -> Any:
+    """The frame, computed before any test that follows.
+
+    Spark moves no test past a column that it takes for random, as the number of the partition, if it is asked for.
+    """
+    return frame.selectExpr("*", "spark_partition_id() AS place").filter("place >= 0")
 
 
 def _numbered(frame: Any, names: Sequence[str], number: str) -> Any:

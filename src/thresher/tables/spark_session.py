@@ -23,6 +23,8 @@ _ORDERLY = re.compile(
     r"ArrowEvalPython)\b"
 )
 """The steps of a plan that give their rows in the same order each time they run."""
+_EVALUATION = re.compile(r"\b(?:Batch|Arrow)EvalPython \[.*\], \[(.*?)\]")
+"""The step of a plan that calls Python functions, with the columns of what they give."""
 _STEP = re.compile(r"^[ :|+*-]*(?:\(\d+\) )?(.*)$", re.MULTILINE)
 _TITLE = "== Physical Plan =="
 _LOOKS = 512  # of one number each: Spark shares them out to all cores that it has
@@ -41,14 +43,28 @@ def keeps_order(frame: Any) -> bool:
     Guarantee: False where it is not known, as after a shuffle, from a database, or in a plan that cannot be read.
     """
     try:
-        plan = frame._explain_string() if hasattr(frame, "_explain_string") else _classic_plan(frame)
+        plan = _plan(frame)
         steps = [step for step in _STEP.findall(plan.replace(_TITLE, "")) if step]
     except Exception:
         return False
     return bool(steps) and all(_ORDERLY.match(step) for step in steps)
 
 
-def _classic_plan(frame: Any) -> str:
+def evaluations(frame: Any) -> int:
+    """How many Python functions this frame's plan calls for a row; one that is called in two places counts twice.
+
+    Guarantee: 0 for a plan that cannot be read.
+    """
+    try:
+        plan = _plan(frame)
+    except Exception:
+        return 0
+    return sum(given.count(",") + 1 for given in _EVALUATION.findall(plan))
+
+
+def _plan(frame: Any) -> str:
+    if hasattr(frame, "_explain_string"):
+        return str(frame._explain_string())
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 

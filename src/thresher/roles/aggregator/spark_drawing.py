@@ -22,6 +22,7 @@ from thresher.protocol.sealing import PrivateKey
 from thresher.roles.aggregator import report_opening, spark_tally
 from thresher.roles.aggregator.round_drawing import Batches, Drawing, Drawn
 from thresher.roles.aggregator.spark_tally import ENCRYPTION, on_spark, release_from, write_reports
+from thresher.roles.aggregator.spark_workers import IDLE, NoWorker, watched
 from thresher.tables import provide_java
 from thresher.tables.spark_session import INSTALL, lacking
 
@@ -43,6 +44,7 @@ _SETTINGS = {
 # A Spark within this process has no reason to listen to the network.
 _ALONE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _JAVA_SECONDS = 30
+_TURNED_AWAY = "stopped SparkContext"
 _PREFIX = "thresher-round-"
 _log = logging.getLogger(__name__)
 
@@ -64,6 +66,7 @@ class SparkDrawing:
         smaller: Drawing,
         *,
         at_least: int = AT_LEAST,
+        idle: float = IDLE,
         randomness: Randomness | None = None,
     ) -> None:
         check_master(master)
@@ -75,8 +78,10 @@ class SparkDrawing:
             )
         self._smaller = smaller
         self._at_least = at_least
+        self._idle = idle
         self._randomness = randomness
         self._session: Any = None
+        self._checked = False
 
     def draw(
         self, configuration: RoundConfiguration, key: PrivateKey, batches: Batches, reports: int, response: Response
@@ -84,7 +89,8 @@ class SparkDrawing:
         """Draw on Spark, or on this machine if the round is small.
 
         Edge cases: a folder that cannot be written is `StoreUnavailable`. A Spark that stops, or whose workers cannot
-        open reports, is `ServerUnavailable`; the next call starts it anew.
+        open reports, is `ServerUnavailable`; the next call starts it anew. If no worker is free for `idle` seconds, it
+        is `NoWorker`, so that whoever waits can do something else meanwhile; the next call asks the same Spark again.
         """
         if reports < self._at_least:
             return self._smaller.draw(configuration, key, batches, reports, response)
@@ -95,10 +101,14 @@ class SparkDrawing:
             session = self.session()  # before a report is written or opened
             with _files():
                 write_reports(batches(), piece_size(configuration.bucket_size), path)
-            frame = on_spark(lambda: session.read.parquet(f"file://{path}"))
-            return release_from(frame, configuration, key, response, self._randomness)
-        except ServerUnavailable:
-            self._stop()
+            with watched(session, self._idle):
+                frame = on_spark(lambda: session.read.parquet(f"file://{path}"))
+                return release_from(frame, configuration, key, response, self._randomness)
+        except ServerUnavailable as error:
+            _log.warning("%s", error.message)
+            self._checked = False
+            if not isinstance(error, NoWorker):
+                self._stop()
             raise
         finally:
             with _files():
@@ -112,7 +122,10 @@ class SparkDrawing:
             # Workers run the same Python, unless the operator names another.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             self._session = _started(self._master)
-            _check_workers(self._session)
+        if not self._checked:
+            with watched(self._session, self._idle):
+                _check_workers(self._session)
+            self._checked = True
         return self._session
 
     def recover(self) -> None:
@@ -129,7 +142,7 @@ class SparkDrawing:
         self._smaller.close()
 
     def _stop(self) -> None:
-        session, self._session = self._session, None
+        session, self._session, self._checked = self._session, None, False
         if session is not None:
             with suppress(Exception):  # it may be gone already
                 session.stop()
@@ -155,13 +168,14 @@ def _started(master: str) -> Any:
         # Nothing has been read yet, so these words are Spark's own. Java's are in the line that begins with a colon.
         lines = str(error).splitlines() or [type(error).__name__]
         reason = next((line[2:] for line in lines if line.startswith(": ")), lines[0])
-    _log.warning("Spark could not be started: %s", reason)
+    if _TURNED_AWAY in reason:
+        reason = "its master cannot be reached, or turned it away."
+    _end_java()  # it would go on with the session that it did not get
     raise ServerUnavailable(f"Spark could not be started: {reason}", hint="Check --spark and Spark's own settings.")
 
 
 def _check_workers(session: Any) -> None:
     if lacks := lacking(session, ("pyarrow", spark_tally.__name__, report_opening.__name__)):
-        _log.warning("Spark's workers %s", lacks)
         raise ServerUnavailable(f"Spark's workers {lacks}, and cannot open reports.", hint=INSTALL)
 
 

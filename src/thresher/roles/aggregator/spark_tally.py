@@ -7,7 +7,6 @@ encrypt that.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -35,7 +34,6 @@ SEALED = "sealed"
 """The column of the files: one sealed report a row."""
 ENCRYPTION = "spark.io.encryption.enabled"
 _BUCKET, _COUNT, _MALFORMED = "bucket", "reports", "malformed"
-_log = logging.getLogger(__name__)
 
 
 def write_reports(batches: Iterable[bytes], size: int, path: str | Path) -> None:
@@ -97,7 +95,6 @@ def on_spark(action: Callable[[], T]) -> T:
     """Run something on Spark; what it raises becomes `ServerUnavailable`, without Spark's words."""
 
     def unavailable(kind: str) -> ServerUnavailable:
-        _log.warning("Spark stopped with %s", kind)
         return ServerUnavailable(
             f"Spark stopped with {kind}; nothing was released.",
             hint="Its message is withheld, since it may quote a report. Check that its workers run, have Thresher "
