@@ -18,6 +18,7 @@ from thresher.questions.normal_form import LEAST_BYTES, MOST_MARKS, NORMALISED_T
 from thresher.tables import ibis_functions as functions
 from thresher.tables.ibis_functions import called
 from thresher.tables.text_encodings import CHARACTER_SETS, check_mysql, check_postgresql, check_sqlite
+from thresher.tables.time_zones import shown_instants
 
 
 class Database:
@@ -74,11 +75,17 @@ class Database:
         return []
 
     def on_clock(self, instant: Any, time_zone: str) -> Any | None:
-        """An instant on a zone's wall clock, whatever zone the session has; None where it must be read here."""
+        """An instant on a zone's wall clock, whatever zone the session has; None where it must be read here.
+
+        An instant whose wall clock the database cannot write is null: one person's must not stop the count.
+        """
         return None
 
     def microseconds(self, instant: Any) -> Any | None:
-        """An instant in whole microseconds since 1970, whatever zone the session has; None where that is unknown."""
+        """An instant in whole microseconds since 1970, whatever zone the session has; None where that is unknown.
+
+        An instant that the database cannot count so is null: one person's must not stop the count.
+        """
         return None
 
     def brought(self, table: Any) -> Any:
@@ -109,7 +116,7 @@ class Postgres(Database):
 
     def on_clock(self, instant: Any, time_zone: str) -> Any:
         """Through the database's own conversion."""
-        return called("timezone", "timestamp", time_zone, instant)
+        return functions.on_clock_on_postgresql(instant, time_zone)
 
 
 class Sqlite(Database):
@@ -160,7 +167,8 @@ class BigQuery(Database):
 
     def on_clock(self, instant: Any, time_zone: str) -> Any:
         """Through the database's own conversion."""
-        return called("datetime", "timestamp", instant, time_zone)
+        shown = called("unix_micros", "int64", instant).between(*shown_instants(time_zone))
+        return ibis.cases((shown, called("datetime", "timestamp", instant, time_zone)))
 
 
 class Trino(Database):
@@ -251,7 +259,10 @@ class DataFusion(_Grouping):
 
     def microseconds(self, instant: Any) -> Any:
         """Through the database's own conversion."""
-        return called("to_timestamp_micros", "timestamp(6)", instant).cast("int64")
+        cut = called("to_timestamp_micros", "timestamp(6)", instant).cast("int64")
+        if (instant.type().scale or 0) > 6:  # it cuts towards 1970, and times are cut down
+            cut -= ibis.cases((called("arrow_cast", "int64", instant, "Int64") % 1000 < 0, 1), else_=0)
+        return functions.in_calendar(instant, cut)
 
 
 class ClickHouse(_Grouping):
@@ -375,7 +386,7 @@ class Redshift(_Grouping):
 
     def on_clock(self, instant: Any, time_zone: str) -> Any:
         """Through the database's own conversion."""
-        return called("timezone", "timestamp", time_zone, instant)
+        return functions.on_clock_on_postgresql(instant, time_zone)
 
 
 class SqlServer(Database):
