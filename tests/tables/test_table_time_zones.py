@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
 import duckdb
+import ibis
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -170,6 +171,27 @@ def test_an_instant_that_datafusion_cannot_show_stops_no_count(unit: str) -> Non
     table = pa.table({"at": pa.array([2**63 - 1, -(2**63) + 1, noon], pa.timestamp(unit, "UTC"))})
     with Table(on_datafusion(table), time_zone=TOKYO) as population:
         assert counted(population, Values(("at",))) == {dt.datetime(1970, 1, 1, 21): 1}
+
+
+@pytest.mark.parametrize("zone", ["", ", 'UTC'"])
+@pytest.mark.parametrize("digits", [0, 3, 6, 9])
+def test_a_time_that_clickhouse_cannot_show_stops_no_count(clickhouse_client: Any, digits: int, zone: str) -> None:
+    """It stores any number of ticks, and says that times after the year 9999 are in 9999."""
+    clickhouse_client.command("DROP TABLE IF EXISTS far")
+    clickhouse_client.command(f"CREATE TABLE far (at DateTime64({digits}{zone}), who String) ENGINE = Memory")
+    ticks = [-1, 10**digits * 43_200]
+    far = [2**63 - 1, -(2**63) + 1]
+    if digits < 9:
+        far.append(10**digits * 253_402_300_800)
+    for each in ticks + far:
+        quoted = zone.replace("'", "\\'")
+        stored = f"reinterpret(toInt64({each}), 'DateTime64({digits}{quoted})')"
+        clickhouse_client.command(f"INSERT INTO far SELECT {stored}, 'u{each}'")
+    for unit in (None, "who"):
+        with Table(ibis.clickhouse.from_connection(clickhouse_client).table("far"), unit) as population:
+            found = counted(population, Dates("at", "day"))
+            assert found == {dt.date(1969, 12, 31): 1, dt.date(1970, 1, 1): 1}
+    clickhouse_client.command("DROP TABLE far")
 
 
 def test_nanoseconds_of_an_instant_are_cut_down_on_datafusion() -> None:
