@@ -30,7 +30,7 @@ def database_maker(name: str, request: pytest.FixtureRequest) -> Maker:
         return on_mariadb(request.getfixturevalue("mariadb_connection"), "TEXT CHARACTER SET utf8mb4")
     if name == "clickhouse":
         return on_clickhouse(request.getfixturevalue("clickhouse_client"), "LowCardinality(Nullable(String))")
-    return {"sqlite": on_sqlite(), "datafusion": _on_datafusion, "ibis-polars": _on_polars}[name]
+    return {"sqlite": on_sqlite(), "datafusion": on_datafusion, "ibis-polars": _on_polars}[name]
 
 
 def on_postgresql(connection: Any, text: str) -> Maker:
@@ -146,7 +146,8 @@ def on_sqlite(text: str = "TEXT COLLATE NOCASE") -> Maker:
     return make
 
 
-def _on_datafusion(table: pa.Table) -> Any:
+def on_datafusion(table: pa.Table) -> Any:
+    """An Ibis table of DataFusion."""
     import ibis
 
     backend = ibis.datafusion.connect()

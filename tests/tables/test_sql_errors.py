@@ -225,3 +225,11 @@ def test_what_is_shown_of_an_address(text: str, shown: str, secret: bool) -> Non
     assert url.without_driver.startswith(shown.partition("://")[0] + "://")
     assert SECRET not in repr(url) + f"{url}"
     assert database_url("people.csv") is None and database_url("C:\\people.csv") is None
+
+
+@pytest.mark.parametrize("given", [{"sql": "select '\ud800'"}, {"table": '"\ud800"'}])
+def test_a_setting_that_no_database_can_be_sent_is_named(tmp_path: Path, given: dict[str, str]) -> None:
+    sqlite3.connect(tmp_path / "people.db").close()
+    (setting,) = given
+    with pytest.raises(InvalidSetting, match=f"^{setting} holds a character that UTF-8 cannot write"):
+        Table(f"sqlite:///{tmp_path / 'people.db'}", **given)

@@ -136,3 +136,22 @@ def test_types_that_the_embedded_engine_does_not_read() -> None:
 def test_an_empty_stream() -> None:
     with Table(PEOPLE.slice(0, 0).to_reader()) as table:
         assert counted(table, Values(("country",))) == {}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([Decimal("1.5")], pa.decimal256(60, 2)),
+        pa.array([Decimal("100")], pa.decimal128(5, -2)),
+        pa.array(["{not JSON"], pa.json_()),
+    ],
+    ids=["many digits", "whole tens", "JSON"],
+)
+def test_types_that_duckdb_lacks_tell_units_apart_and_disturb_no_other_column(column: Any) -> None:
+    table = pa.table({"odd": column, "word": ["tea"]})
+    for make in (lambda: table, table.to_reader):
+        for unit in (None, "odd"):
+            with Table(make(), unit) as population:
+                assert counted(population, Values(("word",))) == {"tea": 1}
+                with pytest.raises(InvalidSetting, match="of a type that cannot be counted"):
+                    population.check(Values(("odd",)))

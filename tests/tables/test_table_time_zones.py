@@ -8,16 +8,19 @@ from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
 import duckdb
+import ibis
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from database_cases import on_datafusion
 from table_cases import Maker, counted
 
 import thresher as th
 from thresher.errors import InvalidSetting
-from thresher.questions import Dates, Values
+from thresher.questions import Dates, Filtered, Values
+from thresher.questions.conditions import Between, Where
 from thresher.questions.spelling import read_time
 from thresher.tables import Table, time_zones
 
@@ -139,6 +142,71 @@ def test_a_time_beyond_the_calendar_is_no_value() -> None:
     for zone, found in ((TOKYO, 1), (NEW_YORK, 2)):  # the fourth is in the year 10000 in Tokyo
         with Table(relation, time_zone=zone) as population:
             assert sum(counted(population, Values(("at",))).values()) == found
+
+
+FAR = "('294276-12-31 23:59:59.999999+00'), ('infinity'), ('-infinity'), ('4713-01-01 00:00:00+00 BC')"
+
+
+@pytest.mark.parametrize("unit", [None, "who"])
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", NEW_YORK])
+def test_an_instant_that_postgresql_cannot_show_stops_no_count(
+    postgresql_connection: Any, zone: str, unit: str | None
+) -> None:
+    postgresql_connection.execute(
+        f"CREATE TEMPORARY TABLE far AS SELECT at::timestamptz, ctid::text AS who FROM (VALUES {FAR}, "
+        "('2024-06-15 12:00:00+00')) AS rows (at), (VALUES ('(0,0)'::tid)) AS places (ctid)"
+    )
+    try:
+        with Table(postgresql_connection, table="far", time_zone=zone, unit=unit) as population:
+            assert list(counted(population, Dates("at", "month"))) == [dt.date(2024, 6, 1)]
+            where = Where((Between("at", dt.date(2024, 1, 1), dt.date(2025, 1, 1)),))
+            assert counted(population, Filtered(Values(("who",)), where)) == {"(0,0)": 1}
+    finally:
+        postgresql_connection.execute("DROP TABLE far")
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_an_instant_that_datafusion_cannot_show_stops_no_count(unit: str) -> None:
+    noon = {"s": 1, "ms": 1_000, "us": 1_000_000}[unit] * 43_200
+    table = pa.table({"at": pa.array([2**63 - 1, -(2**63) + 1, noon], pa.timestamp(unit, "UTC"))})
+    with Table(on_datafusion(table), time_zone=TOKYO) as population:
+        assert counted(population, Values(("at",))) == {dt.datetime(1970, 1, 1, 21): 1}
+
+
+@pytest.mark.parametrize("zone", ["", ", 'UTC'"])
+@pytest.mark.parametrize("digits", [0, 3, 6, 9])
+def test_a_time_that_clickhouse_cannot_show_stops_no_count(clickhouse_client: Any, digits: int, zone: str) -> None:
+    """It stores any number of ticks, and says that times after the year 9999 are in 9999."""
+    clickhouse_client.command("DROP TABLE IF EXISTS far")
+    clickhouse_client.command(f"CREATE TABLE far (at DateTime64({digits}{zone}), who String) ENGINE = Memory")
+    ticks = [-1, 10**digits * 43_200]
+    far = [2**63 - 1, -(2**63) + 1]
+    if digits < 9:
+        far.append(10**digits * 253_402_300_800)
+    for each in ticks + far:
+        quoted = zone.replace("'", "\\'")
+        stored = f"reinterpret(toInt64({each}), 'DateTime64({digits}{quoted})')"
+        clickhouse_client.command(f"INSERT INTO far SELECT {stored}, 'u{each}'")
+    for unit in (None, "who"):
+        with Table(ibis.clickhouse.from_connection(clickhouse_client).table("far"), unit) as population:
+            found = counted(population, Dates("at", "day"))
+            assert found == {dt.date(1969, 12, 31): 1, dt.date(1970, 1, 1): 1}
+    clickhouse_client.command("DROP TABLE far")
+
+
+def test_nanoseconds_of_an_instant_are_cut_down_on_datafusion() -> None:
+    table = pa.table({"at": pa.array([-1, 1_735_689_600 * 10**9 - 1], pa.timestamp("ns", "UTC"))})
+    with Table(on_datafusion(table)) as population:
+        assert counted(population, Dates("at", "day")) == {dt.date(1969, 12, 31): 1, dt.date(2024, 12, 31): 1}
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", NEW_YORK])
+def test_the_first_and_last_instants_of_a_zone(zone: str) -> None:
+    """Of a database whose calendar ends there, too."""
+    first, last = time_zones.shown_instants(zone)
+    ends = [first - 1, first, last, last + 1]
+    with Table(pa.table({"at": pa.array(ends, pa.timestamp("us", "UTC"))}), time_zone=zone) as population:
+        assert sorted(counted(population, Values(("at",)))) == [dt.datetime.min, dt.datetime.max]
 
 
 @pytest.mark.slow

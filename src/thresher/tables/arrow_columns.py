@@ -30,9 +30,32 @@ def readable(values: Any) -> pa.ChunkedArray:
     return column
 
 
+def plain(dtype: pa.DataType) -> pa.DataType:
+    """The type as which a column is kept: without extensions and dictionaries, and where DuckDB has none, another.
+
+    Durations become whole numbers: DuckDB fails at one of too many seconds. Decimals of more digits than DuckDB has,
+    and of whole tens, become text.
+    """
+    if isinstance(dtype, pa.BaseExtensionType):
+        return plain(dtype.storage_type)
+    if pa.types.is_dictionary(dtype):
+        return plain(dtype.value_type)
+    if pa.types.is_decimal(dtype) and (dtype.precision > MOST_DIGITS or dtype.scale < 0):
+        return pa.large_string()
+    return pa.int64() if pa.types.is_duration(dtype) else dtype
+
+
+def unwrapped(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same column as `plain` has it."""
+    dtype = column.type
+    if isinstance(dtype, pa.BaseExtensionType):
+        return unwrapped(pa.chunked_array([chunk.storage for chunk in column.chunks], dtype.storage_type))
+    return column if dtype == plain(dtype) else column.cast(plain(dtype))
+
+
 def as_unit(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column that tells units apart. Durations become whole numbers: DuckDB fails at one of too many seconds."""
-    return column.cast(pa.int64()) if pa.types.is_duration(column.type) else column
+    """A column that tells units apart, in a type that DuckDB compares; a dictionary, which it has, stays one."""
+    return column if pa.types.is_dictionary(column.type) else unwrapped(column)
 
 
 def dated(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidSetting
-from thresher.tables.arrow_columns import as_unit, in_utf_8, readable
+from thresher.tables.arrow_columns import as_unit, in_utf_8, plain, readable
 from thresher.tables.column_keys import UNIT, WEIGHT
 from thresher.tables.column_kinds import Kind, kind_of_arrow
 from thresher.tables.data_errors import NESTED, Fault, Numbered, not_utf_8
@@ -90,7 +90,7 @@ class ArrowEngine(RelationEngine):
 
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
-        return bool(pa.types.is_nested(self.column(column).type))
+        return bool(pa.types.is_nested(plain(self.column(column).type)))
 
     def numbered(self, columns: Sequence[str]) -> Iterator[Numbered]:
         """All rows, numbered from 0."""

@@ -49,7 +49,7 @@ def kind_of_arrow(dtype: pa.DataType) -> Kind | None:
 
     if types.is_dictionary(dtype):
         return kind_of_arrow(dtype.value_type)
-    if types.is_uint64(dtype) or (types.is_decimal(dtype) and dtype.precision > MOST_DIGITS):
+    if types.is_uint64(dtype) or (types.is_decimal(dtype) and (dtype.precision > MOST_DIGITS or dtype.scale < 0)):
         return None
     tests: list[tuple[Any, Kind]] = [
         (types.is_string, "text"),

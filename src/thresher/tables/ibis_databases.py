@@ -18,6 +18,7 @@ from thresher.questions.normal_form import LEAST_BYTES, MOST_MARKS, NORMALISED_T
 from thresher.tables import ibis_functions as functions
 from thresher.tables.ibis_functions import called
 from thresher.tables.text_encodings import CHARACTER_SETS, check_mysql, check_postgresql, check_sqlite
+from thresher.tables.time_zones import INSTANTS, shown_instants
 
 
 class Database:
@@ -74,11 +75,17 @@ class Database:
         return []
 
     def on_clock(self, instant: Any, time_zone: str) -> Any | None:
-        """An instant on a zone's wall clock, whatever zone the session has; None where it must be read here."""
+        """An instant on a zone's wall clock, whatever zone the session has; None where it must be read here.
+
+        An instant whose wall clock the database cannot write is null: one person's must not stop the count.
+        """
         return None
 
     def microseconds(self, instant: Any) -> Any | None:
-        """An instant in whole microseconds since 1970, whatever zone the session has; None where that is unknown."""
+        """An instant in whole microseconds since 1970, whatever zone the session has; None where that is unknown.
+
+        An instant that the database cannot count so is null: one person's must not stop the count.
+        """
         return None
 
     def brought(self, table: Any) -> Any:
@@ -109,7 +116,7 @@ class Postgres(Database):
 
     def on_clock(self, instant: Any, time_zone: str) -> Any:
         """Through the database's own conversion."""
-        return called("timezone", "timestamp", time_zone, instant)
+        return functions.on_clock_on_postgresql(instant, time_zone)
 
 
 class Sqlite(Database):
@@ -160,7 +167,8 @@ class BigQuery(Database):
 
     def on_clock(self, instant: Any, time_zone: str) -> Any:
         """Through the database's own conversion."""
-        return called("datetime", "timestamp", instant, time_zone)
+        shown = called("unix_micros", "int64", instant).between(*shown_instants(time_zone))
+        return ibis.cases((shown, called("datetime", "timestamp", instant, time_zone)))
 
 
 class Trino(Database):
@@ -251,7 +259,10 @@ class DataFusion(_Grouping):
 
     def microseconds(self, instant: Any) -> Any:
         """Through the database's own conversion."""
-        return called("to_timestamp_micros", "timestamp(6)", instant).cast("int64")
+        cut = called("to_timestamp_micros", "timestamp(6)", instant).cast("int64")
+        if (instant.type().scale or 0) > 6:  # it cuts towards 1970, and times are cut down
+            cut -= ibis.cases((called("arrow_cast", "int64", instant, "Int64") % 1000 < 0, 1), else_=0)
+        return functions.in_calendar(instant, cut)
 
 
 class ClickHouse(_Grouping):
@@ -277,10 +288,27 @@ class ClickHouse(_Grouping):
     def _characters(self, text: Any) -> Any:
         return called("lengthUTF8", "int64", self._by_bytes(text))
 
+    def day_tests(self, value: Any) -> list[Any]:
+        """The year of a time after 9999 is 9999 there, and Arrow stops at such a time."""
+        first, last = shown_instants("UTC")
+        return [self._are_between(value, first, last)] if value.type().is_timestamp() else []
+
     def microseconds(self, instant: Any) -> Any:
-        """Through the database's own conversion."""
-        wide = called("toDateTime64", _INSTANT, instant, ibis.literal(6))
-        return called("toUnixTimestamp64Micro", "int64", wide)
+        """From the stored number: the database's own conversions stop at a time that is too far."""
+        ticks, a_tick = called("reinterpretAsInt64", "int64", instant), 10 ** (6 - (instant.type().scale or 0))
+        if a_tick < 1:
+            # Down to whole microseconds, also before 1970.
+            in_one = ibis.literal(round(1 / a_tick))
+            cut = called("intDiv", "int64", ticks, in_one) - ibis.cases((ticks % in_one < 0, 1), else_=0)
+        else:
+            cut = ticks * a_tick
+        return ibis.cases((self._are_between(instant, *INSTANTS), cut))
+
+    def _are_between(self, time: Any, first: int, last: int) -> Any:
+        """Whether a time is between two, in microseconds since 1970."""
+        scale = time.type().scale or 0
+        ends = (microseconds * 10**scale // 1_000_000 for microseconds in (first, last))
+        return called("reinterpretAsInt64", "int64", time).between(*(max(-_MOST, min(_MOST, end)) for end in ends))
 
     def brought(self, table: Any) -> Any:
         """Its tests are small numbers, which Ibis takes for no booleans."""
@@ -375,7 +403,7 @@ class Redshift(_Grouping):
 
     def on_clock(self, instant: Any, time_zone: str) -> Any:
         """Through the database's own conversion."""
-        return called("timezone", "timestamp", time_zone, instant)
+        return functions.on_clock_on_postgresql(instant, time_zone)
 
 
 class SqlServer(Database):
@@ -384,6 +412,7 @@ class SqlServer(Database):
     has_nan = False
 
 
+_MOST = (1 << 63) - 1001  # of ticks; at the last nanoseconds, whole microseconds are no nanoseconds of 64 bits
 _TEXT = dt.String(nullable=False)  # Ibis leaves out a cast to the type that a column has
 _INSTANT = dt.Timestamp(timezone="UTC")
 

@@ -15,7 +15,7 @@ from thresher.questions.normal_form import LEAST_BYTES, TOO_MANY_MARKS, composed
 from thresher.tables.column_kinds import Kind
 from thresher.tables.objects import decoded
 from thresher.tables.text_reading import value_as
-from thresher.tables.time_zones import zone_of
+from thresher.tables.time_zones import INSTANTS, zone_of
 
 
 def called(name: str, returns: Any, *arguments: Any) -> Any:
@@ -35,6 +35,17 @@ def is_a_double_on_postgresql(number: Any) -> Any:
     """Whether a double can hold a decimal. Questions about numbers read a double, and PostgreSQL stops otherwise."""
     least, most = (ibis.literal(repr(bound)).cast("decimal") for bound in (math.ulp(0.0), sys.float_info.max))
     return (number == 0) | number.abs().between(least, most)
+
+
+def in_calendar(instant: Any, value: Any) -> Any:
+    """A value made of an instant; null where no calendar has that, since databases stop at some that are too far."""
+    first, last = (microseconds / 1_000_000 for microseconds in INSTANTS)
+    return ibis.cases((called("date_part", "float64", "epoch", instant).between(first, last), value))
+
+
+def on_clock_on_postgresql(instant: Any, time_zone: str) -> Any:
+    """An instant on a zone's wall clock, whatever zone the session has."""
+    return in_calendar(instant, called("timezone", "timestamp", time_zone, instant))
 
 
 def octets_on_postgresql(text: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from thresher.errors import InvalidSetting
-from thresher.tables.arrow_columns import in_utf_8, readable
+from thresher.tables.arrow_columns import in_utf_8, plain, readable, unwrapped
 from thresher.tables.column_kinds import Kind, kind_of_arrow
 from thresher.tables.duckdb_columns import collect
 from thresher.tables.duckdb_connection import connect
@@ -74,7 +74,7 @@ class LoadedEngine(RelationEngine):
 
     def nested(self, column: str) -> bool:
         """Whether a column holds lists or structures."""
-        return bool(pa.types.is_nested(self._field(column).type))
+        return bool(pa.types.is_nested(plain(self._field(column).type)))
 
     def _field(self, column: str) -> pa.Field:
         return self._source.schema.field(self._source.schema.names.index(column))
@@ -108,7 +108,7 @@ class LoadedEngine(RelationEngine):
 
     def _load(self, places: Sequence[int], name: str) -> Any:
         """Keep the columns at these places in a table, but those of lists and structures, which cannot be counted."""
-        types = {place: _plain(self._source.schema.field(place).type) for place in places}
+        types = {place: plain(self._source.schema.field(place).type) for place in places}
         kept = [place for place in places if not pa.types.is_nested(types[place])]
         empty = pa.table({f"c{place}": readable(pa.array([], types[place])) for place in kept})
         guarded(self.name, lambda: self._own.from_arrow(empty).create(name))
@@ -133,25 +133,8 @@ class LoadedEngine(RelationEngine):
 
 
 def _stored_as(batch: pa.Table, schema: pa.Schema) -> pa.Table:
-    columns = [in_utf_8(readable(_unwrapped(column))) for column in batch.columns]
+    columns = [in_utf_8(readable(unwrapped(column))) for column in batch.columns]
     return pa.table(columns, schema.names).cast(schema)
-
-
-def _plain(dtype: pa.DataType) -> pa.DataType:
-    """The type as which a column is kept: without extensions and dictionaries, and durations as whole numbers."""
-    if isinstance(dtype, pa.BaseExtensionType):
-        return _plain(dtype.storage_type)
-    if pa.types.is_dictionary(dtype):
-        return _plain(dtype.value_type)
-    return pa.int64() if pa.types.is_duration(dtype) else dtype
-
-
-def _unwrapped(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The same column as `_plain` has it."""
-    dtype = column.type
-    if isinstance(dtype, pa.BaseExtensionType):
-        return _unwrapped(pa.chunked_array([chunk.storage for chunk in column.chunks], dtype.storage_type))
-    return column if dtype == _plain(dtype) else column.cast(_plain(dtype))
 
 
 class ArrowRows(RowSource):

@@ -76,6 +76,8 @@ def selection(sql: Any, table: Any) -> Selection | None:
     name, text = ("table", table) if sql is None else ("sql", sql)
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise InvalidSetting(name, "must be a text that is not empty")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidSetting(name, "holds a character that UTF-8 cannot write")
     chosen = Selection(sql, table)
     if name == "table" and ".".join(_NAME.findall(text)) != text:
         raise InvalidSetting(

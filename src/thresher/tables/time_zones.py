@@ -66,6 +66,13 @@ def zone_of(name: str) -> dt.tzinfo:
     return dt.UTC if name == UTC else ZoneInfo(name)
 
 
+def shown_instants(name: str) -> tuple[int, int]:
+    """The first and the last instant that a zone's wall clock shows in the years 1 to 9999, in microseconds."""
+    shifts = (zone_of(name).utcoffset(time) or dt.timedelta() for time in (dt.datetime.min, dt.datetime.max))
+    first, last = (shift // dt.timedelta(microseconds=1) for shift in shifts)
+    return FIRST_DAY * _DAY - first, (LAST_DAY + 1) * _DAY - 1 - last
+
+
 def _known_to_duckdb(name: str) -> bool:
     """Whether DuckDB, which has a list of its own, knows a zone. Otherwise it would fail after a query was charged."""
     with connected(threads=1) as connection:
