@@ -151,6 +151,38 @@ def test_errors_of_any_kind_have_one_look_and_one_json(people: Path, tmp_path: P
         assert f"{problem['detail']} {problem['hint']}".strip() in said.partition(": ")[2]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "option", "not_said"),
+    [
+        (("histogram", "PEOPLE", "--column", "name", *TARGET, "--contributions", "2"), "leave --contributions out", ""),
+        (
+            ("audit", "--sampling-rate", "0.3", "--threshold", "8", "--epsilon", "0.5", "--contributions", "2",
+             "--path", "injected"),
+            "Leave --contributions out", "",
+        ),
+        (("plan", *TARGET, "--sampling-rate", "0.999999"), "Lower --sampling-rate", "sampling_rate"),
+        (
+            ("fleet", "series", "create", "histogram", "word", *TARGET, "--every", "week", "--server", "http://h:1",
+             "--key", "thresher-analyst-x"),
+            "--releases or --until must be given", "",
+        ),
+        (
+            ("fleet", "series", "alert", "s1", "--server", "http://h:1", "--key", "thresher-analyst-x"),
+            "--above or --below or --changed must be given", "",
+        ),
+        (("policy", "show", "PEOPLE.json"), "people.csv.json' does not exist", ""),
+        (("histogramm",), "Did you mean 'histogram'?\n", "?."),
+    ],
+)  # fmt: skip
+def test_errors_speak_of_options_and_say_what_is_wrong(
+    people: Path, arguments: tuple[str, ...], option: str, not_said: str
+) -> None:
+    done = in_this_process(*(each.replace("PEOPLE", str(people)) for each in arguments))
+    said = done.stderr.decode()
+    assert done.returncode and option in said
+    assert not not_said or not_said not in said
+
+
 def test_standard_input_has_no_path() -> None:
     done = in_a_process("histogram", "-", "--column", "age", *TARGET, stdin="age\n1\n".encode("utf-16"))
     said = " ".join(done.stderr.decode().split())
