@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -125,6 +126,25 @@ def test_a_command_that_is_ended_leaves_no_rows(tmp_path: Path, ended_by: signal
     assert (command.returncode, out) == (code, b"")
     assert b"canary" not in error
     assert list(tmp_path.iterdir()) == []
+
+
+ENDED_EARLY = """
+import signal, sys
+from thresher.cli import main
+
+class Ended:
+    def find_spec(self, name, *_):
+        if name.startswith("thresher.cli."):
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Ended())
+main()
+"""
+
+
+def test_a_command_that_is_ended_while_it_is_imported_ends_quietly() -> None:
+    done = subprocess.run([sys.executable, "-c", ENDED_EARLY, "--version"], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 def test_errors_of_any_kind_have_one_look_and_one_json(people: Path, tmp_path: Path) -> None:
