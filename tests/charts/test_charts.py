@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from xml.etree import ElementTree
@@ -10,7 +11,7 @@ import pytest
 
 from thresher import charts
 from thresher.charts import ticks
-from thresher.charts.numbers import short, shortened
+from thresher.charts.numbers import short, shortened, told_apart
 
 
 def drawn(markup) -> ElementTree.Element:
@@ -82,6 +83,25 @@ def test_labels_show_joiners_and_hide_controls():
     assert shortened(f"{family}\u202ea\x00", 32) == f"{family}\ufffda\ufffd"
     assert shortened("x" * 40, 32) == "x" * 31 + "…"
     assert [short(value) for value in (950, 0.25, 12_345, 4e6, 2.5e9)] == ["950", "0.25", "12.3k", "4M", "2.5bn"]
+
+
+@pytest.mark.slow
+def test_long_labels_that_begin_alike_are_told_apart():
+    urls = [f"https://example.org/shop/products/{number}" for number in (1, 2)]
+    shown = told_apart([*urls, "x" * 40, "short"], 32)
+    assert len(set(shown)) == 4 and all(len(each) <= 32 for each in shown)
+    assert shown[0].startswith("https://exam") and shown[0].endswith("/products/1")
+    assert shown[2:] == ["x" * 31 + "…", "short"]
+    groups = [charts.GroupRow(url, [(1.0, 0.5, 1.5)]) for url in urls]
+    drawn = charts.group_intervals(["mean"], groups, title="t", subtitle="s", measured="ms").to_dict()
+    for picture in (histogram(urls), drawn):
+        assert all(f"u2026{each.partition('…')[2]}" in json.dumps(picture) for each in shown[:2])
+
+
+@pytest.mark.slow
+def test_the_last_number_of_a_histograms_axis_stands_below_its_tick():
+    across = histogram(["a"])["layer"][0]["encoding"]["x"]
+    assert across["axis"]["labelFlush"] is False  # flush to the edge it would run into the number before it
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -127,6 +128,25 @@ def test_a_command_that_is_ended_leaves_no_rows(tmp_path: Path, ended_by: signal
     assert list(tmp_path.iterdir()) == []
 
 
+ENDED_EARLY = """
+import signal, sys
+from thresher.cli import main
+
+class Ended:
+    def find_spec(self, name, *_):
+        if name.startswith("thresher.cli."):
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Ended())
+main()
+"""
+
+
+def test_a_command_that_is_ended_while_it_is_imported_ends_quietly() -> None:
+    done = subprocess.run([sys.executable, "-c", ENDED_EARLY, "--version"], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def test_errors_of_any_kind_have_one_look_and_one_json(people: Path, tmp_path: Path) -> None:
     asked = ("histogram", people, "--column", "age", "--delta", "1e-8", "--epsilon")
     (tmp_path / "zipped.csv").write_bytes(gzip.compress(b"age\n1\n"))
@@ -149,6 +169,38 @@ def test_errors_of_any_kind_have_one_look_and_one_json(people: Path, tmp_path: P
         problem = json.loads(error)
         assert out == "" and (problem["code"], problem["status"]) == ("invalid-setting", 422)
         assert f"{problem['detail']} {problem['hint']}".strip() in said.partition(": ")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option", "not_said"),
+    [
+        (("histogram", "PEOPLE", "--column", "name", *TARGET, "--contributions", "2"), "leave --contributions out", ""),
+        (
+            ("audit", "--sampling-rate", "0.3", "--threshold", "8", "--epsilon", "0.5", "--contributions", "2",
+             "--path", "injected"),
+            "Leave --contributions out", "",
+        ),
+        (("plan", *TARGET, "--sampling-rate", "0.999999"), "Lower --sampling-rate", "sampling_rate"),
+        (
+            ("fleet", "series", "create", "histogram", "word", *TARGET, "--every", "week", "--server", "http://h:1",
+             "--key", "thresher-analyst-x"),
+            "--releases or --until must be given", "",
+        ),
+        (
+            ("fleet", "series", "alert", "s1", "--server", "http://h:1", "--key", "thresher-analyst-x"),
+            "--above or --below or --changed must be given", "",
+        ),
+        (("policy", "show", "PEOPLE.json"), "people.csv.json' does not exist", ""),
+        (("histogramm",), "Did you mean 'histogram'?\n", "?."),
+    ],
+)  # fmt: skip
+def test_errors_speak_of_options_and_say_what_is_wrong(
+    people: Path, arguments: tuple[str, ...], option: str, not_said: str
+) -> None:
+    done = in_this_process(*(each.replace("PEOPLE", str(people)) for each in arguments))
+    said = done.stderr.decode()
+    assert done.returncode and option in said
+    assert not not_said or not_said not in said
 
 
 def test_standard_input_has_no_path() -> None:

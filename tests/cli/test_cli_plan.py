@@ -70,7 +70,8 @@ def test_privacy_delta_and_epsilon():
     assert delta == pytest.approx(2.7607e-15, rel=1e-4)
     epsilon = json.loads(run("privacy", "epsilon", *settings, "--delta", "1e-8", "--json").stdout)["epsilon"]
     assert epsilon == pytest.approx(0.29978, rel=1e-4)
-    assert "delta = 2.76069e-15" in run("privacy", "delta", *settings, "--epsilon", "1").stdout
+    said = run("privacy", "delta", *settings, "--epsilon", "1").stdout
+    assert "delta = 2.76069e-15" in said and "sampling rate 0.1" in said and "sampling_rate" not in said
     none = run("privacy", "epsilon", "--sampling-rate", "0.5", "--threshold", "2", "--delta", "1e-8")
     assert "no finite epsilon" in none.stdout
 
@@ -107,3 +108,8 @@ def test_version():
 )
 def test_a_process_ends_with_the_same_words_and_code(arguments, code):
     assert run(*arguments, code=code, process=True) == run(*arguments, code=code)
+
+
+def test_a_plans_card_has_no_exponents_where_a_number_has_three_digits():
+    said = run("plan", "--epsilon", "1", "--delta", "1e-8", "--rounds", "365").stdout
+    assert "sees buckets 100 times smaller" in said

@@ -30,7 +30,7 @@ from forked_commands import wait_for_a_command
 del sys.path[0]
 exec(wait_for_a_command(int(sys.argv[1])))
 """
-_IMPORTED = ("typer._adapters", "thresher.cli", "thresher.console.adapter", "thresher.server.serving", "uvloop")
+_IMPORTED = ("typer._adapters", "thresher.cli.app", "thresher.console.adapter", "thresher.server.serving", "uvloop")
 _LARGEST = 1 << 17
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from thresher.charts import svg
-from thresher.charts.numbers import amount, short, shortened
+from thresher.charts.numbers import amount, short, shortened, told_apart
 from thresher.charts.rendering import BLACK, GREY, LINES, NOTHING, altair, note_alone, standing_for, styled
 from thresher.charts.svg import Svg
 from thresher.charts.ticks import nice_ticks
@@ -88,7 +88,8 @@ def group_intervals(
     rows = _rows(names, groups, axis)
     if any(row["cut"] for row in rows):
         said[1] += f" {CUT}"
-    labels = {str(place): shortened(group.name, _LONGEST_LABEL) for place, group in enumerate(groups)}
+    shown = told_apart([group.name for group in groups], _LONGEST_LABEL)
+    labels = {str(place): label for place, label in enumerate(shown)}
     down = alt.Y(
         "group:O",
         sort=None,

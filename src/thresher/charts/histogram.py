@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from thresher.charts import svg
-from thresher.charts.numbers import shortened
+from thresher.charts.numbers import told_apart
 from thresher.charts.rendering import (
     BLACK,
     BLUE,
@@ -65,8 +65,10 @@ def histogram(
     """
     alt = altair()
     rows = [
-        {"order": order, "bucket": shortened(label, _LONGEST_LABEL), "estimate": value, "lower": low, "upper": high}
-        for order, (label, value, low, high) in enumerate(zip(labels, estimates, lower, upper, strict=True))
+        {"order": order, "bucket": label, "estimate": value, "lower": low, "upper": high}
+        for order, (label, value, low, high) in enumerate(
+            zip(told_apart(labels, _LONGEST_LABEL), estimates, lower, upper, strict=True)
+        )
     ]
     if truth is not None:
         for row, value in zip(rows, truth, strict=True):
@@ -87,7 +89,7 @@ def histogram(
             "estimate:Q",
             title=f"{UNITS if whom is None else DEVICES} (estimate and {100 * confidence:g} % interval)",
             scale=alt.Scale(zero=True),
-            axis=alt.Axis(tickCount=8),
+            axis=alt.Axis(tickCount=8, labelFlush=False),
         ),
     )
     spans = base.mark_rule(color=BLACK, strokeWidth=1.5).encode(x="lower:Q", x2="upper:Q")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import unicodedata
+from collections import Counter
+from collections.abc import Sequence
 
 
 def count(value: float | None) -> str:
@@ -55,6 +57,21 @@ def shortened(text: str, longest: int) -> str:
     """A label in at most this many characters; one that was cut ends in an ellipsis."""
     shown = printable(text)
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def told_apart(labels: Sequence[str], longest: int) -> list[str]:
+    """Labels in at most this many characters each; those that would be cut to one text are cut in their middle."""
+    cut = [shortened(label, longest) for label in labels]
+    seen = Counter(cut)
+    return [
+        short if seen[short] == 1 or not short.endswith("…") else _middle_cut(printable(label), longest)
+        for label, short in zip(labels, cut, strict=True)
+    ]
+
+
+def _middle_cut(text: str, longest: int) -> str:
+    end = longest // 2
+    return text if len(text) <= longest else f"{text[: longest - 1 - end]}…{text[-end:]}"
 
 
 def fitted(text: str, width: int) -> str:

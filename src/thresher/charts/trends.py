@@ -13,7 +13,7 @@ from typing import Any
 
 from thresher.charts import svg
 from thresher.charts.calendar import date_ticks, day, instant
-from thresher.charts.numbers import amount, count, short, shortened
+from thresher.charts.numbers import amount, count, short, shortened, told_apart
 from thresher.charts.rendering import (
     BLACK,
     DEVICES,
@@ -143,16 +143,19 @@ def _names(
     alt = altair()
     last = [runs[-1][-1] for _, runs in shown]
     wanted = [_HEIGHT * (high - number[0]) / (high - low) for _, number in last]
+    labels = told_apart([name for name, _ in shown], _LONGEST_NAME)
     rows = [
         {
             "line": name,
-            "label": shortened(name, _LONGEST_NAME),
+            "label": label,
             "date": _milliseconds(moment),
             "stop": _milliseconds(stop),
             "from": number[0],
             "to": high - (high - low) * place / _HEIGHT,
         }
-        for (name, _), (moment, number), place in zip(shown, last, spread(wanted, _LABEL_GAP, 0, _HEIGHT), strict=True)
+        for (name, _), label, (moment, number), place in zip(
+            shown, labels, last, spread(wanted, _LABEL_GAP, 0, _HEIGHT), strict=True
+        )
     ]
     base = alt.Chart(alt.Data(values=rows))
     leaders = base.mark_rule(strokeDash=[1, 3], strokeWidth=1.2, opacity=0.8).encode(
@@ -191,6 +194,7 @@ def trends_svg(
     last = [runs[-1][-1] for _, runs in shown]
     wanted = [svg.down(y(number[0]), height) for _, number in last]
     places = spread(wanted, _LABEL_GAP, svg.down(1, height), svg.down(0, height) - 5)
+    labels = told_apart([name for name, _ in shown], _LONGEST_PAGE_NAME)
     said = []
     for index, ((name, runs), (moment, number), place) in enumerate(zip(shown, last, places, strict=True), start=1):
         drawn, points = [], []
@@ -215,7 +219,7 @@ def trends_svg(
             y2=place,
             class_="leader",
         )
-        label = svg.label(shortened(name, _LONGEST_PAGE_NAME), 1, place + 4, left=False, gap=18)
+        label = svg.label(labels[index - 1], 1, place + 4, left=False, gap=18)
         key = svg.tag("rect", x="100%", y=place - 4.5, width=9, height=9, rx=2, class_="sample swatch")
         behind.append(
             svg.tag("g", svg.stretched(*drawn, height=height), class_=f"trend-{index}{' many' if many else ''}")

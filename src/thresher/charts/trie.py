@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from thresher.charts.numbers import short, shortened
+from thresher.charts.numbers import short, told_apart
 from thresher.charts.rendering import BLACK, BLUE, DEVICES, NOTHING, UNITS, altair, note_alone, standing_for, styled
 
 _ROW = 25
@@ -34,15 +34,16 @@ def trie(
         nothing = note_alone(NOTHING).properties(width=420, height=80)
         return styled(nothing, title, [subtitle, *standing_for(whom)])
     depths, rows = _layout(parents)
+    shown = told_apart(labels, _LONGEST_LABEL)
     nodes = [
         {
             "depth": depth,
             "row": row,
-            "label": f"{shortened(label, _LONGEST_LABEL)}  {short(round(estimate))}",
+            "label": f"{label}  {short(round(estimate))}",
             "estimate": estimate,
             "kind": "whole value" if whole else "prefix",
         }
-        for label, depth, row, estimate, whole in zip(labels, depths, rows, estimates, complete, strict=True)
+        for label, depth, row, estimate, whole in zip(shown, depths, rows, estimates, complete, strict=True)
     ]
     edges = [
         {"x": depths[parent], "y": rows[parent], "x2": depth, "y2": row}

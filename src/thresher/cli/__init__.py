@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from thresher.cli.app import main
+from thresher.cli.entry import main
 
 __all__ = ["main"]

@@ -36,7 +36,8 @@ def show_click_error(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return int(error.exit_code)
-    message = _KIND.sub(r"it must be a valid \1", error.format_message()).rstrip(".") + "."
+    message = _KIND.sub(r"it must be a valid \1", error.format_message()).rstrip(".")
+    message += "" if message.endswith("?") else "."
     context = getattr(error, "ctx", None)
     hint = "" if context is None else f"{context.command_path} --help says more."
     number = next(filter(None, map(_COMMA.fullmatch, sys.argv[1:])), None)

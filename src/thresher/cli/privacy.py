@@ -56,5 +56,5 @@ def _answer(name: str, value: float, settings: dict[str, Any], json: bool) -> No
             "whole, which no finite epsilon covers."
         )
         return
-    known = ", ".join(f"{key} {setting}" for key, setting in settings.items())
+    known = ", ".join(f"{key.replace('_', ' ')} {setting}" for key, setting in settings.items())
     say(Text.assemble(f"{name} = ", (f"{value:.6g}", "bold"), f"  ({known})"))

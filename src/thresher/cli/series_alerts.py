@@ -63,7 +63,7 @@ def alert(
     kinds = {"above": above is not None, "below": below is not None, "changed": changed}
     chosen = [kind for kind, given in kinds.items() if given]
     if len(chosen) != 1:
-        raise InvalidSetting("above", "or below or changed must be given, exactly one of them")
+        raise InvalidSetting("above", "or `below` or `changed` must be given, exactly one of them")
     rule = Rule(
         cast(Any, chosen[0]),
         above if above is not None else below,

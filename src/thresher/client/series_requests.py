@@ -50,7 +50,7 @@ class SeriesSettings:
         if (self.releases is None) == (self.until is None):
             raise InvalidSetting(
                 "releases",
-                "or until must be given, and not both",
+                "or `until` must be given, and not both",
                 hint="For example `releases=52`, or `until='2026-12-31'`.",
             )
         if self.until is None:

@@ -25,6 +25,10 @@ def read_policy(path: Path) -> Policy:
 
     Raises: `InvalidSetting` that names the field which is unknown, of the wrong kind or out of range.
     """
+    if not path.exists():
+        raise InvalidSetting(
+            _SETTING, f"{str(path)!r} does not exist", hint="Write one: thresher policy compile --output."
+        )
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -255,8 +255,8 @@ class Target:
         found = _first_threshold(lambda tau: self.holds(rate, tau), min(guide, MAX_THRESHOLD))
         if found > MAX_THRESHOLD:
             raise Unreachable(
-                f"No threshold up to {MAX_THRESHOLD:,} meets the target at this sampling_rate.",
-                hint="Lower the sampling_rate, or raise epsilon or delta.",
+                f"No threshold up to {MAX_THRESHOLD:,} meets the target at this `sampling_rate`.",
+                hint="Lower `sampling_rate`, or raise epsilon or delta.",
             )
         return found
 

@@ -238,7 +238,7 @@ class Plan:
         paper = self.versus_paper()
         rounds = "one round" if self.rounds == 1 else f"each of {self.rounds} rounds"
         errors = [
-            f"{float(f'{100 * self.relative_error(size):.2g}'):,g} % for a bucket of {size:,} units"
+            f"{_two_digits(100 * self.relative_error(size))} % for a bucket of {size:,} units"
             for size in (1_000, 100_000)
         ]
         if self.contributions > 1:
@@ -253,10 +253,15 @@ class Plan:
             f"  error       typically {errors[0]}, {errors[1]}",
             f"  the paper   for the same target: rate {paper.sampling_rate:.4g}, threshold {paper.threshold}, sees "
             f"{paper.smallest_visible:,} ({paper.best_alpha_visible:,} at best);",
-            f"              this plan samples {paper.rate_factor:.2g} times as many units and sees buckets "
-            f"{paper.visible_factor:.2g} times smaller",
+            f"              this plan samples {_two_digits(paper.rate_factor)} times as many units and sees buckets "
+            f"{_two_digits(paper.visible_factor)} times smaller",
         ]
         return "\n".join(lines)
+
+
+def _two_digits(number: float) -> str:
+    """A number in two digits, without an exponent where it is not huge: 4.8, 1,700."""
+    return f"{float(f'{number:.2g}'):,g}"
 
 
 def delta_reached(plan: Plan, sampling_rate: float) -> float:

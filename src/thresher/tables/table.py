@@ -177,7 +177,7 @@ class Table(Population):
             raise InvalidSetting(
                 "contributions",
                 f"is {plan.contributions}, and each row is a unit here, which has one value",
-                hint="Name the column that tells units apart, as `unit='user_id'`, or leave contributions out.",
+                hint="Name the column that tells units apart, as `unit='user_id'`, or leave `contributions` out.",
             )
 
     def _kind(self, column: str, question: Question) -> kinds.Kind | None:

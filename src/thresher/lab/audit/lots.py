@@ -54,7 +54,7 @@ class DrawnInLots(ABC):
         """Refuse several values of a unit where the path has one."""
         if plan.contributions > 1 and not self.several_values:
             raise InvalidSetting(
-                "path", f"{self.path!r} audits one value of a unit", hint="Leave contributions out, or audit a table."
+                "path", f"{self.path!r} audits one value of a unit", hint="Leave `contributions` out, or audit a table."
             )
 
     @abstractmethod
