@@ -64,14 +64,9 @@ def told_apart(labels: Sequence[str], longest: int) -> list[str]:
     cut = [shortened(label, longest) for label in labels]
     seen = Counter(cut)
     return [
-        short if seen[short] == 1 or not short.endswith("…") else _middle_cut(printable(label), longest)
+        short if seen[short] == 1 or not short.endswith("…") else fitted(label, longest).rstrip()
         for label, short in zip(labels, cut, strict=True)
     ]
-
-
-def _middle_cut(text: str, longest: int) -> str:
-    end = longest // 2
-    return text if len(text) <= longest else f"{text[: longest - 1 - end]}…{text[-end:]}"
 
 
 def fitted(text: str, width: int) -> str:
