@@ -23,9 +23,10 @@ from thresher.questions import Bins, Cells, Dates, Filtered, Joint, Prefixes, Qu
 from thresher.questions.conditions import Among, Between, Where
 from thresher.questions.normal_form import NORMALISED_TO_ASCII, composed, spellings
 from thresher.tables import Table
-from thresher.tables.ibis_databases import DATABASES, Redshift
+from thresher.tables.ibis_databases import DATABASES
 from thresher.tables.ibis_engine import MOST_SPELLINGS, IbisEngine
 from thresher.tables.ibis_forms import FormRows
+from thresher.tables.ibis_grouping import Redshift
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis itself
 

@@ -35,7 +35,8 @@ from thresher.tables.ibis_columns import (
     unit_column,
     whole_units,
 )
-from thresher.tables.ibis_databases import Database, brought, database_of
+from thresher.tables.ibis_database import Database
+from thresher.tables.ibis_databases import brought, database_of
 from thresher.tables.ibis_forms import ASCII, CopiedEngine, Form, FormRows, read_batches
 from thresher.tables.row_filters import ColumnTest, RowFilter
 from thresher.tables.rows import LazyRows, Rows
