@@ -39,7 +39,7 @@ test: $(MACHINE) $(WEB)
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 quick: $(MACHINE) $(WEB)
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

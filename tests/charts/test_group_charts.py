@@ -26,6 +26,7 @@ def values(chart, place: int) -> list[dict]:
     return layers(chart)[place]["data"]["values"]
 
 
+@pytest.mark.slow
 def test_rows_are_in_the_given_order_with_all_names():
     groups = [GroupRow(f"version {place} {'long ' * 20}", [(float(place), 0.0, 20.0)]) for place in range(15)]
     picture = charts.group_intervals(["mean"], groups, **TITLES).to_dict()
@@ -37,6 +38,7 @@ def test_rows_are_in_the_given_order_with_all_names():
     assert "mean" in picture["layer"][1]["encoding"]["x"]["title"]  # one number needs no legend
 
 
+@pytest.mark.slow
 def test_an_interval_that_would_hide_all_others_is_cut_and_says_so():
     picture = charts.group_intervals(["50 %", "95 %"], GROUPS, **TITLES)
     rows = values(picture, 1)

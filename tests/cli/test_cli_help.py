@@ -243,6 +243,7 @@ def hints():
                     yield f"{path.relative_to(SOURCE)}:{node.lineno}", text
 
 
+@pytest.mark.slow
 def test_no_hint_of_the_command_is_python():
     found = list(hints())
     assert len(found) > 300

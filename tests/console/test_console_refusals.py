@@ -252,6 +252,7 @@ def test_where_roles_are_split_the_page_says_where_the_rest_is_done(visit, start
         assert "Not all roles run here" in answer.text
 
 
+@pytest.mark.slow
 def test_pages_do_not_say_where_things_are_on_the_server(server, monkeypatch):
     """As programs do not get to know it: the path of a ledger that is in use by others, for example."""
 

@@ -128,6 +128,7 @@ def test_a_policy_that_devices_will_not_answer_under():
     assert "or than epsilon 0.01" in codes(Policy(period_epsilon=0.01))["policy"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total_only", [False, True])
 def test_devices_that_have_answered_enough(tmp_path, total_only):
     ledger = th.Ledger(tmp_path / "ledger.db", epsilon=10, delta=1e-3)

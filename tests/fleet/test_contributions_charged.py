@@ -149,6 +149,7 @@ def test_a_query_does_not_change_its_contributions():
     assert answered(core, configuration("round-2", plan=plans[0], index=1)) == ["round-2"]
 
 
+@pytest.mark.slow
 def test_states_from_before_contributions_are_read_and_count(tmp_path):
     path, policy = tmp_path / "device.json", Policy(period_epsilon=0.25)
     rates = [1 << 32, 1 << 28, 1 << 32]

@@ -80,6 +80,7 @@ def _from_environment(file, monkeypatch):
     return th.Fleet("http://127.0.0.1:9")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "address",
     [

@@ -357,6 +357,7 @@ def test_members_that_a_device_does_not_know_are_ignored():
     assert take(core, body) == ["round-0"]
 
 
+@pytest.mark.slow
 def test_rounds_of_one_visit_are_charged_one_after_the_other():
     core = device(policy=TWICE)
     rounds = [configuration(f"round-{number}", query=f"query-{number}") for number in range(3)]

@@ -46,6 +46,7 @@ def cost(under: Policy, plan: Plan) -> int:
 # How many
 
 
+@pytest.mark.slow
 def test_these_policies_are_for_one_query_and_for_two():
     for under, number in ((ONCE, 1), (TWICE, 2)):
         assert PERIOD // cost(under, PLAN) == number
@@ -89,6 +90,7 @@ def test_the_table_in_the_protocol_is_right():
         assert Budget.make(20.0, 1e-4, "sum").affords(Charge(plan.epsilon, plan.delta)) == int(added_up)
 
 
+@pytest.mark.slow
 def test_one_query_alone_may_use_all_of_the_budget_and_then_nothing_fits_beside_it():
     under = Policy(period_epsilon=1.0, period_delta=1e-8)
     assert cost(under, USUAL) > PERIOD // 2

@@ -24,6 +24,7 @@ from thresher.protocol.readable import SHORT
 from thresher.questions import Values
 
 
+@pytest.mark.slow
 def test_a_round_that_looks_expensive_costs_a_look_at_the_table():
     """A plan that takes seconds to compute exactly is one of few cells, whatever its numbers are."""
     plans = [Plan(1 / 128, 50_000 + number, 0.5, 1e-9, "replace", 30) for number in range(250)]

@@ -90,6 +90,7 @@ def test_what_an_earlier_version_charged_fills_the_period(tmp_path):
     assert take(core, shown(*queries(1), configuration("goes-on", query="query-9", index=1))) == ["goes-on"]
 
 
+@pytest.mark.slow
 def test_a_policy_that_changes_charges_what_is_remembered_anew():
     state = MemoryState()
     take(device(policy=Policy(), state=state), shown(*queries(2)))
@@ -188,6 +189,7 @@ def test_what_other_checks_refuse_has_nothing_computed(computed):
     assert computed == []
 
 
+@pytest.mark.slow
 def test_charges_under_another_policy_are_computed_before_anything_is_answered(computed, monkeypatch):
     """All of them in one visit, unless that takes too long: a process may make one visit only."""
     old = {f"fleet/old-{place}": Spend(Terms.of(round_of(of)), (0,), START) for place, of in enumerate(of_many_rows(8))}

@@ -90,6 +90,7 @@ def all_heads(directory: Path, held: list, **settings) -> ShippedFleet:
     return ShippedFleet(directory, held, randomness=HEADS, **settings)
 
 
+@pytest.mark.slow
 def test_values_are_counted_by_the_buckets_of_the_round(tmp_path):
     held = [["france", "france", "fr"], ["french", "spain"], "frog", [], None, ["x" * 90, "italy"]]
     release = all_heads(tmp_path, held).ask(EVERYTHING, question=Prefixes("tag", 2))

@@ -48,6 +48,7 @@ def test_the_defaults_answer_an_ordinary_round_and_are_finite():
     assert Policy().min_threshold >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("under", "reason"),
     [
@@ -107,6 +108,7 @@ def test_a_substituted_key_is_refused_by_a_pin_only():
     assert refusal(Policy(pinned_key=KEY.public.raw), other) == "key"
 
 
+@pytest.mark.slow
 def test_hiding_from_the_contact_list_bounds_the_larger_delta():
     half = configuration(contact_rate=0.5)
     known = delta(sampling_rate=2 / 16, threshold=12, epsilon=1.0, rounds=3)

@@ -398,6 +398,7 @@ worker.work(theirs.detach())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["at once", "later"])
 def test_a_process_whose_server_was_killed_ends_without_a_word(when):
     done = subprocess.run([sys.executable, "-c", ALONE, when], capture_output=True, timeout=60)

@@ -354,6 +354,7 @@ def test_nothing_shows_what_a_tally_holds(caplog: pytest.LogCaptureFixture, capf
         assert repr(KEY.to_bytes())[2:-1] not in text
 
 
+@pytest.mark.slow
 def test_open_reports_takes_any_bytes() -> None:
     drawn = random.Random(2)
     hostile = [drawn.randbytes(drawn.randrange(200)) for _ in range(2000)]

@@ -444,6 +444,7 @@ def test_a_ledger_that_an_older_one_replaced_says_so(tmp_path: Path) -> None:
 LONG = "quantiles of a_column_with_a_long_name by country, hierarchy where country in fr, de, it"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("who", "data", "what", "beside"),
     [

@@ -61,6 +61,7 @@ def test_intervals_cover_given_that_the_first_round_released(rates, threshold):
     assert min(coverages(rates, threshold)) >= CONFIDENCE - 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", ROUNDS[:2], ids=str)
 def test_intervals_that_forget_the_threshold_do_not_cover(rates):
     assert min(coverages(rates, 19)) >= CONFIDENCE - 1e-12

@@ -43,6 +43,7 @@ def test_a_limit_is_the_largest_rate_within_the_bounds(bounds, rounds, threshold
     assert not all(within[1])
 
 
+@pytest.mark.slow
 def test_bounds_of_a_period_count_where_they_are_the_tighter_ones():
     assert USUAL.targets == ((4.0, 1e-5),)
     assert len(TIGHT.targets) == len(Bounds(1.0, 1e-8, 2.0, 1e-9).targets) == 2

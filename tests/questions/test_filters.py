@@ -38,6 +38,7 @@ def ranges(draw: st.DrawFn) -> tuple[Any, Any]:
 filters = st.dictionaries(names, st.one_of(values, st.lists(values, min_size=1, max_size=4), ranges()), min_size=1)
 
 
+@pytest.mark.slow
 @given(filters)
 def test_every_form_is_read_back(given: dict[str, Any]) -> None:
     where = to_where(given)

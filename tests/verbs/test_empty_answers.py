@@ -27,6 +27,7 @@ def seen(verb: str, units: str) -> str:
     return WORDS.get(verb, "A value held by {}").format(f"{PLAN.smallest_visible()} {units}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ASKED)
 def test_every_verb_says_what_would_have_been_seen(verb: str) -> None:
     # 20 units are fewer than the threshold: nothing can be released.

@@ -90,6 +90,7 @@ def tree() -> Hierarchy:
     return answer.hierarchy  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 4096), st.integers(0, 4096))
 def test_every_drawn_distribution_rises_and_adds_up(tree: Hierarchy, one: int, other: int) -> None:
@@ -115,6 +116,7 @@ def test_hidden_units_may_lie_anywhere_in_a_cell(place: float) -> None:
         assert held + 1 <= last
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 4096), st.integers(0, 4096), st.sampled_from((0.8, 0.95, 0.999999)))
 def test_bounds_lie_within_what_is_proved_and_around_the_estimate(

@@ -44,6 +44,7 @@ def test_svg(name: str, tmp_path: Path) -> None:
         assert "nothing reached the threshold" in text
 
 
+@pytest.mark.slow
 def test_png_and_nothing_else(tmp_path: Path) -> None:
     answer = ANSWERS["trie"]()
     answer.plot(tmp_path / "trie.png")

@@ -68,6 +68,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(ages: NumbersPopulation)
     assert min(_misses(ages, runs, 18, 65, 0.15)) > allowed  # the check can fail
 
 
+@pytest.mark.slow
 def test_all_levels_together_are_closer_than_the_decomposition_alone(ages: NumbersPopulation) -> None:
     """Mean absolute error of ranks over 30 draws and 15 edges; averaging six levels takes a third off, or more."""
     together, alone = [], []

@@ -67,6 +67,7 @@ def test_a_whole_number_that_holds_much_is_found_exactly() -> None:
     assert blurred[0.5].value != 8  # without it the answer lies somewhere in the cell
 
 
+@pytest.mark.slow
 def test_a_quantile_is_the_smallest_number_that_enough_units_are_at_or_below() -> None:
     people = CountsPopulation(dict.fromkeys(range(1, 11), 20_000))
     for method, rounds in (("hierarchy", 6), ("search", 24)):
@@ -111,6 +112,7 @@ def test_more_whole_numbers_than_cells() -> None:
     assert found.error.resolution > 0
 
 
+@pytest.mark.slow
 def test_the_type_of_a_tables_column_says_whether_numbers_are_whole() -> None:
     """The values of both columns are the same; only the type differs."""
     numbers = [number % 50 for number in range(20_000)]
