@@ -39,7 +39,7 @@ What is left, in milliseconds of processor time, on a DuckDB table with a plan t
 quiet; the smallest of 8 to 60 runs that took turns with plain). Of ten million rows of 100 whole numbers, the engine's
 own time is that of plain; all the rest does not grow with rows. Plain takes about 25 ms there on two quiet cores, so
 that 5 to 7 ms are a quarter of it: on such a table the goal of 1.05 can be met from about sixty million rows. Words of
-100,000 kinds are at 1.04 to 1.13 × plain: what is added there is a second group-by, of the distinct forms, and 5 ms of
+100,000 kinds are at 1.04 to 1.16 × plain: what is added there is a second group-by, of the distinct forms, and 5 ms of
 binomials.
 
 | part | 1,000 whole numbers | 1,000 words | 10,000,000 of 100 whole numbers | 10,000,000 of 100 words |
@@ -143,7 +143,7 @@ def growth(rows: list[dict[str, Any]], path: Path) -> None:
             .mark_line(color=BLUE, point={"color": BLUE, "size": 70})
             .encode(
                 x=alt.X("size:Q", scale=alt.Scale(type="log", nice=False), title=heading, axis=alt.Axis(tickCount=4)),
-                y=alt.Y("seconds:Q", scale=alt.Scale(type="log", domain=[0.02, 5]), title="seconds"),
+                y=alt.Y("seconds:Q", scale=alt.Scale(type="log", domain=[0.01, 5]), title="seconds"),
             )
             .properties(width=300, height=260)
         )
@@ -167,8 +167,8 @@ def main() -> None:
         bars(
             [(row["name"], row["value"]) for row in ratios],
             "private ÷ plain (time)",
-            "A private histogram costs what a plain group-by costs",
-            "dashed: 1.05",
+            "What a private histogram costs beside a plain group-by",
+            "dashed: 1.05, the goal for whole numbers; for words it is 1.10. Spark has no goal of its own.",
             DOCS / "images" / "ratios.png",
             1.05,
         )
