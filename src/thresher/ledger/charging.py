@@ -14,7 +14,7 @@ from thresher.ledger.binding import bind_data_set, bind_unit
 from thresher.ledger.entries import Entry
 from thresher.privacy.budget import Charge
 from thresher.privacy.plans import Plan
-from thresher.privacy.settings import Adjacency
+from thresher.privacy.settings import Adjacency, is_writable
 from thresher.privacy.units import Unit
 
 LONGEST_TEXT = 10_000
@@ -66,7 +66,7 @@ def check_text(setting: str, text: object, longest: int) -> str:
     """A text that is not empty and not too long, and that can be written."""
     if not (isinstance(text, str) and 0 < len(text) <= longest):
         raise InvalidSetting(setting, f"must be a text of 1 to {longest:,} characters")
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if not is_writable(text):
         raise InvalidSetting(setting, "must be a text that UTF-8 can write")
     return text
 

@@ -59,6 +59,11 @@ def _from_one_to(most: int, setting: str, value: object, example: int) -> int:
     return number
 
 
+def is_writable(text: str) -> bool:
+    """Whether UTF-8 can write a text: it cannot write half of a surrogate pair."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def check_epsilon(value: object, *, setting: str = "epsilon") -> float:
     """A finite epsilon above zero, at most 100."""
     accepted = "Give a number above 0 and at most 100, for example `epsilon=1.0`."

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from thresher.errors import Hint, InvalidFormat, InvalidSetting
+from thresher.privacy.settings import is_writable
 
 Kind: TypeAlias = Literal["row", "column", "device", "member"]
 _KINDS: tuple[str, ...] = get_args(Kind)
@@ -76,8 +77,8 @@ class Unit:
 
 
 def _is_name(column: object) -> bool:
-    """Whether this can be the name of a column, and written down: half of a surrogate pair cannot."""
-    return isinstance(column, str) and column != "" and not any("\ud800" <= mark <= "\udfff" for mark in column)
+    """Whether this can be the name of a column, and written down."""
+    return isinstance(column, str) and column != "" and is_writable(column)
 
 
 ROW = Unit("row")

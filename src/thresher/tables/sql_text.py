@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from thresher.errors import InvalidSetting, require
+from thresher.privacy.settings import is_writable
 from thresher.tables.error_guard import withheld
 
 _NAME = re.compile(r'"(?:[^"]|"")+"|[^".]+')
@@ -76,7 +77,7 @@ def selection(sql: Any, table: Any) -> Selection | None:
     name, text = ("table", table) if sql is None else ("sql", sql)
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise InvalidSetting(name, "must be a text that is not empty")
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if not is_writable(text):
         raise InvalidSetting(name, "holds a character that UTF-8 cannot write")
     chosen = Selection(sql, table)
     if name == "table" and ".".join(_NAME.findall(text)) != text:
